@@ -1,0 +1,22 @@
+/* Start and end of ACL in a process. Includes the whole runtime. Usable from C and C++. */
+#ifndef ACL_ACL_H_
+#define ACL_ACL_H_
+
+#include "acl/acl_base.h"
+#include "acl/acl_rt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* configPath names a JSON file and may be null. A second call returns ACL_ERROR_REPEAT_INITIALIZE and does no harm. */
+ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
+
+/* Releases everything, however often aclInit was called. Must not be called from a static destructor. */
+ACL_FUNC_VISIBILITY aclError aclFinalize(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ACL_ACL_H_ */

@@ -1,0 +1,53 @@
+// Tensors, integer arrays and executors: the arguments of every aclnn operator. C++ only, as in CANN.
+#ifndef ACLNN_ACL_META_H_
+#define ACLNN_ACL_META_H_
+
+#include <cstdint>
+
+#include "acl/acl_base.h"
+
+#define ACLNN_API __attribute__((visibility("default")))
+
+typedef struct aclTensor aclTensor;
+typedef struct aclIntArray aclIntArray;
+typedef struct aclOpExecutor aclOpExecutor;
+
+typedef int32_t aclnnStatus;
+constexpr aclnnStatus OK = 0;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Copies dims and strides, never data. Null strides mean a contiguous view. Returns null if a dims pointer is null
+// while its count is not 0.
+ACLNN_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                                     const int64_t* stride, int64_t offset, aclFormat format,
+                                     const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData);
+ACLNN_API aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
+
+// Destroying null is allowed.
+ACLNN_API aclnnStatus aclDestroyTensor(const aclTensor* tensor);
+ACLNN_API aclnnStatus aclDestroyIntArray(const aclIntArray* array);
+
+// The three array getters allocate with new int64_t[]; the caller releases the array with delete[].
+ACLNN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum);
+ACLNN_API aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum);
+ACLNN_API aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum);
+ACLNN_API aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset);
+ACLNN_API aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format);
+ACLNN_API aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType);
+ACLNN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size);
+
+// The address of the storage: the view begins offset elements further on.
+ACLNN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);
+ACLNN_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr);
+
+// For executors that are never run; running one destroys it.
+ACLNN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // ACLNN_ACL_META_H_
