@@ -1,0 +1,143 @@
+"""What a call sends and how its reply or its error is read, without any input or output: both clients share it."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import grpc
+import numpy as np
+from google.protobuf.message import DecodeError
+from google.rpc import status_pb2
+from numpy.typing import ArrayLike
+
+from aclgrad import errors
+from aclgrad.errors import AclgradError, InvalidFieldError, Violation
+from aclgrad.tensors import DType, TensorType, TensorView, array_of_view, view_of_array
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import AttributeValue, OperatorCall, decode_response, encode_request
+
+Array = np.ndarray[Any, Any]
+Input = ArrayLike | tuple[int, ...]
+"""An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
+
+SERVICE = "/aclgrad.v1.OperatorService/"
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[_Result]):
+    """One call: its method, its bytes, and how to read the bytes that come back."""
+
+    method: str
+    request: bytes
+    read: Callable[[bytes], _Result]
+
+
+def execute_call(
+    operator: str, inputs: Mapping[str, Input], attributes: Mapping[str, AttributeValue] | None = None
+) -> Call[Array]:
+    """Returns the call of one operator.
+
+    A shape-only input has the dtype of the first input that is an array. Raises InvalidFieldError where an array or an
+    attribute has no form on the wire.
+    """
+    arrays = {name: np.asarray(value) for name, value in inputs.items() if not _is_shape(value)}
+    views = {name: view_of_array(name, array) for name, array in arrays.items()}
+    for name, value in inputs.items():
+        if name not in views:
+            dtype = _shape_only_dtype(name, [view.type.dtype for view in views.values()])
+            views[name] = TensorView(name, TensorType(dtype, value))  # type: ignore[arg-type]
+    ordered = tuple(views[name] for name in inputs)
+    request = encode_request(OperatorCall(operator, ordered, dict(attributes or {})))
+    return Call("ExecuteOperator", request, _read_gradient)
+
+
+def list_operators_call() -> Call[list[pb.OperatorDescription]]:
+    """Returns the call for the operators that the server serves."""
+    return Call(
+        "ListOperators",
+        pb.ListOperatorsRequest().SerializeToString(),
+        lambda reply: list(pb.ListOperatorsResponse.FromString(reply).operators),
+    )
+
+
+def server_status_call() -> Call[pb.GetServerStatusResponse]:
+    """Returns the call for the state of the server."""
+    return Call(
+        "GetServerStatus", pb.GetServerStatusRequest().SerializeToString(), pb.GetServerStatusResponse.FromString
+    )
+
+
+def _is_shape(value: Input) -> bool:
+    return isinstance(value, tuple) and all(isinstance(size, (int, np.integer)) for size in value)
+
+
+def _shape_only_dtype(name: str, dtypes: Sequence[DType]) -> DType:
+    if not dtypes:
+        problem = "is a shape, and no other input is an array that tells the dtype"
+        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give at least one input as an array"))
+    return dtypes[0]
+
+
+def _read_gradient(reply: bytes) -> Array:
+    try:
+        (output,) = decode_response(reply)
+        return array_of_view(output)
+    except ValueError as error:
+        raise errors.ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+
+
+# ------------------------------------------------------------------------------------------------------- errors
+
+_STATUS_DETAILS = "grpc-status-details-bin"
+_TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<limit>\d+)\)")
+
+
+class RpcFailure(Protocol):
+    """What a failed call tells, in grpc and in grpc.aio alike."""
+
+    def code(self) -> grpc.StatusCode: ...
+
+    def details(self) -> str | None: ...
+
+    def trailing_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
+
+
+def error_of(failure: RpcFailure, target: str) -> AclgradError:
+    """Returns our exception for a failed call."""
+    for key, value in failure.trailing_metadata() or ():
+        if key == _STATUS_DETAILS and isinstance(value, bytes):
+            try:
+                ours = errors.from_status(status_pb2.Status.FromString(value))
+            except DecodeError:
+                break
+            if ours is not None:
+                return ours
+    return _core_error(failure.code(), failure.details() or "", target)
+
+
+def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradError:
+    """Returns our exception for a status that the gRPC core made, which carries no details of ours."""
+    too_large = _TOO_LARGE.search(details)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and too_large:
+        remedy = (
+            "raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server or max_message_bytes of the client, "
+            "whichever is smaller, or split the tensor"
+        )
+        message = f"a message of {too_large['size']} bytes exceeds the limit of {too_large['limit']} bytes; {remedy}"
+        return errors.MessageTooLargeError(message, field="message", remedy=remedy, metadata=too_large.groupdict())
+    if code is grpc.StatusCode.UNAVAILABLE:
+        remedy = f"check that a server listens on {target} and that the network lets it through"
+        return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        remedy = "give a larger timeout_s"
+        return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+    if code is grpc.StatusCode.CANCELLED:
+        return errors.CallCancelledError(f"{target}: the call was cancelled")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        remedy = "check that the target is an aclgrad server of this version or a newer one"
+        return errors.MethodNotServedError(f"{target}: {details}; {remedy}", remedy=remedy)
+    error = AclgradError(f"{target}: {code.name}: {details}")
+    error.code = code
+    return error

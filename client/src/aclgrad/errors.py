@@ -1,0 +1,266 @@
+"""The exceptions of aclgrad, and how they travel as gRPC statuses.
+
+    AclgradError
+    ├── RequestError (ValueError)        the same request never succeeds on this server: change it
+    │   ├── MalformedRequestError        the bytes are no message
+    │   ├── UnknownOperatorError         no operator has this name
+    │   ├── InvalidFieldError            an input, attribute or shape breaks the operator's rules
+    │   ├── LimitExceededError           legal, but larger than the server is configured to take
+    │   ├── MessageTooLargeError         the message is larger than one side of the connection takes
+    │   ├── OperatorNotSupportedError    the server's product does not have the operator
+    │   ├── InputValuesRequiredError     the device may read the values of an input that came shape-only
+    │   └── MethodNotServedError         the server does not serve this method
+    ├── RetryableError                   the same request can succeed later or elsewhere
+    │   ├── ServerBusyError              as many calls in flight and waiting as the server takes
+    │   ├── DeviceMemoryError            the device has not enough free memory (MemoryError)
+    │   ├── DeviceLostError              the device failed; the server restarts (ConnectionError)
+    │   ├── ServerDrainingError          the server is shutting down (ConnectionError)
+    │   └── ConnectionLostError          no server was reached, or the connection broke (ConnectionError)
+    ├── DeadlinePassedError              the time limit passed (TimeoutError)
+    ├── CallCancelledError               the call was cancelled on this side
+    └── ServerFaultError                 the server failed in a way it did not expect
+
+The server raises them, `to_status` writes them as `google.rpc.Status`, and the client raises what `from_status` reads.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2, status_pb2
+
+DOMAIN: Final = "aclgrad"
+"""The domain of every `google.rpc.ErrorInfo` of ours; the reasons are those of `error_reason.proto`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What is wrong with one field of a request, and what would be right."""
+
+    field: str
+    problem: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.problem}; {self.remedy}"
+
+
+class AclgradError(Exception):
+    """Anything that aclgrad raises.
+
+    `reason` is the name in `error_reason.proto` (empty for errors of the gRPC core), `code` the gRPC status, `field`
+    the first field of the request that is at fault, `remedy` what would mend it, `retry_after_s` the delay that the
+    server asks for, `metadata` the rest of what it told; `request_id` finds the call in the server's log.
+    """
+
+    reason: str = ""
+    code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        remedy: str | None = None,
+        retry_after_s: float | None = None,
+        request_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        violations: tuple[Violation, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.remedy = remedy
+        self.retry_after_s = retry_after_s
+        self.request_id = request_id
+        self.metadata = dict(metadata or {})
+        self.violations = violations
+
+
+class RequestError(AclgradError, ValueError):
+    """The same request never succeeds on this server."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+    @classmethod
+    def of(cls, *violations: Violation) -> Self:
+        """Returns the error that reports these violations; its message spells out the first."""
+        first, more = violations[0], len(violations) - 1
+        message = str(first) + (f" (and {more} more)" if more else "")
+        return cls(message, field=first.field, remedy=first.remedy, violations=violations)
+
+
+class MalformedRequestError(RequestError):
+    """The bytes are no message of the expected type."""
+
+    reason = "MALFORMED_REQUEST"
+
+
+class UnknownOperatorError(RequestError, LookupError):
+    """No operator has this name."""
+
+    reason = "UNKNOWN_OPERATOR"
+    code = grpc.StatusCode.NOT_FOUND
+
+
+class InvalidFieldError(RequestError):
+    """An input, an attribute or a shape breaks the operator's rules; `violations` lists every field."""
+
+    reason = "INVALID_FIELD"
+
+
+class LimitExceededError(RequestError):
+    """The request is legal but larger than the server is configured to take."""
+
+    reason = "LIMIT_EXCEEDED"
+
+
+class MessageTooLargeError(RequestError):
+    """The message is larger than the client or the server takes in one piece (raised by the gRPC core)."""
+
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class OperatorNotSupportedError(RequestError):
+    """The product of the server's devices does not have the operator."""
+
+    reason = "OPERATOR_NOT_SUPPORTED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class InputValuesRequiredError(RequestError):
+    """The device may read the values of an input that came shape-only: send the array."""
+
+    reason = "INPUT_VALUES_REQUIRED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class MethodNotServedError(RequestError):
+    """The server does not serve this method."""
+
+    reason = "METHOD_NOT_SERVED"
+    code = grpc.StatusCode.UNIMPLEMENTED
+
+
+class RetryableError(AclgradError):
+    """The same request can succeed later or elsewhere."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class ServerBusyError(RetryableError):
+    """The server has as many calls in flight and waiting as it takes."""
+
+    reason = "SERVER_BUSY"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class DeviceMemoryError(RetryableError, MemoryError):
+    """The device has not enough free memory for the call."""
+
+    reason = "DEVICE_MEMORY_EXHAUSTED"
+    code = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+class DeviceLostError(RetryableError, ConnectionError):
+    """The device failed; the server that owns it restarts."""
+
+    reason = "DEVICE_LOST"
+
+
+class ServerDrainingError(RetryableError, ConnectionError):
+    """The server is shutting down and takes no new calls."""
+
+    reason = "SERVER_DRAINING"
+
+
+class ConnectionLostError(RetryableError, ConnectionError):
+    """No server was reached, or the connection broke (raised by the gRPC core)."""
+
+
+class DeadlinePassedError(AclgradError, TimeoutError):
+    """The time limit of the call passed."""
+
+    reason = "DEADLINE_PASSED"
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class CallCancelledError(AclgradError):
+    """The call was cancelled on this side."""
+
+    code = grpc.StatusCode.CANCELLED
+
+
+class ServerFaultError(AclgradError):
+    """The server failed in a way it did not expect; report the request id."""
+
+    reason = "INTERNAL_ERROR"
+    code = grpc.StatusCode.INTERNAL
+
+
+def _subclasses(kind: type[AclgradError]) -> Iterator[type[AclgradError]]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+_BY_REASON: Final = {kind.reason: kind for kind in _subclasses(AclgradError) if kind.reason}
+
+
+def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
+    """Returns the status that tells a client of this error."""
+    metadata = {**error.metadata, "request_id": request_id}
+    if error.field:
+        metadata["field"] = error.field
+    if error.remedy:
+        metadata["remedy"] = error.remedy
+    status = status_pb2.Status(code=error.code.value[0], message=error.message)
+    status.details.add().Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata))
+    if error.violations:
+        bad_request = error_details_pb2.BadRequest()
+        for violation in error.violations:
+            bad_request.field_violations.add(
+                field=violation.field, description=f"{violation.problem}; {violation.remedy}"
+            )
+        status.details.add().Pack(bad_request)
+    if error.retry_after_s is not None:
+        delay = Duration()
+        delay.FromNanoseconds(round(error.retry_after_s * 1e9))
+        status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+    return status
+
+
+def from_status(status: status_pb2.Status) -> AclgradError | None:
+    """Returns the error that the status tells of, or None if the status carries no `ErrorInfo` of ours.
+
+    A reason that this version does not know becomes a plain AclgradError with that reason.
+    """
+    info = error_details_pb2.ErrorInfo()
+    bad_request = error_details_pb2.BadRequest()
+    retry_info = error_details_pb2.RetryInfo()
+    retry_after_s = None
+    for detail in status.details:
+        detail.Unpack(info) or detail.Unpack(bad_request)
+        if detail.Unpack(retry_info):
+            retry_after_s = retry_info.retry_delay.ToTimedelta().total_seconds()
+    if info.domain != DOMAIN:
+        return None
+    metadata = dict(info.metadata)
+    violations = []
+    for violation in bad_request.field_violations:
+        problem, _, remedy = violation.description.partition("; ")
+        violations.append(Violation(violation.field, problem, remedy))
+    error = _BY_REASON.get(info.reason, AclgradError)(
+        status.message,
+        field=metadata.pop("field", None),
+        remedy=metadata.pop("remedy", None),
+        retry_after_s=retry_after_s,
+        request_id=metadata.pop("request_id", None),
+        metadata=metadata,
+        violations=tuple(violations),
+    )
+    error.reason = info.reason
+    error.code = next(code for code in grpc.StatusCode if code.value[0] == status.code)
+    return error

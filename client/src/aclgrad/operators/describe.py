@@ -1,0 +1,41 @@
+"""The operator table as the messages of ListOperators."""
+
+from aclgrad.operators.products import Product
+from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.tensors import DTYPES
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import attribute_message
+
+
+def describe_operator(spec: OperatorSpec, product: Product) -> pb.OperatorDescription:
+    """Returns the description of an operator as the product serves it."""
+    return pb.OperatorDescription(
+        name=spec.name,
+        symbol=spec.symbol,
+        summary=spec.summary,
+        inputs=[_describe_input(each, product) for each in spec.inputs],
+        attributes=[_describe_attribute(each) for each in spec.attributes],
+        outputs=[pb.OutputDescription(name=spec.output.name, summary=spec.output.rule)],
+    )
+
+
+def _describe_input(spec: InputSpec, product: Product) -> pb.InputDescription:
+    return pb.InputDescription(
+        name=spec.name,
+        data_types=[DTYPES[name].wire for name in spec.dtypes[product]],
+        ranks=spec.ranks,
+        shape_only=product in (spec.unread_on or ()),
+        summary=spec.summary,
+    )
+
+
+def _describe_attribute(spec: AttributeSpec) -> pb.AttributeDescription:
+    return pb.AttributeDescription(
+        name=spec.name,
+        kind=pb.AttributeKind.Value(f"ATTRIBUTE_KIND_{spec.kind.name}"),
+        lengths=spec.lengths,
+        default_value=None if spec.default is None else attribute_message(spec.name, spec.default),
+        minimum=spec.minimum,
+        maximum=spec.maximum,
+        summary=spec.summary,
+    )

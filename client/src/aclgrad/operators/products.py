@@ -1,0 +1,34 @@
+"""The products that CANN tells apart, and which one a SoC name belongs to."""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Product(StrEnum):
+    """A family of Ascend chips for which CANN documents one behaviour."""
+
+    ATLAS_TRAINING = "910A"
+    ATLAS_A2 = "910B"
+    ATLAS_A3 = "910_93"
+    ATLAS_INFERENCE = "310P"
+    ATLAS_200I_A2 = "310B"
+    ASCEND_950 = "950"
+
+
+_NAMES: Final = {
+    Product.ATLAS_TRAINING: "Ascend910PremiumA Ascend910ProA Ascend910A Ascend910ProB Ascend910B",
+    Product.ATLAS_A2: "Ascend910B1 Ascend910B2 Ascend910B2C Ascend910B3 Ascend910B4 Ascend910B4-1",
+    Product.ATLAS_A3: (
+        "Ascend910_9391 Ascend910_9392 Ascend910_9381 Ascend910_9382 Ascend910_9372 Ascend910_9362 Ascend910_9363"
+    ),
+    Product.ATLAS_INFERENCE: "Ascend310P1 Ascend310P2 Ascend310P3 Ascend310P4 Ascend310P5 Ascend310P7",
+    Product.ATLAS_200I_A2: "Ascend310B1 Ascend310B2 Ascend310B3 Ascend310B4",
+}
+_BY_NAME: Final = {name: product for product, names in _NAMES.items() for name in names.split()}
+
+
+def product_of_soc(soc_name: str) -> Product | None:
+    """Returns the product of a SoC name as `aclrtGetSocName` tells it, or None for a chip that is not known."""
+    if soc_name.startswith("Ascend950"):
+        return Product.ASCEND_950
+    return _BY_NAME.get(soc_name)

@@ -1,0 +1,36 @@
+"""Rules about shapes and dtypes that several operators share. Each yields what is wrong, or nothing."""
+
+from collections.abc import Iterator
+
+from aclgrad.errors import Violation
+from aclgrad.operators.spec import Arguments
+
+
+def same_dtype(arguments: Arguments, *names: str) -> Iterator[Violation]:
+    """Every named input has the dtype of the first."""
+    reference, *others = names
+    dtype = arguments.inputs[reference].dtype
+    for name in others:
+        if arguments.inputs[name].dtype is not dtype:
+            yield Violation(
+                f"inputs[{name}].data_type",
+                f"is {arguments.inputs[name].dtype} where {reference} is {dtype}",
+                f"send it as {dtype}",
+            )
+
+
+def same_leading_sizes(arguments: Arguments, reference: str, other: str, trailing: int) -> Iterator[Violation]:
+    """Both inputs have the same rank, and the same sizes in all but the `trailing` last dimensions."""
+    want, have = arguments.inputs[reference].shape, arguments.inputs[other].shape
+    if len(want) != len(have):
+        yield Violation(
+            f"inputs[{other}].shape",
+            f"has {len(have)} dimensions where {reference} has {len(want)}",
+            f"send {len(want)} sizes",
+        )
+    elif want[:-trailing] != have[:-trailing]:
+        yield Violation(
+            f"inputs[{other}].shape",
+            f"starts with {have[:-trailing]} where {reference} starts with {want[:-trailing]}",
+            f"make all but the last {trailing} sizes equal",
+        )

@@ -1,0 +1,118 @@
+"""What a row of the operator table says. Validation, client methods, ListOperators and the tests derive from it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from aclgrad.errors import Violation
+from aclgrad.operators.products import Product
+from aclgrad.tensors import TensorType
+from aclgrad.wire.messages import AttributeValue
+
+
+class AttributeKind(Enum):
+    """The kind of an attribute's value; the names are those of `aclgrad.v1.AttributeKind`."""
+
+    BOOL = "a bool"
+    INT = "an integer"
+    DOUBLE = "a number"
+    INTS = "a list of integers"
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One input: the dtypes that each product takes (a product without a row takes none) and the ranks.
+
+    `unread_on` names the products on which the device is known not to read the values, so that a client may send the
+    shape alone; None means that the values always matter.
+    """
+
+    name: str
+    summary: str
+    dtypes: Mapping[Product, tuple[str, ...]]
+    ranks: tuple[int, ...]
+    unread_on: frozenset[Product] | None = None
+
+    @property
+    def python_name(self) -> str:
+        """The parameter of the client method: a method has its own `self`, so CANN's is called `input` there."""
+        return "input" if self.name == "self" else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeSpec:
+    """One attribute; without a default it is required. The bounds hold for each value of a list."""
+
+    name: str
+    summary: str
+    kind: AttributeKind
+    lengths: tuple[int, ...] = ()
+    default: AttributeValue | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The inputs and attributes of one call, complete and of the right dtypes, ranks and kinds, by name."""
+
+    inputs: Mapping[str, TensorType]
+    attributes: Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """The output: `infer` gives its type and shape for legal arguments, `rule` says the same in words."""
+
+    name: str
+    rule: str
+    infer: Callable[[Arguments], TensorType]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a result may be from the float64 definition: `|result - truth| <= absolute + relative * |truth|`."""
+
+    relative: float
+    absolute: float
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One example of an operator: shapes and attributes, to be run with every dtype."""
+
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+    attributes: Mapping[str, AttributeValue]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSpec:
+    """One operator. `check` yields what the table cannot say: how inputs and attributes have to fit each other."""
+
+    name: str
+    symbol: str
+    summary: str
+    formula: str
+    inputs: tuple[InputSpec, ...]
+    attributes: tuple[AttributeSpec, ...]
+    output: OutputSpec
+    check: Callable[[Arguments], Iterator[Violation]]
+    tolerances: Mapping[str, Tolerance]
+    cases: tuple[Case, ...]
+
+    @property
+    def products(self) -> frozenset[Product]:
+        """The products that have the operator."""
+        return frozenset.intersection(*(frozenset(spec.dtypes) for spec in self.inputs))
+
+
+def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Product, tuple[str, ...]]:
+    """Returns the dtype table of an input that takes the same dtypes on these products."""
+    return dict.fromkeys(products, dtypes)
+
+
+def case(name: str, attributes: Mapping[str, Any] | None = None, **shapes: tuple[int, ...]) -> Case:
+    """Returns a case; the shape of CANN's `self` is given as `input`."""
+    return Case(name, {"self" if key == "input" else key: shape for key, shape in shapes.items()}, attributes or {})

@@ -1,0 +1,122 @@
+"""The dtype table, and tensors as a request or reply carries them: a name, a type, a shape and a view of the bytes."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from aclgrad.errors import InvalidFieldError, Violation
+from aclgrad.v1 import tensor_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type, under the names and numbers that numpy, the wire and ACL have for it."""
+
+    name: str
+    numpy: np.dtype[Any]
+    wire: int
+    acl: int
+
+    @property
+    def itemsize(self) -> int:
+        return self.numpy.itemsize
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _rows() -> tuple[DType, ...]:
+    wire = tensor_pb2.DataType.Value
+    # name, numpy type, aclDataType value (CANN's acl_base.h)
+    rows: list[tuple[str, Any, int]] = [
+        ("float32", np.float32, 0),
+        ("float16", np.float16, 1),
+        ("bfloat16", ml_dtypes.bfloat16, 27),
+        ("float64", np.float64, 11),
+        ("int8", np.int8, 2),
+        ("int16", np.int16, 6),
+        ("int32", np.int32, 3),
+        ("int64", np.int64, 9),
+        ("uint8", np.uint8, 4),
+        ("complex64", np.complex64, 16),
+        ("complex128", np.complex128, 17),
+    ]
+    return tuple(DType(name, np.dtype(kind), wire(f"DATA_TYPE_{name.upper()}"), acl) for name, kind, acl in rows)
+
+
+DTYPES: Final = {dtype.name: dtype for dtype in _rows()}
+_BY_WIRE: Final = {dtype.wire: dtype for dtype in DTYPES.values()}
+_BY_NUMPY: Final = {dtype.numpy: dtype for dtype in DTYPES.values()}
+
+
+def dtype_of_wire(number: int) -> DType | None:
+    """Returns the dtype with this `aclgrad.v1.DataType` value, or None."""
+    return _BY_WIRE.get(number)
+
+
+def dtype_of_numpy(dtype: np.dtype[Any]) -> DType | None:
+    """Returns the dtype of a numpy array, whatever its byte order, or None where the wire has no such type."""
+    return _BY_NUMPY.get(dtype.newbyteorder("="))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The type and shape of a tensor."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def element_count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.element_count * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """A named tensor whose bytes belong to someone else; `data` is None where only the shape was sent."""
+
+    name: str
+    type: TensorType
+    data: memoryview | None = None
+
+
+def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
+    """Returns a view of the array's bytes, row-major and little-endian; copies only an array that is neither.
+
+    Raises InvalidFieldError for an array whose dtype has no place on the wire.
+    """
+    dtype = dtype_of_numpy(array.dtype)
+    if dtype is None:
+        problem = f"has dtype {array.dtype}, which the wire does not have"
+        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, f"convert it to one of {', '.join(DTYPES)}"))
+    native = np.ascontiguousarray(array, dtype=dtype.numpy).reshape(-1)
+    # Through uint8, for the buffer protocol has no format letter for bfloat16.
+    return TensorView(name, TensorType(dtype, array.shape), native.view(np.uint8).data)
+
+
+def array_of_view(tensor: TensorView) -> np.ndarray[Any, Any]:
+    """Returns an array of its own, aligned and writable, with the elements of the view.
+
+    Raises ValueError where the view has no data or data of another length than its type tells.
+    """
+    size = tensor.type.size_bytes
+    if tensor.data is None or tensor.data.nbytes != size:
+        held = "no data" if tensor.data is None else f"{tensor.data.nbytes} bytes"
+        raise ValueError(f"{tensor.name}: {held} for {tensor.type}, which takes {size} bytes")
+    array = np.empty(tensor.type.shape, tensor.type.dtype.numpy)
+    array.reshape(-1).view(np.uint8)[:] = np.frombuffer(tensor.data, np.uint8)
+    return array

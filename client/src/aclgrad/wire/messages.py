@@ -1,0 +1,141 @@
+"""Requests and replies of ExecuteOperator, to bytes and back.
+
+Tensors are written as `name, data_type, shape` by protobuf and then their data behind a hand-written key, so that the
+bytes are those that a generated stub would send.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
+from aclgrad.tensors import DTYPES, TensorType, TensorView, dtype_of_wire
+from aclgrad.v1 import operator_service_pb2, tensor_pb2
+from aclgrad.wire.scan import extract_payloads, payload_index, varint
+
+AttributeValue = bool | int | float | Sequence[int]
+"""What an attribute holds in Python; decoding makes a tuple of a list of integers."""
+
+_Message = TypeVar("_Message", bound=Message)
+
+_INPUTS = operator_service_pb2.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
+_OUTPUTS = operator_service_pb2.ExecuteOperatorResponse.OUTPUTS_FIELD_NUMBER
+_DATA = tensor_pb2.Tensor.DATA_FIELD_NUMBER
+_LENGTH_DELIMITED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCall:
+    """One call as it was sent: nothing about it has been checked but that it is a message."""
+
+    operator: str
+    inputs: tuple[TensorView, ...]
+    attributes: Mapping[str, AttributeValue]
+
+
+def encode_request(call: OperatorCall) -> bytes:
+    """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
+    message = operator_service_pb2.ExecuteOperatorRequest(operator=call.operator)
+    for name, value in call.attributes.items():
+        message.attributes[name].CopyFrom(attribute_message(name, value))
+    pieces: list[bytes | memoryview] = [message.SerializeToString()]
+    for tensor in call.inputs:
+        pieces += _tensor_field(_INPUTS, tensor)
+    return b"".join(pieces)
+
+
+def decode_request(data: bytes) -> OperatorCall:
+    """Returns the call of an ExecuteOperatorRequest, its tensors as views of `data`.
+
+    Raises MalformedRequestError where the bytes are none, and InvalidFieldError for a tensor of no known type.
+    """
+    rest, payloads = extract_payloads(data, (_INPUTS, _DATA))
+    message = _parse(operator_service_pb2.ExecuteOperatorRequest, rest)
+    inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
+    attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
+    return OperatorCall(message.operator, inputs, attributes)
+
+
+def response_prefix(name: str, type: TensorType) -> bytes:
+    """Returns what stands before the data of the only output in an ExecuteOperatorResponse."""
+    return b"".join(_tensor_field(_OUTPUTS, TensorView(name, type), type.size_bytes))
+
+
+def decode_response(data: bytes) -> tuple[TensorView, ...]:
+    """Returns the outputs of an ExecuteOperatorResponse as views of `data`; errors are those of `decode_request`."""
+    rest, payloads = extract_payloads(data, (_OUTPUTS, _DATA))
+    message = _parse(operator_service_pb2.ExecuteOperatorResponse, rest)
+    return tuple(_tensor_view(tensor, payloads) for tensor in message.outputs)
+
+
+def _parse(kind: type[_Message], data: bytes) -> _Message:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise MalformedRequestError(f"the bytes are no {kind.DESCRIPTOR.full_name}") from error
+
+
+def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
+    """Yields the pieces of a Tensor field; `data_bytes` announces data that somebody else will write behind them."""
+    try:
+        head = tensor_pb2.Tensor(name=tensor.name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
+    except (TypeError, ValueError) as error:
+        problem = f"is {tensor.type.shape}, which is no shape"
+        remedy = "give a sequence of 64-bit integers"
+        raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}].shape", problem, remedy)) from error
+    body = head.SerializeToString()
+    data = tensor.data
+    if data is not None:
+        data_bytes = data.nbytes
+    if data_bytes is not None:
+        body += varint(_DATA << 3 | _LENGTH_DELIMITED) + varint(data_bytes)
+    yield varint(number << 3 | _LENGTH_DELIMITED)
+    yield varint(len(body) + (data_bytes or 0))
+    yield body
+    if data is not None:
+        yield data
+
+
+def _tensor_view(message: tensor_pb2.Tensor, payloads: list[memoryview]) -> TensorView:
+    dtype = dtype_of_wire(message.data_type)
+    if dtype is None:
+        known = ", ".join(DTYPES)
+        raise InvalidFieldError.of(
+            Violation(
+                f"inputs[{message.name}].data_type",
+                f"is {message.data_type}, which is no data type",
+                f"send one of {known}",
+            )
+        )
+    data = payloads[payload_index(message.data)] if message.HasField("data") else None
+    return TensorView(message.name, TensorType(dtype, tuple(message.shape)), data)
+
+
+def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
+    try:
+        if isinstance(value, bool):
+            return tensor_pb2.Attribute(bool_value=value)
+        if isinstance(value, int):
+            return tensor_pb2.Attribute(int_value=value)
+        if isinstance(value, float):
+            return tensor_pb2.Attribute(double_value=value)
+        return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=value))
+    except (TypeError, ValueError) as error:
+        problem = f"is {value!r}, which the wire cannot hold"
+        remedy = "give a bool, a 64-bit integer, a float or a sequence of 64-bit integers"
+        raise InvalidFieldError.of(Violation(f"attributes[{name}]", problem, remedy)) from error
+
+
+def _attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
+    match message.WhichOneof("value"):
+        case "bool_value":
+            return message.bool_value
+        case "int_value":
+            return message.int_value
+        case "double_value":
+            return message.double_value
+        case "ints_value":
+            return tuple(message.ints_value.values)
+    raise InvalidFieldError.of(Violation(f"attributes[{name}]", "holds no value", "set one of its kinds"))

@@ -1,0 +1,95 @@
+"""Takes the large payloads out of a serialized message, so that protobuf parses only the small rest.
+
+A payload is a length-delimited field at the end of a fixed path of field numbers. Each is replaced in the rest by its
+index, four bytes long. Protobuf then decides what the wire format leaves to the order of fields (a field given twice,
+a oneof set twice, messages split in pieces), and the index that survives names the payload that counts.
+
+The wire format: https://protobuf.dev/programming-guides/encoding
+"""
+
+from aclgrad.errors import MalformedRequestError
+
+_VARINT, _FIXED64, _LENGTH, _GROUP_START, _GROUP_END, _FIXED32 = range(6)
+_MAX_VARINT_BYTES = 10
+_INDEX_BYTES = 4
+
+
+def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
+    """Returns the message with an index in place of each payload, and the payloads as views of the message.
+
+    Raises MalformedRequestError where the bytes are no message.
+    """
+    payloads: list[memoryview] = []
+    rest = _replace(memoryview(message), 0, len(message), path, payloads)
+    return rest, payloads
+
+
+def payload_index(placeholder: bytes) -> int:
+    """Returns the index that stands in the rest in place of a payload."""
+    return int.from_bytes(placeholder, "little")
+
+
+def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], payloads: list[memoryview]) -> bytes:
+    pieces: list[bytes | memoryview] = []
+    kept = position
+    open_groups = 0
+    while position < end:
+        start = position
+        tag, position = read_varint(view, position, end)
+        wire_type = tag & 7
+        if wire_type == _LENGTH:
+            length, position = read_varint(view, position, end)
+            stop = position + length
+            if stop <= end and tag >> 3 == path[0] and not open_groups:
+                if len(path) == 1:
+                    body = len(payloads).to_bytes(_INDEX_BYTES, "little")
+                    payloads.append(view[position:stop])
+                else:
+                    body = _replace(view, position, stop, path[1:], payloads)
+                pieces += (view[kept:start], varint(tag), varint(len(body)), body)
+                kept = stop
+            position = stop
+        elif wire_type == _VARINT:
+            _, position = read_varint(view, position, end)
+        elif wire_type == _FIXED64:
+            position += 8
+        elif wire_type == _FIXED32:
+            position += 4
+        elif wire_type == _GROUP_START:
+            open_groups += 1
+        elif wire_type == _GROUP_END and open_groups:
+            open_groups -= 1
+        else:
+            raise MalformedRequestError(f"byte {start} of the message starts no field (wire type {wire_type})")
+        if position > end:
+            raise MalformedRequestError(f"the field at byte {start} of the message ends beyond it")
+    if open_groups:
+        raise MalformedRequestError("the message ends inside a group")
+    pieces.append(view[kept:end])
+    return b"".join(pieces)
+
+
+def read_varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Returns the varint at the position and the position behind it."""
+    value = 0
+    for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
+        if position >= end:
+            break
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise MalformedRequestError(f"byte {position} of the message is inside a varint that does not end")
+
+
+def varint(value: int) -> bytes:
+    """Returns the value as the wire writes it."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

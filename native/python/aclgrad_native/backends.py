@@ -1,0 +1,92 @@
+"""From the name of a back end to the shared libraries to open, in CANN's own search order."""
+
+import configparser
+import ctypes.util
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+LibraryFile = tuple[str, bool]
+"""A path, and whether failing to open it is an error."""
+
+_RUNTIME: Final = "libascendcl.so"
+_CUSTOM: Final = "op_api/lib/libcust_opapi.so"
+_FEATURE_LIBRARIES: Final = ("ops_infer", "ops_train", "math", "sparse", "fft", "rand")
+
+
+def library_files(backend: str, environment: Mapping[str, str] = os.environ) -> list[LibraryFile]:
+    """Returns what to open for `host`, `ascend`, `auto` or the path of a library.
+
+    `auto` is `ascend` wherever libascendcl is found, even if it then cannot be used: computing on the CPU by surprise
+    would be the worst outcome.
+    """
+    if backend == "auto":
+        backend = "ascend" if ascend_is_installed(environment) else "host"
+    if backend == "host":
+        return [(str(host_library()), True)]
+    if backend == "ascend":
+        return list(_ascend_files(environment))
+    return [(backend, True)]
+
+
+def host_library() -> Path:
+    """Returns the path of libacl_host.so: beside the compiled module, which an editable install keeps elsewhere."""
+    spec = find_spec("aclgrad_native._native")
+    if spec is None or spec.origin is None:
+        raise ImportError("aclgrad_native is not built; install it with `pip install ./native`")
+    return Path(spec.origin).with_name("libacl_host.so")
+
+
+def ascend_is_installed(environment: Mapping[str, str]) -> bool:
+    """Says whether CANN's runtime library is on this machine."""
+    folders = environment.get("LD_LIBRARY_PATH", "").split(":") + [str(_toolkit_libraries(environment))]
+    beside = any(folder and (Path(folder) / _RUNTIME).exists() for folder in folders)
+    return beside or ctypes.util.find_library("ascendcl") is not None
+
+
+def _toolkit_libraries(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"), "lib64")
+
+
+def _ascend_files(environment: Mapping[str, str]) -> Iterator[LibraryFile]:
+    folder = _toolkit_libraries(environment)
+    yield _in(folder, _RUNTIME), True
+    yield _in(folder, "libnnopbase.so"), True
+    for library in _custom_libraries(environment):
+        yield str(library), False
+    for library in sorted(folder.glob("libopapi_*.so")):
+        yield str(library), False
+    yield _in(folder, "libopapi.so"), False
+    for feature in _FEATURE_LIBRARIES:
+        yield _in(folder, f"libaclnn_{feature}.so"), False
+
+
+def _in(folder: Path, name: str) -> str:
+    """Returns the file in the toolkit, or the bare name for the loader to search."""
+    return str(folder / name) if (folder / name).exists() else name
+
+
+def _custom_libraries(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yields the libraries of custom operators; one that belongs to neither root nor this user is not trusted."""
+    candidates = [
+        Path(folder, _CUSTOM) for folder in environment.get("ASCEND_CUSTOM_OPP_PATH", "").split(":") if folder
+    ]
+    if "ASCEND_OPP_PATH" in environment:
+        vendors = Path(environment["ASCEND_OPP_PATH"], "vendors")
+        candidates += [vendors / name / _CUSTOM for name in _vendor_names(vendors / "config.ini")]
+    for library in candidates:
+        if library.exists() and library.stat().st_uid in (0, os.getuid()):
+            yield library
+
+
+def _vendor_names(config: Path) -> list[str]:
+    """Returns the vendors of CANN's `load_priority=first,second` line."""
+    if not config.exists():
+        return []
+    parser = configparser.ConfigParser()
+    # The file has no section, which the parser insists on.
+    parser.read_string("[vendors]\n" + config.read_text())
+    names = parser.get("vendors", "load_priority", fallback="")
+    return [name.strip() for name in names.split(",") if name.strip()]

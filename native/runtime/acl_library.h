@@ -1,0 +1,43 @@
+// One set of ACL libraries, opened, resolved and initialised.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "acl_functions.h"
+#include "operators.h"
+#include "shared_libraries.h"
+
+namespace aclgrad {
+
+class AclLibrary {
+ public:
+  // Opens the libraries, resolves every function and calls aclInit. Throws LibraryError or AclError.
+  AclLibrary(const std::vector<LibraryFile>& files, const std::optional<std::string>& config_path);
+  ~AclLibrary();
+  AclLibrary(const AclLibrary&) = delete;
+  AclLibrary& operator=(const AclLibrary&) = delete;
+
+  [[nodiscard]] const AclFunctions& functions() const noexcept { return functions_; }
+  [[nodiscard]] const AclFunctions* operator->() const noexcept { return &functions_; }
+
+  // Throws std::out_of_range for a symbol without a row.
+  [[nodiscard]] const Operator& FindOperator(const std::string& symbol) const;
+
+  [[nodiscard]] int DeviceCount() const;
+  // As major.minor.patch.
+  [[nodiscard]] std::string Version() const;
+
+  // Throws AclError with the library's own message if the code is not 0.
+  void Check(int code, const char* call) const;
+
+ private:
+  void BindFunctions(SharedLibraries& libraries);
+
+  AclFunctions functions_{};
+  OperatorTable operators_;
+  bool initialised_here_ = false;
+};
+
+}  // namespace aclgrad

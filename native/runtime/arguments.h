@@ -1,0 +1,73 @@
+// What one operator call is made of, and the order in which a phase 1 function takes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "handles.h"
+
+namespace aclgrad {
+
+using Attribute = std::variant<bool, int64_t, double, std::vector<int64_t>>;
+
+// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. Throws
+// std::invalid_argument where the call does not fit the function's parameters.
+class ArgumentReader {
+ public:
+  ArgumentReader(const AclFunctions& acl, const std::vector<TensorHandle>& inputs, const TensorHandle& output,
+                 const std::vector<Attribute>& attributes)
+      : acl_(acl), inputs_(inputs), output_(output), attributes_(attributes) {}
+
+  template <typename Parameter>
+  [[nodiscard]] Parameter Next() {
+    if constexpr (std::is_same_v<Parameter, const aclTensor*>) {
+      return NextInput();
+    } else if constexpr (std::is_same_v<Parameter, aclTensor*>) {
+      return output_.get();
+    } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
+      return NextIntArray();
+    } else if constexpr (std::is_same_v<Parameter, uint64_t*>) {
+      return &workspace_size_;
+    } else if constexpr (std::is_same_v<Parameter, aclOpExecutor**>) {
+      return &executor_;
+    } else if constexpr (std::is_same_v<Parameter, float>) {
+      return static_cast<float>(NextAttribute<double>());
+    } else {
+      return NextAttribute<Parameter>();
+    }
+  }
+
+  void ExpectEnd() const;
+
+  // What phase 1 answered.
+  [[nodiscard]] uint64_t workspace_size() const noexcept { return workspace_size_; }
+  [[nodiscard]] aclOpExecutor* executor() const noexcept { return executor_; }
+
+ private:
+  template <typename Value>
+  [[nodiscard]] const Value& NextAttribute() {
+    const Value* value = std::get_if<Value>(&AttributeAt(next_attribute_++));
+    if (value == nullptr) RefuseAttribute();
+    return *value;
+  }
+
+  [[nodiscard]] const aclTensor* NextInput();
+  [[nodiscard]] const aclIntArray* NextIntArray();
+  [[nodiscard]] const Attribute& AttributeAt(std::size_t index) const;
+  [[noreturn]] void RefuseAttribute() const;
+
+  const AclFunctions& acl_;
+  const std::vector<TensorHandle>& inputs_;
+  const TensorHandle& output_;
+  const std::vector<Attribute>& attributes_;
+  std::vector<IntArrayHandle> arrays_;
+  std::size_t next_input_ = 0;
+  std::size_t next_attribute_ = 0;
+  uint64_t workspace_size_ = 0;
+  aclOpExecutor* executor_ = nullptr;
+};
+
+}  // namespace aclgrad

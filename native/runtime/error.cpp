@@ -1,0 +1,24 @@
+#include "error.h"
+
+#include <utility>
+
+#include "acl/acl_base.h"
+
+namespace aclgrad {
+
+AclError::AclError(int code, std::string call, std::string detail)
+    : std::runtime_error(call + " returned " + std::to_string(code) + (detail.empty() ? "" : ": " + detail)),
+      code_(code),
+      call_(std::move(call)),
+      detail_(std::move(detail)) {}
+
+OutOfMemory::OutOfMemory(std::size_t size_bytes, std::size_t allocated_bytes, std::size_t limit_bytes,
+                         std::string detail)
+    : AclError(ACL_ERROR_RT_MEMORY_ALLOCATION, "allocation of " + std::to_string(size_bytes) + " bytes",
+               std::to_string(allocated_bytes) + " of at most " + std::to_string(limit_bytes) + " bytes are in use" +
+                   (detail.empty() ? "" : "; " + detail)),
+      size_bytes_(size_bytes),
+      allocated_bytes_(allocated_bytes),
+      limit_bytes_(limit_bytes) {}
+
+}  // namespace aclgrad

@@ -1,0 +1,47 @@
+// The runtime's exceptions. Every failed ACL or aclnn call becomes one of them.
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+namespace aclgrad {
+
+// A library could not be opened, or lacks symbols; the message names all of them.
+class LibraryError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// An ACL or aclnn call returned a code other than 0.
+class AclError : public std::runtime_error {
+ public:
+  // detail is what aclGetRecentErrMsg tells: for logs, never for clients.
+  AclError(int code, std::string call, std::string detail);
+
+  [[nodiscard]] int code() const noexcept { return code_; }
+  [[nodiscard]] const std::string& call() const noexcept { return call_; }
+  [[nodiscard]] const std::string& detail() const noexcept { return detail_; }
+
+ private:
+  int code_;
+  std::string call_;
+  std::string detail_;
+};
+
+// Neither the pool nor the device has the memory, even after the pool gave back what it had cached.
+class OutOfMemory : public AclError {
+ public:
+  OutOfMemory(std::size_t size_bytes, std::size_t allocated_bytes, std::size_t limit_bytes, std::string detail);
+
+  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
+  [[nodiscard]] std::size_t allocated_bytes() const noexcept { return allocated_bytes_; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+
+ private:
+  std::size_t size_bytes_;
+  std::size_t allocated_bytes_;
+  std::size_t limit_bytes_;
+};
+
+}  // namespace aclgrad

@@ -1,0 +1,25 @@
+// The typed two-phase launch of aclnn operators: one row for each operator, everything else from the function types.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "aclnn/aclnn_base.h"
+#include "arguments.h"
+#include "shared_libraries.h"
+
+namespace aclgrad {
+
+// One operator, ready to be planned (phase 1) and launched (phase 2).
+struct Operator {
+  std::function<aclnnStatus(ArgumentReader&)> plan;
+  aclnnStatus (*launch)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);
+};
+
+// Operators by the name of their phase 2, for example aclnnAdaptiveAvgPool2dBackward.
+using OperatorTable = std::map<std::string, Operator>;
+
+[[nodiscard]] OperatorTable BindOperators(SharedLibraries& libraries);
+
+}  // namespace aclgrad

@@ -1,0 +1,46 @@
+#include "shared_libraries.h"
+
+#include <dlfcn.h>
+
+#include "error.h"
+
+namespace aclgrad {
+namespace {
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : ", ") + word;
+  return joined.empty() ? "none" : joined;
+}
+
+}  // namespace
+
+SharedLibraries::SharedLibraries(const std::vector<LibraryFile>& files) {
+  for (const LibraryFile& file : files) {
+    // Local and lazy, as CANN's own callers load these: several of them define the same names.
+    if (void* handle = dlopen(file.path.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+      handles_.push_back(handle);
+      opened_.push_back(file.path);
+      continue;
+    }
+    const char* reason = dlerror();
+    not_opened_.push_back(reason != nullptr ? reason : file.path);
+    if (file.required) throw LibraryError("cannot open " + file.path + ": " + not_opened_.back());
+  }
+}
+
+void SharedLibraries::RequireAll() const {
+  if (missing_.empty()) return;
+  throw LibraryError("no ACL library: " + std::to_string(missing_.size()) + " symbols are missing: " + Join(missing_) +
+                     "; looked in: " + Join(opened_) + "; could not open: " + Join(not_opened_));
+}
+
+void* SharedLibraries::Find(const char* symbol) {
+  for (void* handle : handles_) {
+    if (void* address = dlsym(handle, symbol)) return address;
+  }
+  missing_.emplace_back(symbol);
+  return nullptr;
+}
+
+}  // namespace aclgrad
