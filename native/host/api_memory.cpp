@@ -1,0 +1,126 @@
+// The ABI: memory and copies.
+#include <algorithm>
+#include <cstring>
+
+#include "acl/acl_rt.h"
+#include "error.h"
+#include "runtime.h"
+
+using acl_host::Error;
+using acl_host::GuardRuntime;
+using acl_host::Required;
+using acl_host::Runtime;
+
+namespace {
+
+void CheckCounts(size_t destination_bytes, size_t count) {
+  if (count == 0) throw Error(ACL_ERROR_RT_PARAM_INVALID, "count must not be 0");
+  if (count > destination_bytes) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "count " + std::to_string(count) + " exceeds the destination's " +
+                                                std::to_string(destination_bytes) + " bytes");
+  }
+}
+
+// The addresses, not kind, decide where bytes go: all memory is this process's memory.
+void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count, aclrtMemcpyKind kind) {
+  if (dst == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "dst must not be null");
+  if (src == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "src must not be null");
+  CheckCounts(dst_bytes, count);
+  if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no kind " + std::to_string(static_cast<int>(kind)));
+  }
+}
+
+void* Allocate(size_t size, bool padded) {
+  const auto runtime = Runtime::Current();
+  const auto context = runtime->CurrentContext();
+  const size_t padding_bytes = padded ? runtime->product().allocation_padding_bytes : 0;
+  return runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes);
+}
+
+}  // namespace
+
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy /*policy*/) {
+  return GuardRuntime(__func__, [&] {
+    void*& address = Required(devPtr, "devPtr");
+    address = Allocate(size, true);
+  });
+}
+
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy /*policy*/) {
+  return GuardRuntime(__func__, [&] {
+    void*& address = Required(devPtr, "devPtr");
+    address = Allocate(size, false);
+  });
+}
+
+aclError aclrtFree(void* devPtr) {
+  return GuardRuntime(__func__, [&] { Runtime::Current()->memory().FreeOnDevice(devPtr); });
+}
+
+aclError aclrtMallocHost(void** hostPtr, size_t size) {
+  return GuardRuntime(__func__, [&] {
+    void*& address = Required(hostPtr, "hostPtr");
+    const auto runtime = Runtime::Current();
+    (void)runtime->CurrentContext();
+    address = runtime->memory().AllocatePinned(size);
+  });
+}
+
+aclError aclrtFreeHost(void* hostPtr) {
+  return GuardRuntime(__func__, [&] { Runtime::Current()->memory().FreePinned(hostPtr); });
+}
+
+aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
+  return GuardRuntime(__func__, [&] {
+    CheckCopy(dst, destMax, src, count, kind);
+    (void)Runtime::Current()->CurrentContext();
+    std::memmove(dst, src, count);
+  });
+}
+
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                          aclrtStream stream) {
+  return GuardRuntime(__func__, [&] {
+    CheckCopy(dst, destMax, src, count, kind);
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->FindStream(stream);
+    const auto copy = [=] { std::memmove(dst, src, count); };
+    // A device cannot reach pageable memory later on its own, so the caller waits until its turn in the stream.
+    if (runtime->memory().IsPageable(dst) || runtime->memory().IsPageable(src)) {
+      target->RunInOrder(copy);
+    } else {
+      target->Enqueue(copy);
+    }
+  });
+}
+
+aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
+  return GuardRuntime(__func__, [&] {
+    if (devPtr == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "devPtr must not be null");
+    CheckCounts(maxCount, count);
+    (void)Runtime::Current()->CurrentContext();
+    std::memset(devPtr, value, count);
+  });
+}
+
+aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+  return GuardRuntime(__func__, [&] {
+    if (devPtr == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "devPtr must not be null");
+    CheckCounts(maxCount, count);
+    const auto runtime = Runtime::Current();
+    runtime->FindStream(stream)->Enqueue([=] { std::memset(devPtr, value, count); });
+  });
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+  return GuardRuntime(__func__, [&] {
+    size_t& free_bytes = Required(free, "free");
+    size_t& total_bytes = Required(total, "total");
+    const auto runtime = Runtime::Current();
+    const auto context = runtime->CurrentContext();
+    const bool on_device = attr == ACL_HBM_MEM || attr == ACL_HBM_MEM_HUGE || attr == ACL_HBM_MEM_NORMAL;
+    total_bytes = on_device ? runtime->memory().limit_bytes() : 0;
+    free_bytes = on_device ? total_bytes - runtime->memory().used_bytes(context->device.id) : 0;
+  });
+}

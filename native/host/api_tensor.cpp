@@ -1,0 +1,106 @@
+// The ABI: tensors and integer arrays.
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "aclnn/acl_meta.h"
+#include "error.h"
+#include "tensor.h"
+
+using acl_host::Dims;
+using acl_host::GuardOperator;
+using acl_host::OperatorError;
+
+namespace {
+
+template <typename T>
+T& NotNull(T* pointer, const char* name) {
+  if (pointer == nullptr) throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, std::string(name) + " must not be null");
+  return *pointer;
+}
+
+Dims CopyDims(const int64_t* dims, uint64_t count, const char* name) {
+  return count == 0 ? Dims{} : Dims(&NotNull(dims, name), dims + count);
+}
+
+// The caller releases the copy with delete[]: that is the ABI, so this is the one place with a bare new.
+void CopyOut(const Dims& dims, int64_t** copy, uint64_t* count, const char* name) {
+  int64_t*& target = NotNull(copy, name);
+  uint64_t& target_count = NotNull(count, "the count");
+  target = new (std::nothrow) int64_t[dims.size()];
+  if (target == nullptr) throw OperatorError(ACLNN_ERR_INNER_NULLPTR, "the host is out of memory");
+  std::copy(dims.begin(), dims.end(), target);
+  target_count = dims.size();
+}
+
+}  // namespace
+
+aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
+                           int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
+                           void* tensorData) {
+  std::unique_ptr<aclTensor> tensor;
+  const aclnnStatus status = GuardOperator(__func__, [&] {
+    Dims view_dims = CopyDims(viewDims, viewDimsNum, "viewDims");
+    Dims strides = stride == nullptr ? acl_host::ContiguousStrides(view_dims) : Dims(stride, stride + viewDimsNum);
+    Dims storage_dims = CopyDims(storageDims, storageDimsNum, "storageDims");
+    tensor = std::make_unique<aclTensor>(aclTensor{std::move(view_dims), std::move(strides), offset,
+                                                   std::move(storage_dims), dataType, format, tensorData});
+  });
+  return status == OK ? tensor.release() : nullptr;
+}
+
+aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
+  std::unique_ptr<aclIntArray> array;
+  const aclnnStatus status = GuardOperator(
+      __func__, [&] { array = std::make_unique<aclIntArray>(aclIntArray{CopyDims(value, size, "value")}); });
+  return status == OK ? array.release() : nullptr;
+}
+
+aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
+  const std::unique_ptr<const aclTensor> owned(tensor);
+  return OK;
+}
+
+aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
+  const std::unique_ptr<const aclIntArray> owned(array);
+  return OK;
+}
+
+aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
+  return GuardOperator(__func__,
+                       [&] { CopyOut(NotNull(tensor, "tensor").view_dims, viewDims, viewDimsNum, "viewDims"); });
+}
+
+aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
+  return GuardOperator(
+      __func__, [&] { CopyOut(NotNull(tensor, "tensor").storage_dims, storageDims, storageDimsNum, "storageDims"); });
+}
+
+aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
+  return GuardOperator(__func__,
+                       [&] { CopyOut(NotNull(tensor, "tensor").strides, stridesValue, stridesNum, "stridesValue"); });
+}
+
+aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
+  return GuardOperator(__func__, [&] { NotNull(offset, "offset") = NotNull(tensor, "tensor").offset; });
+}
+
+aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
+  return GuardOperator(__func__, [&] { NotNull(format, "format") = NotNull(tensor, "tensor").format; });
+}
+
+aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
+  return GuardOperator(__func__, [&] { NotNull(dataType, "dataType") = NotNull(tensor, "tensor").data_type; });
+}
+
+aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
+  return GuardOperator(__func__, [&] { NotNull(size, "size") = NotNull(array, "array").values.size(); });
+}
+
+aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
+  return GuardOperator(__func__, [&] { NotNull(tensor, "tensor").address = addr; });
+}
+
+aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
+  return GuardOperator(__func__, [&] { NotNull(addr, "addr") = NotNull(tensor, "tensor").address; });
+}

@@ -1,0 +1,24 @@
+// The settings of the host library, read once by aclInit.
+#ifndef ACL_HOST_CONFIG_H_
+#define ACL_HOST_CONFIG_H_
+
+#include <cstdint>
+
+#include "product.h"
+
+namespace acl_host {
+
+struct Config {
+  const Product* product;
+  int32_t devices;
+  uint64_t memory_bytes;  // limit of each device
+  int32_t threads;        // of each device, the stream's own thread included
+};
+
+// Reads the key "host" of the JSON file at path, or of the file that the environment variable ACL_HOST_CONFIG names if
+// path is null. Keys beside "host" belong to CANN and are ignored; an unknown key inside "host" is an error.
+[[nodiscard]] Config LoadConfig(const char* path);
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_CONFIG_H_

@@ -1,0 +1,50 @@
+// A device: its worker threads, its default context and how many streams it has given out.
+#ifndef ACL_HOST_DEVICE_H_
+#define ACL_HOST_DEVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "config.h"
+#include "error.h"
+#include "thread_pool.h"
+
+namespace acl_host {
+
+struct Device {
+  Device(int32_t id_in, const Config& config) : id(id_in), product(*config.product), pool(config.threads) {}
+
+  const int32_t id;
+  const Product& product;
+  ThreadPool pool;
+  std::atomic<int32_t> streams{0};
+
+  // aclrtSetDevice and aclrtResetDevice count; the default context lives while the count is above zero.
+  std::mutex mutex;
+  int32_t uses = 0;
+  void* default_context = nullptr;
+};
+
+// One stream of the device's limited number.
+class StreamSlot {
+ public:
+  explicit StreamSlot(Device& device) : device_(device) {
+    const int32_t limit = device.product.stream_limit;
+    if (device_.streams.fetch_add(1) < limit) return;
+    device_.streams.fetch_sub(1);
+    throw Error(ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                "device " + std::to_string(device.id) + " has all of its " + std::to_string(limit) + " streams in use");
+  }
+  ~StreamSlot() { device_.streams.fetch_sub(1); }
+  StreamSlot(const StreamSlot&) = delete;
+  StreamSlot& operator=(const StreamSlot&) = delete;
+
+ private:
+  Device& device_;
+};
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_DEVICE_H_

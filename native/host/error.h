@@ -1,0 +1,65 @@
+// Errors inside the library are exceptions; they become codes and messages once, at the ABI, in the two Guard
+// functions.
+#ifndef ACL_HOST_ERROR_H_
+#define ACL_HOST_ERROR_H_
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "acl/acl_base.h"
+#include "aclnn/aclnn_status.h"
+
+namespace acl_host {
+
+// A failure with a code of the runtime (acl*, aclrt*).
+class Error : public std::runtime_error {
+ public:
+  Error(aclError code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  [[nodiscard]] aclError code() const noexcept { return code_; }
+
+ private:
+  aclError code_;
+};
+
+// A failure with an aclnnStatus. An Error that is not one becomes ACLNN_ERR_RUNTIME_ERROR when it leaves an operator.
+class OperatorError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Translate the exception being handled: set the thread's message (and, for the runtime, its last error); return the
+// code.
+[[nodiscard]] aclError TranslateRuntimeError(const char* function) noexcept;
+[[nodiscard]] aclnnStatus TranslateOperatorError(const char* function) noexcept;
+
+template <typename Body>
+[[nodiscard]] aclError GuardRuntime(const char* function, Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return ACL_SUCCESS;
+  } catch (...) {
+    return TranslateRuntimeError(function);
+  }
+}
+
+template <typename Body>
+[[nodiscard]] aclnnStatus GuardOperator(const char* function, Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return ACLNN_SUCCESS;
+  } catch (...) {
+    return TranslateOperatorError(function);
+  }
+}
+
+// For the many functions of the runtime whose pointer arguments must not be null.
+template <typename T>
+T& Required(T* pointer, const char* name) {
+  if (pointer == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, std::string(name) + " must not be null");
+  return *pointer;
+}
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_ERROR_H_

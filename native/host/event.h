@@ -1,0 +1,52 @@
+// Events: marks in a stream that other streams and the host can wait for.
+#ifndef ACL_HOST_EVENT_H_
+#define ACL_HOST_EVENT_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "stream.h"
+#include "wait.h"
+
+namespace acl_host {
+
+// One recording of an event. Waiters keep the one they began with, so recording an event again does not release or hold
+// them.
+class Recording {
+ public:
+  void Complete();
+  [[nodiscard]] bool IsComplete() const;
+  [[nodiscard]] bool Wait(const Deadline& deadline) const;
+  [[nodiscard]] Clock::time_point CompletedAt() const;  // of a complete one
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable completed_;
+  bool complete_ = false;
+  Clock::time_point time_;
+};
+
+class Event {
+ public:
+  explicit Event(bool timed) : timed_(timed) {}
+
+  void Record(Stream& stream);
+
+  // In stream order: afterwards the event is as if never recorded, unless it was recorded again meanwhile.
+  static void Reset(const std::shared_ptr<Event>& event, Stream& stream);
+
+  // Null if never recorded.
+  [[nodiscard]] std::shared_ptr<Recording> latest() const;
+  [[nodiscard]] bool timed() const { return timed_; }
+
+ private:
+  const bool timed_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Recording> latest_;
+};
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_EVENT_H_

@@ -1,0 +1,55 @@
+// Device memory and pinned host memory. Both are ordinary memory of this process; device memory has a limit.
+#ifndef ACL_HOST_MEMORY_H_
+#define ACL_HOST_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace acl_host {
+
+class Memory {
+ public:
+  Memory(int32_t devices, uint64_t limit_bytes)
+      : limit_bytes_(limit_bytes), used_bytes_(static_cast<size_t>(devices)) {}
+
+  // The memory is not initialised. Counts size_bytes rounded up to a multiple of 32, plus the padding.
+  [[nodiscard]] void* AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding_bytes);
+  [[nodiscard]] void* AllocatePinned(size_t size_bytes);
+  void FreeOnDevice(void* address);
+  void FreePinned(void* address);
+
+  // Memory that neither function above returned: a device cannot copy from it on its own.
+  [[nodiscard]] bool IsPageable(const void* address) const;
+
+  [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
+  [[nodiscard]] uint64_t used_bytes(int32_t device) const;
+
+ private:
+  static constexpr int32_t kPinned = -1;
+
+  struct Free {
+    void operator()(void* address) const { std::free(address); }
+  };
+  struct Block {
+    std::unique_ptr<void, Free> memory;
+    size_t size_bytes;
+    int32_t device;  // or kPinned
+  };
+
+  [[nodiscard]] static std::unique_ptr<void, Free> Allocate(size_t size_bytes);
+  void Release(void* address, bool pinned);
+
+  const uint64_t limit_bytes_;
+  mutable std::mutex mutex_;
+  std::vector<uint64_t> used_bytes_;
+  std::map<uintptr_t, Block> blocks_;
+};
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_MEMORY_H_

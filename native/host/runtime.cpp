@@ -1,0 +1,165 @@
+#include "runtime.h"
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "error.h"
+
+namespace acl_host {
+namespace {
+
+struct Process {
+  std::mutex mutex;
+  std::shared_ptr<Runtime> runtime;
+};
+
+// Never destroyed: a program that exits without aclFinalize would otherwise join its stream threads, or pull memory
+// from under them, in static destructors.
+Process& TheProcess() {
+  static Process* const process = new Process;
+  return *process;
+}
+
+// Handles are unique in the process, so a context of a runtime that has ended is simply not found.
+thread_local void* current_context = nullptr;
+
+}  // namespace
+
+std::shared_ptr<Runtime> Runtime::Current() {
+  Process& process = TheProcess();
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  if (!process.runtime) throw Error(ACL_ERROR_UNINITIALIZE, "call aclInit first");
+  return process.runtime;
+}
+
+void Runtime::Start(const char* config_path) {
+  Process& process = TheProcess();
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  if (process.runtime) throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
+  process.runtime = std::make_shared<Runtime>(LoadConfig(config_path));
+}
+
+void Runtime::Stop() {
+  Process& process = TheProcess();
+  std::shared_ptr<Runtime> ending;
+  {
+    const std::lock_guard<std::mutex> lock(process.mutex);
+    ending = std::move(process.runtime);
+    process.runtime = nullptr;
+  }
+  if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
+}
+
+Runtime::Runtime(const Config& config) : config_(config), memory_(config.devices, config.memory_bytes) {
+  for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<Device>(id, config));
+}
+
+Runtime::~Runtime() {
+  // Close all before joining any: a stream may be waiting for an event that another one records.
+  for (const auto& [handle, stream] : streams_.All()) stream->Close(Stream::Pending::kDrop);
+  for (const auto& [handle, stream] : streams_.All()) stream->Join();
+}
+
+Device& Runtime::device(int32_t id) {
+  if (id < 0 || id >= config_.devices) {
+    throw Error(ACL_ERROR_RT_INVALID_DEVICEID, "there is no device " + std::to_string(id) + "; the devices are 0 to " +
+                                                   std::to_string(config_.devices - 1));
+  }
+  return *devices_[static_cast<size_t>(id)];
+}
+
+std::shared_ptr<Context> Runtime::CurrentContext() const {
+  std::shared_ptr<Context> context = contexts_.FindOrNull(current_context);
+  if (!context) throw Error(ACL_ERROR_RT_CONTEXT_NULL, "this thread has no context; call aclrtSetDevice first");
+  return context;
+}
+
+void Runtime::SetCurrentContext(void* handle) { current_context = contexts_.Find(handle)->handle; }
+
+void* Runtime::CreateContext(Device& device) {
+  current_context = AddContext(device, false);
+  return current_context;
+}
+
+void Runtime::DestroyContext(void* handle) {
+  if (contexts_.Find(handle)->is_default) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default context cannot be destroyed; call aclrtResetDevice");
+  }
+  RemoveContext(handle);
+}
+
+void Runtime::UseDevice(int32_t id) {
+  Device& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  if (target.uses == 0) target.default_context = AddContext(target, true);
+  ++target.uses;
+  current_context = target.default_context;
+}
+
+void Runtime::ReleaseDevice(int32_t id) {
+  Device& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  if (target.uses == 0) {
+    throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
+  }
+  if (--target.uses == 0) RemoveContext(std::exchange(target.default_context, nullptr));
+}
+
+std::shared_ptr<Stream> Runtime::FindStream(void* handle) const {
+  const std::shared_ptr<Context> context = CurrentContext();
+  if (handle == nullptr) return context->default_stream;
+  std::shared_ptr<Stream> stream = streams_.Find(handle);
+  if (stream->context() != context->handle) {
+    throw Error(ACL_ERROR_RT_STREAM_CONTEXT, "the stream belongs to another context than this thread's");
+  }
+  return stream;
+}
+
+void* Runtime::CreateStream() {
+  const std::shared_ptr<Context> context = CurrentContext();
+  return streams_.Add(std::make_shared<Stream>(context->device, context->handle));
+}
+
+void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
+  if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
+  const std::shared_ptr<Stream> stream = FindStream(handle);
+  if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
+  stream->Close(pending);
+  stream->Join();
+}
+
+std::vector<std::shared_ptr<Stream>> Runtime::StreamsOf(const Device& device) const {
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (auto& [handle, stream] : streams_.All()) {
+    if (&stream->device() == &device) streams.push_back(std::move(stream));
+  }
+  return streams;
+}
+
+void* Runtime::AddContext(Device& device, bool is_default) {
+  const auto context = std::make_shared<Context>(device, is_default);
+  void* const handle = contexts_.Add(context);
+  context->handle = handle;
+  try {
+    context->default_stream = std::make_shared<Stream>(device, handle);
+    (void)streams_.Add(context->default_stream);
+  } catch (...) {
+    (void)contexts_.Remove(handle);
+    throw;
+  }
+  return handle;
+}
+
+void Runtime::RemoveContext(void* handle) {
+  if (!contexts_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the context is being destroyed already");
+  std::vector<std::shared_ptr<Stream>> closing;
+  for (auto& [stream_handle, stream] : streams_.All()) {
+    if (stream->context() != handle || !streams_.Remove(stream_handle)) continue;
+    stream->Close(Stream::Pending::kRun);
+    closing.push_back(std::move(stream));
+  }
+  for (const auto& stream : closing) stream->Join();
+}
+
+}  // namespace acl_host

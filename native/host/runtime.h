@@ -1,0 +1,65 @@
+// Everything that lives between aclInit and aclFinalize.
+#ifndef ACL_HOST_RUNTIME_H_
+#define ACL_HOST_RUNTIME_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "config.h"
+#include "context.h"
+#include "device.h"
+#include "event.h"
+#include "handle_table.h"
+#include "memory.h"
+#include "stream.h"
+
+namespace acl_host {
+
+class Runtime {
+ public:
+  // Throws if aclInit was not called.
+  [[nodiscard]] static std::shared_ptr<Runtime> Current();
+  static void Start(const char* config_path);
+  static void Stop();
+
+  explicit Runtime(const Config& config);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  [[nodiscard]] const Product& product() const { return *config_.product; }
+  [[nodiscard]] int32_t device_count() const { return config_.devices; }
+  [[nodiscard]] Memory& memory() { return memory_; }
+  [[nodiscard]] HandleTable<Event>& events() { return events_; }
+  [[nodiscard]] Device& device(int32_t id);
+
+  // Contexts. A thread without one, or whose context was destroyed, has none: ACL_ERROR_RT_CONTEXT_NULL.
+  [[nodiscard]] std::shared_ptr<Context> CurrentContext() const;
+  void SetCurrentContext(void* handle);
+  void* CreateContext(Device& device);
+  void DestroyContext(void* handle);
+  void UseDevice(int32_t id);
+  void ReleaseDevice(int32_t id);
+
+  // Streams of the calling thread's context; null means its default stream.
+  [[nodiscard]] std::shared_ptr<Stream> FindStream(void* handle) const;
+  [[nodiscard]] void* CreateStream();
+  void DestroyStream(void* handle, Stream::Pending pending);
+  [[nodiscard]] std::vector<std::shared_ptr<Stream>> StreamsOf(const Device& device) const;
+
+ private:
+  void* AddContext(Device& device, bool is_default);
+  void RemoveContext(void* handle);
+
+  const Config config_;
+  Memory memory_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  HandleTable<Context> contexts_{"context"};
+  HandleTable<Stream> streams_{"stream"};
+  HandleTable<Event> events_{"event"};
+};
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_RUNTIME_H_

@@ -1,0 +1,73 @@
+// A stream: a queue whose tasks run one after the other on a thread of its own.
+#ifndef ACL_HOST_STREAM_H_
+#define ACL_HOST_STREAM_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "device.h"
+#include "error.h"
+#include "wait.h"
+
+namespace acl_host {
+
+class Stream {
+ public:
+  using Task = std::function<void()>;
+
+  // Takes one of the device's streams; throws if it has none left. context is the handle of the owner.
+  Stream(Device& device, void* context);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  [[nodiscard]] Device& device() const { return device_; }
+  [[nodiscard]] void* context() const { return context_; }
+
+  // Returns at once. What the task throws is reported by a later Synchronize.
+  void Enqueue(Task task);
+
+  // Returns when the task and everything before it has run; throws what this task throws.
+  void RunInOrder(const Task& task);
+
+  // Waits for everything enqueued so far; false if the deadline passed first. Throws, once, the first error of the
+  // tasks that ran since the last report.
+  [[nodiscard]] bool Synchronize(const Deadline& deadline);
+
+  [[nodiscard]] bool Idle() const;
+
+  enum class Pending { kRun, kDrop };
+
+  // Refuses new tasks and, for kDrop, forgets those that have not begun. Does not wait.
+  void Close(Pending pending);
+
+  // Waits for the thread to end; to be called after Close.
+  void Join();
+
+ private:
+  void Work();
+  void Run(const Task& task);
+
+  Device& device_;
+  void* const context_;
+  StreamSlot slot_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;   // the thread has something to do
+  std::condition_variable ended_;  // a task ended
+  std::deque<Task> queue_;
+  uint64_t enqueued_ = 0;
+  uint64_t finished_ = 0;
+  bool closed_ = false;
+  std::optional<Error> error_;
+  std::mutex join_mutex_;
+  std::thread thread_;  // starts with the first task: streams that are never used cost no thread
+};
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_STREAM_H_

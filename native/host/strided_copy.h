@@ -1,0 +1,18 @@
+// Copies between a strided view and contiguous memory.
+#ifndef ACL_HOST_STRIDED_COPY_H_
+#define ACL_HOST_STRIDED_COPY_H_
+
+#include <cstddef>
+
+#include "tensor.h"
+#include "thread_pool.h"
+
+namespace acl_host {
+
+// Both read and write the view at tensor.address; the contiguous side is row-major and may start at any byte.
+void CopyFromView(ThreadPool& pool, const aclTensor& tensor, std::byte* contiguous);
+void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor);
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_STRIDED_COPY_H_
