@@ -1,0 +1,127 @@
+"""Devices, contexts, options and the two ways to ask for an error."""
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from .acl import Library
+
+RT_PARAM_INVALID, RT_INVALID_DEVICEID, RT_CONTEXT_NULL = 107000, 107001, 107002
+RT_STREAM_CONTEXT, RT_INVALID_HANDLE = 107003, 107017
+
+
+def in_thread(function: Callable[[], object]) -> object:
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(function).result()
+
+
+def test_device_numbers(acl: Library) -> None:
+    number = ctypes.c_int32(-1)
+    assert acl.aclrtGetDevice(ctypes.byref(number)) == 0
+    assert number.value == 0
+    assert acl.aclrtSetDevice(-1) == RT_INVALID_DEVICEID
+    assert acl.aclrtSetDevice(1000) == RT_INVALID_DEVICEID
+    assert "1000" in acl.message()
+    assert acl.aclrtGetDevice(None) == RT_PARAM_INVALID
+
+
+def test_device_status_and_versions(acl: Library) -> None:
+    status, mode = ctypes.c_int(7), ctypes.c_int(7)
+    major, minor, patch = (ctypes.c_int32() for _ in range(3))
+    assert acl.aclrtQueryDeviceStatus(0, ctypes.byref(status)) == 0
+    assert status.value == 0
+    assert acl.aclrtQueryDeviceStatus(1000, ctypes.byref(status)) == RT_INVALID_DEVICEID
+    assert acl.aclrtGetRunMode(ctypes.byref(mode)) == 0
+    assert mode.value == 1
+    assert acl.aclrtGetVersion(ctypes.byref(major), ctypes.byref(minor), ctypes.byref(patch)) == 0
+    assert major.value == 1
+    assert acl.aclrtGetSocName().startswith(b"Ascend")
+
+
+def test_a_thread_without_a_device_has_no_context(acl: Library) -> None:
+    def codes() -> list[int]:
+        out = ctypes.c_void_p()
+        return [
+            acl.aclrtGetDevice(ctypes.byref(ctypes.c_int32())),
+            acl.aclrtMalloc(ctypes.byref(out), 8, 0),
+            acl.aclrtCreateStream(ctypes.byref(out)),
+            acl.aclrtSynchronizeStream(None),
+            acl.aclrtGetCurrentContext(ctypes.byref(out)),
+            acl.aclrtSynchronizeDevice(),
+        ]
+
+    assert set(in_thread(codes)) == {RT_CONTEXT_NULL}
+
+
+def test_the_default_context_is_shared_by_threads(acl: Library) -> None:
+    def other() -> int | None:
+        acl.call("aclrtSetDevice", 0)
+        context = acl.create("aclrtGetCurrentContext").value
+        acl.call("aclrtResetDevice", 0)
+        return context
+
+    assert in_thread(other) == acl.create("aclrtGetCurrentContext").value
+    assert acl.aclrtSynchronizeStream(None) == 0
+
+
+def test_reset_ends_the_default_context_with_the_last_use(acl: Library) -> None:
+    stream = acl.create("aclrtCreateStream")
+    acl.call("aclrtSetDevice", 0)
+    acl.call("aclrtResetDevice", 0)
+    assert acl.aclrtSynchronizeStream(stream) == 0
+    acl.call("aclrtResetDevice", 0)
+    assert acl.aclrtSynchronizeStream(stream) == RT_CONTEXT_NULL
+    assert acl.aclrtResetDevice(0) == RT_CONTEXT_NULL
+    acl.call("aclrtSetDevice", 0)
+    assert acl.aclrtSynchronizeStream(stream) == RT_INVALID_HANDLE
+
+
+def test_contexts(acl: Library) -> None:
+    default = acl.create("aclrtGetCurrentContext")
+    assert acl.aclrtDestroyContext(default) == RT_PARAM_INVALID
+    with acl.stream() as stream:
+        context = acl.create("aclrtCreateContext", 0)
+        assert acl.create("aclrtGetCurrentContext").value == context.value
+        assert acl.aclrtSynchronizeStream(stream) == RT_STREAM_CONTEXT
+        assert acl.aclrtDestroyStream(stream) == RT_STREAM_CONTEXT
+        own = acl.create("aclrtCreateStream")
+        assert acl.aclrtSetCurrentContext(default) == 0
+        assert acl.aclrtSynchronizeStream(stream) == 0
+        assert acl.aclrtDestroyContext(context) == 0
+        assert acl.aclrtDestroyContext(context) == RT_INVALID_HANDLE
+        assert acl.aclrtSetCurrentContext(context) == RT_INVALID_HANDLE
+        assert acl.aclrtSynchronizeStream(own) == RT_INVALID_HANDLE
+    assert acl.aclrtCreateContext(ctypes.byref(context), 1000) == RT_INVALID_DEVICEID
+
+
+def test_options_belong_to_the_context(acl: Library) -> None:
+    def option() -> int:
+        value = ctypes.c_int64(-1)
+        acl.call("aclrtCtxGetSysParamOpt", 0, ctypes.byref(value))
+        return value.value
+
+    default = acl.create("aclrtGetCurrentContext")
+    acl.call("aclrtCtxSetSysParamOpt", 0, 1)
+    assert option() == 1
+    context = acl.create("aclrtCreateContext", 0)
+    assert option() == 0
+    acl.call("aclrtSetCurrentContext", default)
+    assert option() == 1
+    acl.call("aclrtCtxSetSysParamOpt", 0, 0)
+    acl.call("aclrtDestroyContext", context)
+    assert acl.aclrtCtxSetSysParamOpt(99, 1) == RT_PARAM_INVALID
+    assert acl.aclrtCtxGetSysParamOpt(0, None) == RT_PARAM_INVALID
+
+
+def test_messages_and_last_errors_are_per_thread_and_cleared_by_reading(acl: Library) -> None:
+    acl.aclrtGetLastError(0)
+    assert acl.aclrtSetDevice(-1) == RT_INVALID_DEVICEID
+    assert in_thread(lambda: (acl.message(), acl.aclrtPeekAtLastError(0))) == ("", 0)
+    message = acl.message()
+    assert "aclrtSetDevice" in message
+    assert "-1" in message
+    assert acl.message() == ""
+    assert acl.aclrtPeekAtLastError(0) == RT_INVALID_DEVICEID
+    assert acl.aclrtGetLastError(0) == RT_INVALID_DEVICEID
+    assert acl.aclrtPeekAtLastError(0) == 0
+    assert acl.aclrtGetLastError(5) == RT_PARAM_INVALID

@@ -1,0 +1,110 @@
+"""What every operator's executor does, shown by one operator."""
+
+import ctypes
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from .acl import DeviceTensor, Library
+
+NAME = "aclnnAdaptiveAvgPool2dBackward"
+PARAM_NULLPTR, PARAM_INVALID, RUNTIME_ERROR = 161001, 161002, 361001
+
+Tensors = tuple[DeviceTensor, DeviceTensor, DeviceTensor]
+
+
+@pytest.fixture
+def tensors(acl: Library) -> Iterator[Tensors]:
+    image = np.zeros((2, 3, 4, 4), np.float32)
+    with acl.tensor(np.ones((2, 3, 2, 2), np.float32)) as grad, acl.tensor(image) as self, acl.tensor(image) as out:
+        yield grad, self, out
+
+
+@pytest.fixture
+def strided(acl: Library) -> Iterator[Tensors]:
+    """As tensors, but the output is a transposed view: the operator needs a workspace for it."""
+    storage = np.zeros((2, 3, 4, 4), np.float32)
+    grad = np.ones((2, 3, 2, 2), np.float32)
+    with (
+        acl.tensor(grad) as first,
+        acl.tensor(storage) as second,
+        acl.tensor(storage, storage.transpose(0, 1, 3, 2)) as third,
+    ):
+        yield first, second, third
+
+
+def plan(acl: Library, tensors: Tensors) -> tuple[int, ctypes.c_void_p]:
+    return acl.plan(NAME, *(tensor.handle for tensor in tensors))
+
+
+def test_phase_one_needs_both_results(acl: Library, tensors: Tensors) -> None:
+    handles = [tensor.handle for tensor in tensors]
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    phase = getattr(acl, NAME + "GetWorkspaceSize")
+    assert phase(*handles, None, ctypes.byref(executor)) == PARAM_NULLPTR
+    assert "workspaceSize" in acl.message()
+    assert phase(*handles, ctypes.byref(size), None) == PARAM_NULLPTR
+    assert "executor" in acl.message()
+
+
+def test_an_executor_that_never_runs_is_destroyed(acl: Library, tensors: Tensors) -> None:
+    _, executor = plan(acl, tensors)
+    assert acl.aclDestroyAclOpExecutor(executor) == 0
+
+
+def test_phase_two_needs_an_executor(acl: Library) -> None:
+    assert getattr(acl, NAME)(None, 0, None, None) == PARAM_NULLPTR
+    assert "executor" in acl.message()
+
+
+def test_the_tensors_may_go_once_phase_two_has_returned(acl: Library, busy: Callable[[object], None]) -> None:
+    with acl.buffer(64) as grad_address, acl.buffer(256) as out_address, acl.stream() as stream:
+        acl.upload(grad_address, np.full(4, 4, np.float32))
+        busy(stream)
+        with (
+            acl.describe((1, 1, 2, 2), address=grad_address) as grad,
+            acl.describe((1, 1, 4, 4)) as self,
+            acl.describe((1, 1, 4, 4), address=out_address) as out,
+        ):
+            size, executor = acl.plan(NAME, grad, self, out)
+            acl.call(NAME, None, size, executor, stream)
+        acl.call("aclrtSynchronizeStream", stream)
+        assert (acl.download(out_address, np.zeros(16, np.float32)) == 1).all()
+
+
+def test_strided_tensors_need_a_workspace(acl: Library, strided: Tensors) -> None:
+    size, executor = plan(acl, strided)
+    assert size >= 2 * 3 * 4 * 4 * 4
+    assert getattr(acl, NAME)(None, size, executor, None) == PARAM_NULLPTR
+    assert "workspace" in acl.message()
+    size, executor = plan(acl, strided)
+    with acl.buffer(size) as workspace:
+        assert getattr(acl, NAME)(workspace, size - 1, executor, None) == PARAM_INVALID
+        assert str(size) in acl.message()
+        _, executor = plan(acl, strided)
+        assert getattr(acl, NAME)(workspace, size, executor, None) == 0
+        acl.call("aclrtSynchronizeStream", None)
+    assert (strided[2].read_storage() == 0.25).all()
+
+
+def test_a_bad_stream_is_a_runtime_error(acl: Library, tensors: Tensors) -> None:
+    _, executor = plan(acl, tensors)
+    assert getattr(acl, NAME)(None, 0, executor, 0x1234567) == RUNTIME_ERROR
+    assert "107017" in acl.message()
+
+
+def test_tensors_need_an_address_unless_only_their_shape_matters(acl: Library, tensors: Tensors) -> None:
+    grad, _, out = tensors
+    with acl.describe((2, 3, 2, 2)) as nowhere, acl.describe((2, 3, 4, 4)) as shape_only:
+        _, executor = acl.plan(NAME, nowhere, shape_only, out.handle)
+        assert getattr(acl, NAME)(None, 0, executor, None) == PARAM_NULLPTR
+        assert "[2, 3, 2, 2]" in acl.message()
+        acl.run(NAME, grad.handle, shape_only, out.handle)
+    assert (out.read_storage() == 0.25).all()
+
+
+def test_aclnn_init_and_finalize(acl: Library) -> None:
+    assert acl.aclnnInit(None) == 0
+    assert acl.aclnnInit(None) == 0
+    assert acl.aclnnFinalize() == 0

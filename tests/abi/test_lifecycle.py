@@ -1,0 +1,114 @@
+"""aclInit, aclFinalize and the configuration, each in a process of its own."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., list[str]]
+
+
+def config_file(folder: Path, text: str) -> str:
+    path = folder / "acl.json"
+    path.write_text(text)
+    return str(path)
+
+
+def test_init_and_finalize_repeat(run_program: Run) -> None:
+    assert run_program(
+        "print(acl.aclInit(None), acl.aclInit(None), acl.aclFinalize(), acl.aclFinalize())\n"
+        "print(acl.aclInit(None), acl.aclrtSetDevice(0), acl.aclFinalize())\n"
+    ) == ["0 100002 0 100037", "0 0 0"]
+
+
+def test_calls_before_init_are_refused(run_program: Run) -> None:
+    lines = run_program(
+        "out = ctypes.c_void_p()\n"
+        "print(acl.aclFinalize(), acl.aclrtSetDevice(0), acl.aclrtMalloc(ctypes.byref(out), 8, 0))\n"
+        "print(acl.aclrtGetSocName(), acl.aclrtSynchronizeDevice(), acl.aclrtCreateStream(ctypes.byref(out)))\n"
+        "print(acl.message())\n"
+    )
+    assert lines[:2] == ["100037 100001 100001", "None 100001 100001"]
+    assert "aclInit" in lines[2]
+
+
+def test_a_program_may_exit_without_finalize(run_program: Run) -> None:
+    run_program(
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "buffer = acl.create('aclrtMalloc', 64 << 20, 0)\n"
+        "stream = acl.create('aclrtCreateStream')\n"
+        "for _ in range(40):\n"
+        "    acl.call('aclrtMemsetAsync', buffer, 64 << 20, 1, 64 << 20, stream)\n"
+    )
+
+
+def test_finalize_releases_what_is_left(run_program: Run) -> None:
+    assert run_program(
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "buffer = acl.create('aclrtMalloc', 64 << 20, 0)\n"
+        "first, second = acl.create('aclrtCreateStream'), acl.create('aclrtCreateStream')\n"
+        "event = acl.create('aclrtCreateEvent')\n"
+        "for _ in range(20):\n"
+        "    acl.call('aclrtMemsetAsync', buffer, 64 << 20, 1, 64 << 20, first)\n"
+        "acl.call('aclrtRecordEvent', event, first)\n"
+        "acl.call('aclrtStreamWaitEvent', second, event)\n"
+        "acl.call('aclFinalize')\n"
+        "print(threading.active_count(), acl.aclrtSynchronizeStream(first), acl.aclrtFree(buffer))\n"
+        "acl.call('aclInit', None)\n"
+        "print(acl.aclrtSynchronizeStream(first), acl.aclrtFree(buffer))\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "print(acl.aclrtSynchronizeStream(first), acl.aclrtDestroyEvent(event))\n"
+    ) == ["1 100001 100001", "107002 107000", "107017 107017"]
+
+
+def test_the_configuration_is_applied(run_program: Run, tmp_path: Path) -> None:
+    settings = {"host": {"product": "910B", "devices": 3, "memory_bytes": 1 << 20, "threads": 2}, "dump": {"x": 1}}
+    path = config_file(tmp_path, json.dumps(settings))
+    program = (
+        "count, free, total = ctypes.c_uint32(), ctypes.c_size_t(), ctypes.c_size_t()\n"
+        "acl.call('aclrtSetDevice', 2)\n"
+        "acl.call('aclrtGetDeviceCount', ctypes.byref(count))\n"
+        "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
+        "print(count.value, free.value, total.value, acl.aclrtGetSocName().decode())\n"
+    )
+    expected = ["3 1048576 1048576 Ascend910B1"]
+    assert run_program(f"acl.call('aclInit', {path.encode()!r})\n" + program) == expected
+    assert run_program("acl.call('aclInit', None)\n" + program, ACL_HOST_CONFIG=path) == expected
+
+
+@pytest.mark.parametrize("text", ["{}", '{"host": {}}', '{"err_msg_mode": 1}'])
+def test_empty_configurations(run_program: Run, tmp_path: Path, text: str) -> None:
+    assert run_program(f"print(acl.aclInit({config_file(tmp_path, text).encode()!r}))") == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("{", "JSON"),
+        ("[]", "object"),
+        ('{"host": 1}', "host"),
+        ('{"host": {"colour": 1}}', "host.colour"),
+        ('{"host": {"product": "911"}}', "910B"),
+        ('{"host": {"product": 910}}', "host.product"),
+        ('{"host": {"devices": 0}}', "host.devices"),
+        ('{"host": {"memory_bytes": -1}}', "host.memory_bytes"),
+        ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
+        ('{"host": {"threads": "all"}}', "host.threads"),
+    ],
+)
+def test_bad_configurations(run_program: Run, tmp_path: Path, text: str, hint: str) -> None:
+    path = config_file(tmp_path, text)
+    lines = run_program(f"print(acl.aclInit({path.encode()!r}))\nprint(acl.message())\nprint(acl.aclInit(None))\n")
+    assert lines[0] == "100000"
+    assert hint in lines[1]
+    assert lines[2] == "0"
+
+
+def test_a_missing_configuration_file(run_program: Run, tmp_path: Path) -> None:
+    path = str(tmp_path / "absent.json")
+    lines = run_program("print(acl.aclInit(None))\nprint(acl.message())\n", ACL_HOST_CONFIG=path)
+    assert lines[0] == "100000"
+    assert path in lines[1]
