@@ -22,7 +22,8 @@ def library_path() -> str:
         return named
     # Next to the compiled module: in an editable install the package's own folder is the source tree.
     module = importlib.util.find_spec("aclgrad_native._native")
-    assert module is not None and module.origin is not None
+    assert module is not None
+    assert module.origin is not None
     return str(Path(module.origin).parent / "libacl_host.so")
 
 

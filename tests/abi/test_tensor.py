@@ -1,6 +1,7 @@
 """aclTensor, aclIntArray and the element types."""
 
 import ctypes
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -11,14 +12,21 @@ from .acl import DataType, Format, Library, int64s
 PARAM_NULLPTR = 161001
 
 
+def delete_array() -> Callable[[object], None]:
+    """C++'s delete[], with which the ABI wants arrays released; a sanitizer, if loaded, brings its own."""
+    name = "_ZdaPv"
+    process = ctypes.CDLL(None)
+    function = getattr(process if hasattr(process, name) else ctypes.CDLL("libstdc++.so.6"), name)
+    function.argtypes = [ctypes.c_void_p]
+    function.restype = None
+    return function
+
+
 def dims(acl: Library, getter: str, tensor: object) -> list[int]:
-    # The ABI lets the caller release the array with C++'s delete[]; for a plain type that is free().
-    free = ctypes.CDLL(None).free
-    free.argtypes = [ctypes.c_void_p]
     pointer, count = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
     acl.call(getter, tensor, ctypes.byref(pointer), ctypes.byref(count))
     values = pointer[: count.value]
-    free(pointer)
+    delete_array()(pointer)
     return values
 
 
