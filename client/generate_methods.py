@@ -52,7 +52,9 @@ def module() -> str:
     for name, keyword, wait in (("OperatorMethods", "def", ""), ("AsyncOperatorMethods", "async def", "await ")):
         pieces.append(CLASS.format(name=name, keyword=keyword))
         pieces += [method(spec, keyword, wait) for spec in OPERATORS.values()]
-    formatter = ["ruff", "format", "--stdin-filename", str(TARGET), "-"]
+    if not any(spec.kind is AttributeKind.INTS for each in OPERATORS.values() for spec in each.attributes):
+        pieces[0] = pieces[0].replace("from collections.abc import Sequence\n", "")
+    formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
     return subprocess.run(formatter, input="".join(pieces), text=True, capture_output=True, check=True).stdout
 
 
@@ -101,7 +103,7 @@ def docstring(spec: OperatorSpec) -> str:
             "",
             f"    Returns: {spec.output.rule}",
             "",
-            "    Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; other `aclgrad.AclgradError`.",
+            "    Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.",
         ]
     )
 

@@ -36,7 +36,7 @@ class AsyncClient(AsyncOperatorMethods):
         self.target = target
         self.timeout_s = timeout_s
         self._channel = grpc.aio.insecure_channel(target, channel_options(max_message_bytes))
-        self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable] = {}
+        self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     async def execute(
         self,

@@ -1,7 +1,7 @@
 """What a call sends and how its reply or its error is read, without any input or output: both clients share it."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -101,7 +101,7 @@ class RpcFailure(Protocol):
 
     def details(self) -> str | None: ...
 
-    def trailing_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
+    def trailing_metadata(self) -> Any: ...
 
 
 def error_of(failure: RpcFailure, target: str) -> AclgradError:

@@ -36,7 +36,7 @@ class Client(OperatorMethods):
         self.target = target
         self.timeout_s = timeout_s
         self._channel = grpc.insecure_channel(target, channel_options(max_message_bytes))
-        self._methods: dict[str, grpc.UnaryUnaryMultiCallable] = {}
+        self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     def execute(
         self,

@@ -35,7 +35,7 @@ class OperatorMethods(ABC):
 
         Returns: The gradient of `self`, with its shape and dtype.
 
-        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; other `aclgrad.AclgradError`.
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
         return self._run(execute_call("adaptive_avg_pool2d_backward", inputs, {}), timeout_s)
@@ -66,7 +66,7 @@ class AsyncOperatorMethods(ABC):
 
         Returns: The gradient of `self`, with its shape and dtype.
 
-        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; other `aclgrad.AclgradError`.
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
         return await self._run(execute_call("adaptive_avg_pool2d_backward", inputs, {}), timeout_s)

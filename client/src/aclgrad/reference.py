@@ -20,9 +20,8 @@ def define(
 ) -> Array:
     """Returns the gradient that the operator's definition gives."""
     definition = globals()[operator]
-    gradient: Array = definition(
-        **{"input" if name == "self" else name: each for name, each in inputs.items()}, **attributes
-    )
+    renamed = {"input" if name == "self" else name: value for name, value in inputs.items()}
+    gradient: Array = definition(**renamed, **attributes)
     return gradient
 
 

@@ -1,6 +1,7 @@
 """The dtype table, and tensors as a request or reply carries them: a name, a type, a shape and a view of the bytes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ class DType:
 
     name: str
     numpy: np.dtype[Any]
-    wire: int
+    wire: tensor_pb2.DataType
     acl: int
 
     @property
@@ -29,7 +30,7 @@ class DType:
 
 
 def _rows() -> tuple[DType, ...]:
-    wire = tensor_pb2.DataType.Value
+    wire: Callable[[str], Any] = tensor_pb2.DataType.Value
     # name, numpy type, aclDataType value (CANN's acl_base.h)
     rows: list[tuple[str, Any, int]] = [
         ("float32", np.float32, 0),
@@ -48,7 +49,7 @@ def _rows() -> tuple[DType, ...]:
 
 
 DTYPES: Final = {dtype.name: dtype for dtype in _rows()}
-_BY_WIRE: Final = {dtype.wire: dtype for dtype in DTYPES.values()}
+_BY_WIRE: Final[dict[int, DType]] = {dtype.wire: dtype for dtype in DTYPES.values()}
 _BY_NUMPY: Final = {dtype.numpy: dtype for dtype in DTYPES.values()}
 
 

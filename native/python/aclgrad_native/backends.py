@@ -41,7 +41,7 @@ def host_library() -> Path:
 
 def ascend_is_installed(environment: Mapping[str, str]) -> bool:
     """Says whether CANN's runtime library is on this machine."""
-    folders = environment.get("LD_LIBRARY_PATH", "").split(":") + [str(_toolkit_libraries(environment))]
+    folders = [*environment.get("LD_LIBRARY_PATH", "").split(":"), str(_toolkit_libraries(environment))]
     beside = any(folder and (Path(folder) / _RUNTIME).exists() for folder in folders)
     return beside or ctypes.util.find_library("ascendcl") is not None
 

@@ -1,4 +1,4 @@
-"""The operator table: every module of this package that has a `SPEC`, by wire name."""
+"""The operator table: the `SPEC` of every operator module of this package, by wire name."""
 
 import pkgutil
 from importlib import import_module
@@ -8,15 +8,13 @@ from typing import Final
 import aclgrad.operators as package
 from aclgrad.operators.spec import OperatorSpec
 
+_SUFFIX: Final = "_backward"
+"""What tells an operator's module from the others: every operator so far computes a gradient."""
+
 
 def _collect() -> dict[str, OperatorSpec]:
-    modules = (
-        import_module(f"{package.__name__}.{info.name}")
-        for info in pkgutil.iter_modules(package.__path__)
-        if info.name.endswith("_backward")
-    )
-    specs = sorted((module.SPEC for module in modules), key=lambda spec: spec.name)
-    return {spec.name: spec for spec in specs}
+    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__) if info.name.endswith(_SUFFIX))
+    return {name: import_module(f"{package.__name__}.{name}").SPEC for name in names}
 
 
 OPERATORS: Final = MappingProxyType(_collect())

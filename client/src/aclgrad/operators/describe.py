@@ -32,7 +32,7 @@ def _describe_input(spec: InputSpec, product: Product) -> pb.InputDescription:
 def _describe_attribute(spec: AttributeSpec) -> pb.AttributeDescription:
     return pb.AttributeDescription(
         name=spec.name,
-        kind=pb.AttributeKind.Value(f"ATTRIBUTE_KIND_{spec.kind.name}"),
+        kind=f"ATTRIBUTE_KIND_{spec.kind.name}",
         lengths=spec.lengths,
         default_value=None if spec.default is None else attribute_message(spec.name, spec.default),
         minimum=spec.minimum,

@@ -52,7 +52,7 @@ def decode_request(data: bytes) -> OperatorCall:
     Raises MalformedRequestError where the bytes are none, and InvalidFieldError for a tensor of no known type.
     """
     rest, payloads = extract_payloads(data, (_INPUTS, _DATA))
-    message = _parse(operator_service_pb2.ExecuteOperatorRequest, rest)
+    message = parse_message(operator_service_pb2.ExecuteOperatorRequest, rest)
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
     return OperatorCall(message.operator, inputs, attributes)
@@ -66,11 +66,12 @@ def response_prefix(name: str, type: TensorType) -> bytes:
 def decode_response(data: bytes) -> tuple[TensorView, ...]:
     """Returns the outputs of an ExecuteOperatorResponse as views of `data`; errors are those of `decode_request`."""
     rest, payloads = extract_payloads(data, (_OUTPUTS, _DATA))
-    message = _parse(operator_service_pb2.ExecuteOperatorResponse, rest)
+    message = parse_message(operator_service_pb2.ExecuteOperatorResponse, rest)
     return tuple(_tensor_view(tensor, payloads) for tensor in message.outputs)
 
 
-def _parse(kind: type[_Message], data: bytes) -> _Message:
+def parse_message(kind: type[_Message], data: bytes) -> _Message:
+    """Returns the message of these bytes; raises MalformedRequestError where they are none."""
     try:
         return kind.FromString(data)
     except DecodeError as error:

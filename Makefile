@@ -1,0 +1,62 @@
+# The one command surface: every command that a human or CI runs is a target here. `make help` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := $(BIN)/.setup
+SETUP_LINT := $(BIN)/.setup-lint
+GOOGLEAPIS := build/googleapis
+SOURCES := $(shell find native proto -type f -not -path 'native/build/*') $(wildcard client/*.py */pyproject.toml)
+CPP := $(shell find native tests -name '*.cpp' -o -name '*.h')
+.DEFAULT_GOAL := help
+
+.PHONY: help demo serve test lint format generate ci clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: $(SETUP) ## Set up, start a server on the host library, make one checked call of each operator, stop
+	$(BIN)/python examples/demo.py
+
+serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
+	$(BIN)/aclgrad-server --backend auto
+
+test: $(SETUP) ## Set up and run the tests
+	$(BIN)/python -m pytest
+
+lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/buf lint proto
+	$(BIN)/buf format --diff --exit-code proto
+	$(BIN)/python client/generate_methods.py --check
+
+format: $(SETUP_LINT) ## Put every source file into the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+	$(BIN)/buf format --write proto
+
+generate: $(SETUP_LINT) ## Write the files that derive from the operator table
+	$(BIN)/python client/generate_methods.py
+
+ci: lint test demo ## What continuous integration runs
+
+clean: ## Remove the environment and everything built
+	rm -rf .venv build native/build client/src/aclgrad/v1
+
+$(SETUP): pyproject.toml $(SOURCES)
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable ./client --editable ./native --editable ./server --group test
+	touch $@
+
+$(SETUP_LINT): $(SETUP)
+	$(BIN)/python -m pip install --quiet --group lint
+	touch $@
+
+# What buf has to find of googleapis: the protos that the googleapis-common-protos package brings along.
+$(GOOGLEAPIS): $(SETUP)
+	mkdir -p $@/google/rpc
+	$(BIN)/python -c "import google.rpc, shutil; [shutil.copy(f'{folder}/status.proto', '$@/google/rpc') for folder in google.rpc.__path__]"

@@ -1,0 +1,105 @@
+"""The command line: flags to Settings, signals to the server, errors to one line and an exit code."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import click
+from pydantic import ValidationError
+
+from aclgrad_server import logs
+from aclgrad_server.faults import StartError
+from aclgrad_server.server import Server
+from aclgrad_server.settings import Settings
+
+EXIT_START: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_UNDRAINED: Final = 3
+_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds a flag for each setting; one that is not given is left to the environment, the file and the default."""
+    for name, field in reversed(Settings.model_fields.items()):
+        repeatable = isinstance(field.default, tuple)
+        default = " ".join(map(str, field.default)) if repeatable else field.default
+        told = f"default: {default}; " if default not in (None, "") else ""
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            multiple=repeatable,
+            metavar=name.rpartition("_")[2].upper(),
+            help=f"{field.description} [{told}ACLGRAD_{name.upper()}]",
+        )(command)
+    return command
+
+
+@click.command(context_settings={"max_content_width": 120})
+@click.version_option(package_name="aclgrad-server", message="%(version)s")
+@_settings_as_options
+def main(**flags: Any) -> None:
+    """Serve CANN's aclnn backward operators over gRPC until SIGTERM or SIGINT.
+
+    Prints `ready: ADDRESS...` when it serves. A flag goes before its variable, the variable before the TOML file.
+    """
+    try:
+        settings = Settings(**{name: value for name, value in flags.items() if value not in (None, ())})
+    except (ValidationError, OSError, ValueError) as error:
+        _fail(EXIT_USAGE, _told(error))
+    logs.configure(settings.log_level)
+    server = Server(settings)
+    with _stop_requested() as stop:
+        try:
+            server.start()
+        except StartError as error:
+            _fail(EXIT_START, str(error))
+        print(f"ready: {' '.join(server.addresses)}", flush=True)
+        stop.wait()
+        drained = server.stop()
+    if not drained:
+        # A thread that a device does not give back would keep the interpreter from ending.
+        logging.shutdown()
+        os._exit(EXIT_UNDRAINED)
+
+
+def _told(error: Exception) -> str:
+    """Returns what is wrong with the settings, one line for each."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    lines = []
+    for each in error.errors():
+        name = ".".join(map(str, each["loc"]))
+        lines.append(f"{name or 'settings'}: {each['msg']} (given: {each['input']!r})")
+    return "\n".join(lines)
+
+
+def _fail(code: int, message: str) -> NoReturn:
+    print(f"aclgrad-server: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+@contextmanager
+def _stop_requested() -> Iterator[threading.Event]:
+    """Yields an event that the first signal sets; a second signal ends the process without waiting for anything."""
+    stop = threading.Event()
+
+    def request(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    previous = {number: signal.signal(number, request) for number in _STOP_SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    main()

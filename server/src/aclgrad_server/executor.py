@@ -1,0 +1,57 @@
+"""Executes plans: waits for a turn, chooses a device, and has the device write the reply."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from aclgrad.errors import DeadlinePassedError
+from aclgrad.wire.messages import response_prefix
+from aclgrad_server.admission import Admission
+from aclgrad_server.device import Device
+from aclgrad_server.validation import OperatorPlan
+
+
+class Executor:
+    """Runs at most `admission.running_limit` plans at once, each on the device with the fewest outstanding bytes."""
+
+    def __init__(self, devices: Sequence[Device], admission: Admission) -> None:
+        self.devices = tuple(devices)
+        self.admission = admission
+        self._lock = threading.Lock()
+        self._outstanding_bytes = [0] * len(self.devices)
+
+    def execute(self, plan: OperatorPlan, deadline: float) -> bytes:
+        """Returns the serialized ExecuteOperatorResponse of the plan.
+
+        Raises an AclgradError where the call is refused, too late, or fails on the device; `deadline` is a time of
+        `time.monotonic`.
+        """
+        with self.admission.admit(deadline), self._choose_device(plan.size_bytes) as device:
+            prefix = response_prefix(plan.spec.output.name, plan.output)
+            reply = device.new_reply(prefix, plan.output.size_bytes)
+            if any(tensor.type.element_count == 0 for tensor in plan.inputs):
+                # Operators leave the output of empty inputs untouched, and device memory holds what others left there.
+                reply.fill_with_zeros()
+            else:
+                device.execute(plan, reply, _remaining(deadline))
+            return reply.finish()
+
+    @contextmanager
+    def _choose_device(self, size_bytes: int) -> Iterator[Device]:
+        outstanding = self._outstanding_bytes
+        with self._lock:
+            chosen = outstanding.index(min(outstanding))
+            outstanding[chosen] += size_bytes
+        try:
+            yield self.devices[chosen]
+        finally:
+            with self._lock:
+                outstanding[chosen] -= size_bytes
+
+
+def _remaining(deadline: float) -> float:
+    remaining = deadline - time.monotonic()
+    if remaining <= 0:
+        raise DeadlinePassedError("the deadline passed before the operator started; allow more time")
+    return remaining

@@ -1,0 +1,88 @@
+"""What surrounds every call of our service: a request id, one log line, and errors as statuses."""
+
+from __future__ import annotations  # grpc's classes are generic in their stubs alone
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+
+from aclgrad.errors import AclgradError, DeviceMemoryError, ServerFaultError, to_status
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID: Final = "x-request-id"
+MAX_REQUEST_ID: Final = 128
+STATUS_DETAILS: Final = "grpc-status-details-bin"
+
+Behaviour = Callable[[bytes, grpc.ServicerContext], bytes]
+
+
+class CallInterceptor(grpc.ServerInterceptor):
+    """Wraps the unary methods of one service."""
+
+    def __init__(self, service: str) -> None:
+        self._prefix = f"/{service}/"
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = continuation(handler_call_details)
+        method = handler_call_details.method
+        if handler is None or handler.unary_unary is None or not method.startswith(self._prefix):
+            return handler
+        wrapped = _surround(method.removeprefix(self._prefix), handler.unary_unary)
+        return grpc.unary_unary_rpc_method_handler(wrapped)
+
+
+def _surround(method: str, behaviour: Behaviour) -> Behaviour:
+    def call(request: bytes, context: grpc.ServicerContext) -> bytes:
+        start = time.monotonic()
+        request_id = request_id_of(context)
+        try:
+            reply = behaviour(request, context)
+        except Exception as error:
+            ours = _as_ours(error, request_id)
+            _log_failure(method, request_id, ours, error)
+            status = to_status(ours, request_id)
+            details = (STATUS_DETAILS, status.SerializeToString())
+            context.set_trailing_metadata(((REQUEST_ID, request_id), details))
+            # Not inside the try: abort itself raises, and that is no failure of the call.
+        else:
+            context.set_trailing_metadata(((REQUEST_ID, request_id),))
+            log.debug("%s %s ok in %.1f ms", request_id, method, (time.monotonic() - start) * 1e3)
+            return reply
+        context.abort(ours.code, ours.message)
+        raise AssertionError("abort does not return")
+
+    return call
+
+
+def request_id_of(context: grpc.ServicerContext) -> str:
+    """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
+    for key, value in context.invocation_metadata():
+        if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
+            return value
+    return uuid.uuid4().hex
+
+
+def _as_ours(error: Exception, request_id: str) -> AclgradError:
+    if isinstance(error, AclgradError):
+        return error
+    if isinstance(error, MemoryError):
+        remedy = "try again later, or send a smaller tensor"
+        return DeviceMemoryError(f"the server has not enough memory; {remedy}", remedy=remedy, retry_after_s=1.0)
+    return ServerFaultError(f"the server failed unexpectedly; report request id {request_id}")
+
+
+def _log_failure(method: str, request_id: str, ours: AclgradError, error: Exception) -> None:
+    if isinstance(ours, ServerFaultError):
+        log.error("%s %s failed", request_id, method, exc_info=error)
+        return
+    cause = f" ({error.__cause__})" if error.__cause__ else ""
+    log.info("%s %s %s: %s%s", request_id, method, ours.code.name, ours.message, cause)

@@ -1,0 +1,102 @@
+"""One server process: start, serve, drain, stop. Stopping mirrors starting."""
+
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import grpc
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.products import Product, product_of_soc
+from aclgrad_server.admission import Admission
+from aclgrad_server.device import DeviceGroup, open_devices
+from aclgrad_server.executor import Executor
+from aclgrad_server.faults import StartError
+from aclgrad_server.interceptors import CallInterceptor
+from aclgrad_server.listeners import bind
+from aclgrad_server.services.health import Health, add_reflection
+from aclgrad_server.services.operators import SERVICE, OperatorService
+from aclgrad_server.settings import Settings
+from aclgrad_server.warm_up import warm_up
+
+log = logging.getLogger(__name__)
+
+SPARE_THREADS: Final = 16
+"""Threads beyond admission's bound: for calls that are still being received, and to refuse what is too much."""
+STOP_MARGIN_S: Final = 5.0
+
+
+class Server:
+    """Owns the devices and the listeners from `start` to `stop`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._health = Health()
+        self._grpc: grpc.Server | None = None
+        self._admission: Admission | None = None
+        self.addresses: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        """Opens the devices, has each answer a call, and serves; raises StartError where it cannot."""
+        settings = self._settings
+        group = open_devices(settings)
+        product = _product_of(group)
+        for device in group.devices:
+            warm_up(device, product, settings.call_timeout_s)
+        admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls)
+        executor = Executor(group.devices, admission)
+        server = _make_grpc_server(settings, admission)
+        self.addresses = bind(server, settings.listen)
+        service = OperatorService(settings, product, group, executor, self.addresses)
+        server.add_generic_rpc_handlers((service.handler(),))
+        self._health.add_to(server)
+        add_reflection(server)
+        server.start()
+        self._health.set_ready(True)
+        self._grpc, self._admission = server, admission
+
+    def stop(self) -> bool:
+        """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
+        if self._grpc is None or self._admission is None:
+            return True
+        self._health.set_ready(False)
+        log.info("draining for at most %.0f s", self._settings.drain_timeout_s)
+        stopped = self._grpc.stop(self._settings.drain_timeout_s)
+        drained = stopped.wait(self._settings.drain_timeout_s + STOP_MARGIN_S)
+        drained = drained and _is_idle(self._admission)
+        log.info("stopped" if drained else "stopped with calls still running")
+        return drained
+
+
+def _is_idle(admission: Admission) -> bool:
+    """Says whether every call has left the devices: grpc cancels a call at the limit, but its thread runs on."""
+    end = time.monotonic() + STOP_MARGIN_S
+    while admission.occupancy().running:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _product_of(group: DeviceGroup) -> Product:
+    """Returns the product of the devices, whose kind is one: the runtime tells one SoC name for the host."""
+    soc_name = group.devices[0].soc_name
+    product = product_of_soc(soc_name)
+    if product is None:
+        raise StartError(f"the SoC {soc_name!r} is of no known product; this version serves {', '.join(Product)}")
+    if not any(product in spec.products for spec in OPERATORS.values()):
+        raise StartError(f"product {product} ({soc_name}) has none of the operators {', '.join(OPERATORS)}")
+    return product
+
+
+def _make_grpc_server(settings: Settings, admission: Admission) -> grpc.Server:
+    threads = admission.running_limit + admission.waiting_limit + SPARE_THREADS
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="call")
+    options = [
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # Two servers on one port would share its connections in silence.
+        ("grpc.so_reuseport", 0),
+    ]
+    return grpc.server(pool, interceptors=[CallInterceptor(SERVICE)], options=options)

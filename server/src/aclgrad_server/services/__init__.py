@@ -1,0 +1,1 @@
+"""The gRPC services: each method decodes, calls and encodes, and nothing else."""

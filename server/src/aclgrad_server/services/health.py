@@ -1,0 +1,55 @@
+"""`grpc.health.v1` and reflection, on small pools of their own: they answer while every worker is busy."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+from aclgrad_server.services.operators import SERVICE
+
+LIVENESS: Final = "liveness"
+READINESS: Final = "readiness"
+_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
+_HEALTH_THREADS: Final = 4
+_REFLECTION_THREADS: Final = 2
+
+
+class Health:
+    """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name)."""
+
+    def __init__(self) -> None:
+        pool = ThreadPoolExecutor(_HEALTH_THREADS, thread_name_prefix="health")
+        self._servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pool)
+        self._servicer.set(LIVENESS, _SERVING)
+        self.set_ready(False)
+
+    def set_ready(self, ready: bool) -> None:
+        for service in ("", SERVICE, READINESS):
+            self._servicer.set(service, _SERVING if ready else _NOT_SERVING)
+
+    def add_to(self, server: grpc.Server) -> None:
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+
+def add_reflection(server: grpc.Server) -> None:
+    """Lets tools such as grpcurl discover the services."""
+    names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    servicer = reflection.ReflectionServicer(names)
+    pool = ThreadPoolExecutor(_REFLECTION_THREADS, thread_name_prefix="reflection")
+    servicer.ServerReflectionInfo = _Pooled(servicer.ServerReflectionInfo, pool)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
+
+
+class _Pooled:
+    """A method that grpc runs on the pool that it carries."""
+
+    def __init__(self, behaviour: Callable[..., Any], pool: ThreadPoolExecutor) -> None:
+        self._behaviour = behaviour
+        self.experimental_thread_pool = pool
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._behaviour(*arguments)

@@ -1,0 +1,110 @@
+"""`aclgrad.v1.OperatorService`."""
+
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any, Final
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.describe import describe_operator
+from aclgrad.operators.products import Product
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import decode_request, parse_message
+from aclgrad_server.admission import Admission
+from aclgrad_server.device import Device, DeviceGroup
+from aclgrad_server.executor import Executor
+from aclgrad_server.settings import Settings
+from aclgrad_server.validation import plan_call
+
+SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
+
+
+class OperatorService:
+    """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        product: Product,
+        group: DeviceGroup,
+        executor: Executor,
+        endpoints: Sequence[str],
+    ) -> None:
+        self._settings = settings
+        self._product = product
+        self._group = group
+        self._executor = executor
+        self._endpoints = endpoints
+        self._start_time = Timestamp()
+        self._start_time.GetCurrentTime()
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Returns what a gRPC server takes; without serializers, grpc hands bytes through."""
+        methods = {
+            "ListOperators": self.list_operators,
+            "GetServerStatus": self.get_server_status,
+            "ExecuteOperator": self.execute_operator,
+        }
+        handlers: dict[str, Any] = {
+            name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+    def execute_operator(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        deadline = _deadline(context, self._settings.call_timeout_s)
+        plan = plan_call(decode_request(request), self._product, self._settings.max_tensor_bytes)
+        return self._executor.execute(plan, deadline)
+
+    def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        parse_message(pb.ListOperatorsRequest, request)
+        served = (spec for spec in OPERATORS.values() if self._product in spec.products)
+        described = [describe_operator(spec, self._product) for spec in served]
+        return pb.ListOperatorsResponse(operators=described).SerializeToString()
+
+    def get_server_status(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        parse_message(pb.GetServerStatusRequest, request)
+        return pb.GetServerStatusResponse(
+            version=version("aclgrad-server"),
+            runtime_version=self._group.runtime_version,
+            library=self._group.library,
+            product=self._product,
+            start_time=self._start_time,
+            devices=[_device_status(device) for device in self._group.devices],
+            queue=_queue_status(self._executor.admission),
+            limits=pb.Limits(
+                message_bytes=self._settings.max_message_bytes, tensor_bytes=self._settings.max_tensor_bytes
+            ),
+            endpoints=self._endpoints,
+        ).SerializeToString()
+
+
+def _deadline(context: grpc.ServicerContext, limit_s: float) -> float:
+    """Returns the time of `time.monotonic` when the call has to be answered."""
+    remaining = context.time_remaining()
+    return time.monotonic() + (limit_s if remaining is None else min(remaining, limit_s))
+
+
+def _device_status(device: Device) -> pb.DeviceStatus:
+    state = device.state()
+    return pb.DeviceStatus(
+        index=device.index,
+        soc_name=device.soc_name,
+        stream_count=state.stream_count,
+        leased_stream_count=state.leased_stream_count,
+        pool=pb.PoolStatus(**state.pool),
+        free_bytes=state.free_bytes,
+        total_bytes=state.total_bytes,
+    )
+
+
+def _queue_status(admission: Admission) -> pb.QueueStatus:
+    occupancy = admission.occupancy()
+    return pb.QueueStatus(
+        running_count=occupancy.running,
+        waiting_count=occupancy.waiting,
+        running_limit=admission.running_limit,
+        waiting_limit=admission.waiting_limit,
+    )

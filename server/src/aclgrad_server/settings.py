@@ -1,0 +1,78 @@
+"""Every setting of the server, from flags, `ACLGRAD_*` variables and a TOML file, in that order of precedence."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+GIBIBYTE = 2**30
+MAX_MESSAGE_BYTES = 2**31 - 1
+"""What protobuf can hold at most."""
+
+
+class Settings(BaseSettings):
+    """What one server is started with; it is built once, at the edge, and never changes."""
+
+    model_config = SettingsConfigDict(env_prefix="ACLGRAD_", env_ignore_empty=True, extra="forbid", frozen=True)
+
+    config: Path | None = Field(None, description="TOML file with settings under these names, with underscores.")
+    listen: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("127.0.0.1:50051",), min_length=1, description="Address to serve on, host:port or unix:path; repeatable."
+    )
+    backend: str = Field("auto", description="Device library: auto, ascend, host, or the path of an ACL library.")
+    acl_config: Path | None = Field(None, description="JSON file for aclInit.")
+    device: Annotated[tuple[int, ...], NoDecode] = Field(
+        (), description="Index of a device to serve on; repeatable; all devices by default."
+    )
+    streams: PositiveInt = Field(4, le=1024, description="Calls that run at once on one device.")
+    max_waiting_calls: PositiveInt = Field(64, le=4096, description="Calls that may wait for their turn.")
+    pool_bytes: PositiveInt | None = Field(
+        None, description="Bound on the memory pool of one device; 90 % of its free memory by default."
+    )
+    max_message_bytes: PositiveInt = Field(
+        GIBIBYTE, le=MAX_MESSAGE_BYTES, description="Largest message that is received or sent."
+    )
+    max_tensor_bytes: PositiveInt = Field(GIBIBYTE, description="Largest tensor that is taken or made.")
+    call_timeout_s: PositiveFloat = Field(300.0, description="Bound on one call, whatever deadline the client set.")
+    drain_timeout_s: PositiveFloat = Field(30.0, description="Time that calls in flight get when the server stops.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
+
+    @field_validator("listen", "device", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """A variable of the environment holds a list as words separated by commas."""
+        return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("listen")
+    @classmethod
+    def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            is_unix = address.startswith("unix:") and len(address) > len("unix:")
+            if not is_unix and not (host and port.isdigit() and int(port) < 65536):
+                raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535) or unix:path")
+        return addresses
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The file is itself a setting, so its name is looked up in the flags and the environment first."""
+        assert isinstance(init_settings, InitSettingsSource)
+        file = init_settings.init_kwargs.get("config") or env_settings().get("config")
+        if file is None:
+            return init_settings, env_settings
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)

@@ -1,0 +1,168 @@
+"""Checks a call against the operator table. What passes is complete, of legal types and shapes, and within limits."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from aclgrad.errors import (
+    InputValuesRequiredError,
+    InvalidFieldError,
+    LimitExceededError,
+    OperatorNotSupportedError,
+    UnknownOperatorError,
+    Violation,
+)
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.products import Product
+from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.tensors import TensorType, TensorView
+from aclgrad.wire.messages import AttributeValue, OperatorCall
+
+MAX_INT64 = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPlan:
+    """A call that is known to be legal; inputs and attributes stand in aclnn order."""
+
+    spec: OperatorSpec
+    inputs: tuple[TensorView, ...]
+    attributes: tuple[AttributeValue, ...]
+    output: TensorType
+
+    @property
+    def size_bytes(self) -> int:
+        """What the tensors take on the device."""
+        return self.output.size_bytes + sum(tensor.type.size_bytes for tensor in self.inputs)
+
+
+def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> OperatorPlan:
+    """Returns the plan of a call, or raises the RequestError that says what is wrong and what would be right."""
+    spec = _find(call.operator, product)
+    inputs = {tensor.name: tensor for tensor in call.inputs}
+    _raise_if_any(_check_names("inputs", [tensor.name for tensor in call.inputs], [each.name for each in spec.inputs]))
+    _raise_if_any(_check_names("attributes", list(call.attributes), *_attribute_names(spec)))
+    attributes = {each.name: call.attributes.get(each.name, _default(each)) for each in spec.attributes}
+    _raise_if_any(violation for each in spec.inputs for violation in _check_input(each, inputs[each.name], product))
+    _raise_if_any(violation for each in spec.attributes for violation in _check_attribute(each, attributes[each.name]))
+    arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
+    _raise_if_any(spec.check(arguments))
+    output = spec.output.infer(arguments)
+    for name, type in arguments.inputs.items():
+        _check_size(f"inputs[{name}].shape", type, max_tensor_bytes)
+    _check_size(f"outputs[{spec.output.name}]", output, max_tensor_bytes)
+    for each in spec.inputs:
+        _check_values(each, inputs[each.name], product)
+    ordered = tuple(inputs[each.name] for each in spec.inputs)
+    return OperatorPlan(spec, ordered, tuple(attributes[each.name] for each in spec.attributes), output)
+
+
+def _raise_if_any(violations: Iterator[Violation]) -> None:
+    found = tuple(violations)
+    if found:
+        raise InvalidFieldError.of(*found)
+
+
+def _find(name: str, product: Product) -> OperatorSpec:
+    spec = OPERATORS.get(name)
+    if spec is None:
+        remedy = f"call one of {', '.join(OPERATORS)}"
+        raise UnknownOperatorError(
+            f"operator {name!r} is not known; {remedy}", field="operator", remedy=remedy, metadata={"operator": name}
+        )
+    if product not in spec.products:
+        served = ", ".join(sorted(spec.products))
+        remedy = f"use a server with one of the products {served}"
+        raise OperatorNotSupportedError(
+            f"operator {name} does not exist on product {product}; {remedy}",
+            field="operator",
+            remedy=remedy,
+            metadata={"operator": name, "product": product},
+        )
+    return spec
+
+
+def _default(spec: AttributeSpec) -> AttributeValue:
+    """Returns the value of an attribute that was left out, which a required one never is by now."""
+    return 0 if spec.default is None else spec.default
+
+
+def _attribute_names(spec: OperatorSpec) -> tuple[list[str], list[str]]:
+    required = [each.name for each in spec.attributes if each.default is None]
+    return required, [each.name for each in spec.attributes if each.default is not None]
+
+
+def _check_names(kind: str, given: list[str], required: list[str], optional: Sequence[str] = ()) -> Iterator[Violation]:
+    known = [*required, *optional]
+    takes = f"the operator takes {', '.join(known)}" if known else f"the operator takes no {kind}"
+    for name in required:
+        if name not in given:
+            yield Violation(f"{kind}[{name}]", "is missing", f"send it: {takes}")
+    for name in dict.fromkeys(given):
+        if name not in known:
+            yield Violation(f"{kind}[{name}]", "is not known", f"leave it out: {takes}")
+        elif given.count(name) > 1:
+            yield Violation(f"{kind}[{name}]", f"is given {given.count(name)} times", "send it once")
+
+
+def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Iterator[Violation]:
+    field = f"inputs[{spec.name}]"
+    shape, dtypes = tensor.type.shape, spec.dtypes[product]
+    if tensor.type.dtype.name not in dtypes:
+        yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", f"send {' or '.join(dtypes)} on {product}")
+    if len(shape) not in spec.ranks:
+        ranks = " or ".join(map(str, spec.ranks))
+        yield Violation(f"{field}.shape", f"has {len(shape)} dimensions", f"send {ranks} sizes")
+    elif any(size < 0 for size in shape):
+        yield Violation(f"{field}.shape", f"is {shape}, with a negative size", "send sizes of at least 0")
+    elif math.prod(max(size, 1) for size in shape) * tensor.type.dtype.itemsize > MAX_INT64:
+        # Without its zeros: strides and window sums are computed from these sizes even where nothing is stored.
+        yield Violation(f"{field}.shape", f"is {shape}, whose size overflows 64 bits", "send smaller sizes")
+    elif tensor.data is not None and tensor.data.nbytes != tensor.type.size_bytes:
+        problem = f"has {tensor.data.nbytes} bytes where {tensor.type} takes {tensor.type.size_bytes}"
+        yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")
+
+
+def _check_attribute(spec: AttributeSpec, value: AttributeValue) -> Iterator[Violation]:
+    field = f"attributes[{spec.name}]"
+    kinds = {
+        AttributeKind.BOOL: isinstance(value, bool),
+        AttributeKind.INT: isinstance(value, int) and not isinstance(value, bool),
+        AttributeKind.DOUBLE: isinstance(value, float),
+        AttributeKind.INTS: isinstance(value, tuple),
+    }
+    if not kinds[spec.kind]:
+        yield Violation(field, f"is {value!r}", f"send {spec.kind.value}")
+        return
+    values = value if isinstance(value, tuple) else (value,)
+    if spec.lengths and len(values) not in spec.lengths:
+        lengths = " or ".join(map(str, spec.lengths))
+        yield Violation(field, f"has {len(values)} values", f"send {lengths}")
+    for each in values:
+        if spec.minimum is not None and not each >= spec.minimum:
+            yield Violation(field, f"is {each}", f"send at least {spec.minimum}")
+        elif spec.maximum is not None and not each <= spec.maximum:
+            yield Violation(field, f"is {each}", f"send at most {spec.maximum}")
+
+
+def _check_size(field: str, type: TensorType, limit: int) -> None:
+    if type.size_bytes > limit:
+        remedy = "send a smaller tensor, or raise --max-tensor-bytes (ACLGRAD_MAX_TENSOR_BYTES) of the server"
+        problem = f"takes {type.size_bytes} bytes as {type} and the limit is {limit}"
+        raise LimitExceededError.of(Violation(field, problem, remedy))
+
+
+def _check_values(spec: InputSpec, tensor: TensorView, product: Product) -> None:
+    if tensor.data is not None or tensor.type.element_count == 0:
+        return
+    field = f"inputs[{spec.name}]"
+    if spec.unread_on is None:
+        raise InvalidFieldError.of(Violation(f"{field}.data", "is missing", "send the values: the operator reads them"))
+    if product not in spec.unread_on:
+        remedy = "send the array instead of its shape"
+        raise InputValuesRequiredError(
+            f"{field} came without values, and {product} may read them; {remedy}",
+            field=field,
+            remedy=remedy,
+            metadata={"product": product},
+        )
