@@ -1,0 +1,70 @@
+"""Starts a server on the host library, calls each operator remotely, checks each gradient against its definition."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+import aclgrad
+from aclgrad import reference
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.products import Product
+
+ROW = "{:<32} {:<10} {:<22} {:>9} {:>12}  {}"
+
+
+@contextmanager
+def running_server() -> Iterator[str]:
+    """Yields the address of a server that lives as long as the block."""
+    command = [sys.executable, "-m", "aclgrad_server.cli", "--backend", "host"]
+    command += ["--listen", "127.0.0.1:0", "--log-level", "warning"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = re.match(r"ready: (\S+)", process.stdout.readline())
+            if ready is None:
+                raise SystemExit("the server did not start")
+            yield ready[1]
+        finally:
+            process.terminate()
+
+
+def first_cases() -> list[TypedCase]:
+    """Returns the first float32 case of every operator."""
+    cases: dict[str, TypedCase] = {}
+    for typed in typed_cases(Product.ATLAS_A2):
+        if typed.dtype == "float32":
+            cases.setdefault(typed.spec.name, typed)
+    return list(cases.values())
+
+
+def check(client: aclgrad.Client, typed: TypedCase) -> bool:
+    """Makes the call, prints its row, and says whether the gradient is right."""
+    inputs = typed.arrays()
+    start = time.perf_counter()
+    gradient = client.execute(typed.spec.name, inputs, typed.case.attributes)
+    elapsed_ms = (time.perf_counter() - start) * 1e3
+    truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
+    tolerance = typed.spec.tolerances[typed.dtype]
+    right = gradient.shape == truth.shape and np.allclose(gradient, truth, tolerance.relative, tolerance.absolute)
+    error = float(np.abs(gradient - truth).max())
+    verdict = "ok" if right else "WRONG"
+    print(ROW.format(typed.spec.name, typed.dtype, str(gradient.shape), f"{elapsed_ms:.2f} ms", f"{error:.1e}", verdict))
+    return right
+
+
+def main() -> int:
+    with running_server() as address, aclgrad.Client(address) as client:
+        status = client.server_status()
+        print(f"{address}: {status.devices[0].soc_name} ({status.product}) of {status.library}")
+        print(ROW.format("operator", "dtype", "gradient", "call", "max error", "against its definition"))
+        results = [check(client, typed) for typed in first_cases()]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
