@@ -8,7 +8,7 @@ SOURCES := $(shell find native proto -type f -not -path 'native/build/*') $(wild
 CPP := $(shell find native tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test lint format generate ci clean
+.PHONY: help demo serve test bench lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 
 test: $(SETUP) ## Set up and run the tests
 	$(BIN)/python -m pytest
+
+bench: $(SETUP) ## Measure calls/s and MB/s beside a bare gRPC echo, in one run
+	$(BIN)/python tests/benchmarks/unary.py
 
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
