@@ -68,9 +68,11 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
 
 aclError aclrtDestroyEvent(aclrtEvent event) {
   return GuardRuntime(__func__, [&] {
-    auto& events = Runtime::Current()->events();
-    (void)events.Find(event);
-    (void)events.Remove(event);
+    const auto runtime = Runtime::Current();
+    (void)runtime->events().Find(event);
+    if (!runtime->events().Remove(event)) {
+      throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
+    }
   });
 }
 
