@@ -12,7 +12,7 @@ import numpy as np
 import aclgrad
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 
 ROW = "{:<32} {:<10} {:<22} {:>9} {:>12}  {}"
 

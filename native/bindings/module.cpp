@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings.h"
 #include "buffers.h"
 #include "device.h"
 #include "error.h"
@@ -106,6 +107,7 @@ void BindErrors(py::module_& module) {
 
 PYBIND11_MODULE(_native, module) {
   BindErrors(module);
+  aclgrad::BindValues(module);
 
   py::class_<AclLibrary, std::shared_ptr<AclLibrary>>(module, "AclLibrary")
       .def(py::init([](const std::vector<std::pair<std::string, bool>>& files, std::optional<std::string> config_path) {

@@ -43,9 +43,9 @@ void Execution::CopyIn(const InputView& input) {
   const std::size_t size = SizeBytes(input.shape, input.dtype);
   const DeviceBlock& block = Allocate(size);
   if (input.data != nullptr) {
-    ExpectSize("input", input.size_bytes, size);
+    if (input.size_bytes > size) ExpectSize("input", input.size_bytes, size);
     // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
-    Copy(block.address(), block.capacity(), input.data, size, ACL_MEMCPY_HOST_TO_DEVICE);
+    Copy(block.address(), block.capacity(), input.data, input.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
   }
   inputs_.push_back(MakeTensor(library_.functions(), input.shape, input.dtype, block.address()));
 }

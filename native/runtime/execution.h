@@ -13,7 +13,8 @@
 
 namespace aclgrad {
 
-// An input in host memory. Without data it is shape-only: the operator gets memory of that size and unspecified values.
+// An input in host memory. What data does not cover has unspecified values on the device: everything of a shape-only
+// input, and the part of a mask that no device reads.
 struct InputView {
   std::vector<int64_t> shape;
   aclDataType dtype;

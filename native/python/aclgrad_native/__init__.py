@@ -7,22 +7,34 @@ device = aclgrad_native.Device(library, 0, pool_limit_bytes=None, stream_limit=4
 from aclgrad_native._native import (
     AclError,
     AclLibrary,
+    Argmax,
     Device,
+    InvalidValueError,
     LibraryError,
     OutOfMemoryError,
+    Pooling,
     PoolStatistics,
     ReplyBuffer,
+    RoiAlign,
+    check_indices,
+    count_samples,
 )
 from aclgrad_native.backends import library_files
 
 __all__ = [
     "AclError",
     "AclLibrary",
+    "Argmax",
     "Device",
+    "InvalidValueError",
     "LibraryError",
     "OutOfMemoryError",
     "PoolStatistics",
+    "Pooling",
     "ReplyBuffer",
+    "RoiAlign",
+    "check_indices",
+    "count_samples",
     "library_files",
     "open",
 ]

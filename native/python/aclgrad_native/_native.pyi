@@ -13,6 +13,8 @@ class OutOfMemoryError(AclError):
     allocated_bytes: int
     limit_bytes: int
 
+class InvalidValueError(ValueError): ...
+
 @final
 class AclLibrary:
     def __init__(self, files: Sequence[tuple[str, bool]], config_path: str | None = None) -> None: ...
@@ -40,6 +42,40 @@ class PoolStatistics:
     @property
     def out_of_memory_count(self) -> int: ...
 
+@final
+class Pooling:
+    def __init__(
+        self,
+        input_size: tuple[int, int],
+        output_size: tuple[int, int],
+        kernel_size: tuple[int, int],
+        stride: tuple[int, int],
+        padding: tuple[int, int],
+    ) -> None: ...
+
+@final
+class RoiAlign:
+    def __init__(
+        self,
+        channels: int,
+        pooled_height: int,
+        pooled_width: int,
+        spatial_scale: float,
+        sampling_ratio: int,
+        aligned: bool,
+    ) -> None: ...
+
+@final
+class Argmax:
+    def __init__(
+        self, data: bytes | memoryview, item_bytes: int, batch: int, channels: int, pooling: Pooling
+    ) -> None: ...
+    def check(self) -> None: ...
+    def int32_prefix(self) -> bytes: ...
+    def bit_mask(self) -> bytes: ...
+
+def check_indices(indices: bytes | memoryview, bound: int) -> None: ...
+def count_samples(boxes: bytes | memoryview, roi_align: RoiAlign) -> float: ...
 @final
 class ReplyBuffer:
     def __init__(self, prefix: bytes, payload_bytes: int) -> None: ...

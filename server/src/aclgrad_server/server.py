@@ -8,7 +8,7 @@ from typing import Final
 import grpc
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.products import Product, product_of_soc
+from aclgrad.products import Product, product_of_soc
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import DeviceGroup, open_devices
 from aclgrad_server.executor import Executor

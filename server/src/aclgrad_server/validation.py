@@ -13,7 +13,7 @@ from aclgrad.errors import (
     Violation,
 )
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.messages import AttributeValue, OperatorCall

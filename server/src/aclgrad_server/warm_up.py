@@ -6,7 +6,7 @@ from typing import Final
 
 from aclgrad.errors import AclgradError
 from aclgrad.operators.cases import TypedCase, typed_cases
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.admission import Admission

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.operators.rules import same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, case, same_on
 from aclgrad.tensors import TensorType

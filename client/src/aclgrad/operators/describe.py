@@ -1,6 +1,6 @@
 """The operator table as the messages of ListOperators."""
 
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.tensors import DTYPES
 from aclgrad.v1 import operator_service_pb2 as pb

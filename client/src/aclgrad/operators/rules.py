@@ -34,3 +34,9 @@ def same_leading_sizes(arguments: Arguments, reference: str, other: str, trailin
             f"starts with {have[:-trailing]} where {reference} starts with {want[:-trailing]}",
             f"make all but the last {trailing} sizes equal",
         )
+
+
+def equal_sizes(field: str, have: tuple[int, ...], of: str, want: tuple[int, ...]) -> Iterator[Violation]:
+    """The shape is the one that `of` has or asks for."""
+    if have != want:
+        yield Violation(field, f"is {have} where {of} is {want}", f"send {want}")

@@ -1,12 +1,15 @@
 """What a row of the operator table says. Validation, client methods, ListOperators and the tests derive from it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import numpy as np
+
 from aclgrad.errors import Violation
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
+from aclgrad.operators.values import ValueRule
 from aclgrad.tensors import TensorType
 from aclgrad.wire.messages import AttributeValue
 
@@ -21,11 +24,32 @@ class AttributeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Arguments:
+    """The inputs and attributes of one call, complete and of the right dtypes, ranks and kinds, by name."""
+
+    inputs: Mapping[str, TensorType]
+    attributes: Mapping[str, AttributeValue]
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        """Returns an attribute that is a list of integers."""
+        value = self.attributes[name]
+        assert isinstance(value, tuple)
+        return value
+
+    def int(self, name: str) -> int:
+        """Returns an attribute that is an integer."""
+        value = self.attributes[name]
+        assert isinstance(value, int)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class InputSpec:
     """One input: the dtypes that each product takes (a product without a row takes none) and the ranks.
 
     `unread_on` names the products on which the device is known not to read the values, so that a client may send the
-    shape alone; None means that the values always matter.
+    shape alone, and `read_for` tells the calls that are an exception; None means that the values always matter.
+    `values` gives the rule that the values have to keep, or None where any will do.
     """
 
     name: str
@@ -33,6 +57,8 @@ class InputSpec:
     dtypes: Mapping[Product, tuple[str, ...]]
     ranks: tuple[int, ...]
     unread_on: frozenset[Product] | None = None
+    read_for: Callable[[Arguments], bool] = lambda _: False
+    values: Callable[[Arguments, Product], ValueRule | None] = lambda *_: None
 
     @property
     def python_name(self) -> str:
@@ -54,14 +80,6 @@ class AttributeSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
-    """The inputs and attributes of one call, complete and of the right dtypes, ranks and kinds, by name."""
-
-    inputs: Mapping[str, TensorType]
-    attributes: Mapping[str, AttributeValue]
-
-
-@dataclass(frozen=True, slots=True)
 class OutputSpec:
     """The output: `infer` gives its type and shape for legal arguments, `rule` says the same in words."""
 
@@ -78,18 +96,36 @@ class Tolerance:
     absolute: float
 
 
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example of an operator: shapes and attributes, to be run with every dtype."""
+    """One example of an operator: shapes and attributes.
+
+    It is run with every dtype of the operator, or those of `only`; `fixed` gives the dtype of inputs that have one of
+    their own.
+    """
 
     name: str
     shapes: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, AttributeValue]
+    fixed: Mapping[str, str]
+    only: tuple[str, ...]
+
+
+def _any_values(generator: np.random.Generator, case: Case, arrays: Arrays) -> Arrays:
+    return arrays
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
-    """One operator. `check` yields what the table cannot say: how inputs and attributes have to fit each other."""
+    """One operator.
+
+    `check` yields what the table cannot say: how inputs and attributes have to fit each other. `sample` puts values
+    that are legal in place of the standard normal ones that a case starts with. `coarse` has the tolerances of products
+    that compute with less precision than the dtype has.
+    """
 
     name: str
     symbol: str
@@ -101,11 +137,17 @@ class OperatorSpec:
     check: Callable[[Arguments], Iterator[Violation]]
     tolerances: Mapping[str, Tolerance]
     cases: tuple[Case, ...]
+    sample: Callable[[np.random.Generator, Case, Arrays], Arrays] = _any_values
+    coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
 
     @property
     def products(self) -> frozenset[Product]:
         """The products that have the operator."""
         return frozenset.intersection(*(frozenset(spec.dtypes) for spec in self.inputs))
+
+    def tolerance(self, product: Product, dtype: str) -> Tolerance:
+        """Returns how far the product's result may be from the definition."""
+        return self.coarse.get((product, dtype), self.tolerances[dtype])
 
 
 def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Product, tuple[str, ...]]:
@@ -113,6 +155,14 @@ def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Prod
     return dict.fromkeys(products, dtypes)
 
 
-def case(name: str, attributes: Mapping[str, Any] | None = None, **shapes: tuple[int, ...]) -> Case:
+def case(
+    name: str,
+    attributes: Mapping[str, AttributeValue] | None = None,
+    *,
+    fixed: Mapping[str, str] | None = None,
+    only: tuple[str, ...] = (),
+    **shapes: tuple[int, ...],
+) -> Case:
     """Returns a case; the shape of CANN's `self` is given as `input`."""
-    return Case(name, {"self" if key == "input" else key: shape for key, shape in shapes.items()}, attributes or {})
+    named = {"self" if key == "input" else key: shape for key, shape in shapes.items()}
+    return Case(name, named, attributes or {}, fixed or {}, only)

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import decode_request, parse_message
 from aclgrad_server.admission import Admission

@@ -1,0 +1,46 @@
+"""The rules that the values of an input have to keep. The server checks them in native code, before any device does.
+
+A bad index on a device corrupts memory or ends the context, so each rule says exactly what a device may be given.
+"""
+
+from dataclasses import dataclass
+
+from aclgrad.masks import MaskLayout, Pooling
+from aclgrad.tensors import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRule:
+    """Every value is at least 0 and below `bound`."""
+
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArgmaxRule:
+    """Every value is a cell of its own pooling window; the device reads it as a mask of the given layout and type.
+
+    An int8 tensor is a mask already: its INT32 prefix is checked in the same way, its bits need no check.
+    """
+
+    pooling: Pooling
+    layout: MaskLayout
+    mask: TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRule:
+    """Every box (image, x1, y1, x2, y2) is finite after scaling, and all of them together ask for bounded work.
+
+    The work is the number of bilinear samples: boxes x channels x bins x samples in a bin.
+    """
+
+    channels: int
+    pooled_height: int
+    pooled_width: int
+    spatial_scale: float
+    sampling_ratio: int
+    aligned: bool
+
+
+ValueRule = IndexRule | ArgmaxRule | BoxRule
