@@ -1,0 +1,1 @@
+"""Every test of the project; each folder mirrors one of its packages."""

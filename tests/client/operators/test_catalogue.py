@@ -1,0 +1,118 @@
+"""The operator table holds together: every row is complete, and its cases are legal by its own rules."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.describe import describe_operator
+from aclgrad.operators.products import Product, product_of_soc
+from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
+from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.wire.messages import attribute_message
+
+ROOT = Path(__file__).resolve().parents[3]
+HEADERS = ROOT / "native/include/aclnnop"
+KINDS = {AttributeKind.BOOL: bool, AttributeKind.INT: int, AttributeKind.DOUBLE: float, AttributeKind.INTS: tuple}
+SPECS = list(OPERATORS.values())
+CASES = [typed for product in Product for typed in typed_cases(product)]
+PRODUCTS = [(spec, product) for spec in SPECS for product in sorted(spec.products)]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_spec_is_complete(spec: OperatorSpec) -> None:
+    assert OPERATORS[spec.name] is spec
+    names = [each.name for each in (*spec.inputs, *spec.attributes)]
+    assert len(set(names)) == len(names)
+    assert len({case.name for case in spec.cases}) == len(spec.cases) > 0
+    for summary in (spec.summary, spec.output.rule, *(each.summary for each in (*spec.inputs, *spec.attributes))):
+        assert summary.endswith(".")
+    served = {dtype for names in spec.inputs[0].dtypes.values() for dtype in names}
+    assert set(spec.tolerances) == served <= set(DTYPES)
+    assert spec.products
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_symbol_is_declared_in_the_abi(spec: OperatorSpec) -> None:
+    declared = "".join(header.read_text() for header in HEADERS.glob("*.h"))
+    assert f"{spec.symbol}(" in declared
+    assert f"{spec.symbol}GetWorkspaceSize(" in declared
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_defaults_are_legal(spec: OperatorSpec) -> None:
+    for each in spec.attributes:
+        if each.default is None:
+            continue
+        assert type(each.default) is KINDS[each.kind]
+        values = each.default if isinstance(each.default, tuple) else (each.default,)
+        assert not each.lengths or len(values) in each.lengths
+        assert all(each.minimum is None or value >= each.minimum for value in values)
+        assert all(each.maximum is None or value <= each.maximum for value in values)
+
+
+@pytest.mark.parametrize("typed", CASES, ids=str)
+def test_case_is_legal(typed: TypedCase) -> None:
+    spec, case = typed.spec, typed.case
+    given = {name: TensorType(DTYPES[array.dtype.name], array.shape) for name, array in typed.arrays().items()}
+    assert list(given) == [each.name for each in spec.inputs]
+    assert all(given[each.name].rank in each.ranks for each in spec.inputs)
+    required = {each.name for each in spec.attributes if each.default is None}
+    assert required <= set(case.attributes) <= {each.name for each in spec.attributes}
+    defaults = {each.name: each.default for each in spec.attributes}
+    arguments = Arguments(given, defaults | dict(case.attributes))
+    assert list(spec.check(arguments)) == []
+    assert all(size >= 0 for size in spec.output.infer(arguments).shape)
+
+
+def test_case_has_the_same_arrays_at_every_call() -> None:
+    for first, second in zip(CASES[0].arrays().values(), CASES[0].arrays().values(), strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert first.std() > 0
+
+
+@pytest.mark.parametrize(("spec", "product"), PRODUCTS, ids=lambda value: getattr(value, "name", str(value)))
+def test_description_says_what_the_spec_says(spec: OperatorSpec, product: Product) -> None:
+    described = describe_operator(spec, product)
+    assert (described.name, described.symbol, described.summary) == (spec.name, spec.symbol, spec.summary)
+    for told, each in zip(described.inputs, spec.inputs, strict=True):
+        assert (told.name, tuple(told.ranks), told.summary) == (each.name, each.ranks, each.summary)
+        assert [DTYPES[name].wire for name in each.dtypes[product]] == list(told.data_types)
+        assert told.shape_only == (each.unread_on is not None and product in each.unread_on)
+    for told, each in zip(described.attributes, spec.attributes, strict=True):
+        assert (told.name, told.summary, tuple(told.lengths)) == (each.name, each.summary, each.lengths)
+        assert told.HasField("default_value") == (each.default is not None)
+        assert each.default is None or told.default_value == attribute_message(each.name, each.default)
+    assert [told.name for told in described.outputs] == [spec.output.name]
+
+
+@pytest.mark.parametrize(
+    ("soc_name", "product"),
+    [
+        ("Ascend910B1", Product.ATLAS_A2),
+        ("Ascend910B4-1", Product.ATLAS_A2),
+        ("Ascend910B", Product.ATLAS_TRAINING),
+        ("Ascend910ProA", Product.ATLAS_TRAINING),
+        ("Ascend910_9391", Product.ATLAS_A3),
+        ("Ascend310P3", Product.ATLAS_INFERENCE),
+        ("Ascend310B4", Product.ATLAS_200I_A2),
+        ("Ascend950PR_9599", Product.ASCEND_950),
+        ("Ascend910B9", None),
+        ("Radeon", None),
+        ("", None),
+    ],
+)
+def test_product_of_a_soc_name(soc_name: str, product: Product | None) -> None:
+    assert product_of_soc(soc_name) is product
+
+
+@pytest.mark.skipif(find_spec("ruff") is None, reason="the generator formats with ruff, which `make lint` installs")
+def test_methods_of_the_clients_are_those_of_the_table() -> None:
+    program = [sys.executable, str(ROOT / "client/generate_methods.py"), "--check"]
+    finished = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

@@ -1,0 +1,134 @@
+"""The exception tree, and how errors travel as statuses."""
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+
+from aclgrad import errors
+from aclgrad.errors import AclgradError, Violation, from_status, to_status
+from aclgrad.v1 import error_reason_pb2
+
+BUILT_INS = {
+    errors.RequestError: ValueError,
+    errors.UnknownOperatorError: LookupError,
+    errors.DeviceMemoryError: MemoryError,
+    errors.DeviceLostError: ConnectionError,
+    errors.ServerDrainingError: ConnectionError,
+    errors.ConnectionLostError: ConnectionError,
+    errors.DeadlinePassedError: TimeoutError,
+}
+
+
+def tree(kind: type[AclgradError] = AclgradError) -> Iterator[type[AclgradError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from tree(child)
+
+
+KINDS = list(tree())
+WITH_REASON = [kind for kind in KINDS if kind.reason]
+
+
+def details(status: status_pb2.Status, kind: type) -> list:
+    found = []
+    for detail in status.details:
+        message = kind()
+        if detail.Unpack(message):
+            found.append(message)
+    return found
+
+
+def test_the_docstring_draws_the_tree() -> None:
+    depths: list[str] = []
+    parents: dict[str, str] = {}
+    for line in (errors.__doc__ or "").splitlines():
+        drawn = re.match(r"    ([│├└─ ]*)(\w+Error)\b", line)
+        if drawn:
+            depth = len(drawn[1]) // 4
+            del depths[depth:]
+            parents[drawn[2]] = depths[-1] if depths else ""
+            depths.append(drawn[2])
+    assert parents == {kind.__name__: "" if kind is AclgradError else kind.__mro__[1].__name__ for kind in KINDS}
+
+
+@pytest.mark.parametrize(("kind", "built_in"), BUILT_INS.items(), ids=lambda kind: kind.__name__)
+def test_kind_is_also_the_built_in_that_callers_expect(kind: type[AclgradError], built_in: type[Exception]) -> None:
+    assert issubclass(kind, built_in)
+
+
+def test_every_reason_of_the_contract_has_exactly_one_kind() -> None:
+    of_contract = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.keys()}  # noqa: SIM118
+    assert sorted(kind.reason for kind in WITH_REASON) == sorted(of_contract - {"UNSPECIFIED"})
+
+
+@pytest.mark.parametrize("kind", WITH_REASON, ids=lambda kind: kind.__name__)
+def test_error_survives_the_wire(kind: type[AclgradError]) -> None:
+    violations = (Violation("inputs[self].shape", "has 2 dimensions", "send 3; or 4"), Violation("b", "p", "r"))
+    sent = kind(
+        "what went wrong",
+        field="inputs[self].shape",
+        remedy="send 3; or 4",
+        retry_after_s=0.25,
+        metadata={"limit": "64"},
+        violations=violations,
+    )
+    received = from_status(status_pb2.Status.FromString(to_status(sent, "5f0c").SerializeToString()))
+    assert type(received) is kind
+    assert str(received) == received.message == "what went wrong"
+    assert (received.reason, received.code) == (kind.reason, kind.code)
+    assert (received.field, received.remedy, received.retry_after_s) == ("inputs[self].shape", "send 3; or 4", 0.25)
+    assert (received.request_id, received.metadata) == ("5f0c", {"limit": "64"})
+    assert received.violations == violations
+
+
+def test_status_has_the_details_of_the_contract() -> None:
+    error = errors.InvalidFieldError.of(Violation("inputs[self].shape", "is wrong", "mend it"))
+    status = to_status(error, "5f0c")
+    assert status.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+    (info,) = details(status, error_details_pb2.ErrorInfo)
+    assert (info.reason, info.domain) == ("INVALID_FIELD", "aclgrad")
+    assert dict(info.metadata) == {"request_id": "5f0c", "field": "inputs[self].shape", "remedy": "mend it"}
+    (bad_request,) = details(status, error_details_pb2.BadRequest)
+    assert [(each.field, each.description) for each in bad_request.field_violations] == [
+        ("inputs[self].shape", "is wrong; mend it")
+    ]
+    assert not details(status, error_details_pb2.RetryInfo)
+
+
+def test_status_of_a_retryable_error_tells_the_delay() -> None:
+    (retry,) = details(to_status(errors.ServerBusyError("busy", retry_after_s=0.1), ""), error_details_pb2.RetryInfo)
+    assert retry.retry_delay.ToMilliseconds() == 100
+
+
+def test_error_of_violations_spells_out_the_first_and_counts_the_rest() -> None:
+    error = errors.InvalidFieldError.of(Violation("a", "is 1", "send 2"), Violation("b", "is 3", "send 4"))
+    assert str(error) == "a is 1; send 2 (and 1 more)"
+    assert (error.field, error.remedy) == ("a", "send 2")
+
+
+def test_reason_of_a_later_version_is_kept() -> None:
+    status = to_status(errors.ServerBusyError("too hot", retry_after_s=2.0), "5f0c")
+    info = error_details_pb2.ErrorInfo(reason="DEVICE_TOO_HOT", domain=errors.DOMAIN)
+    status.details[0].Pack(info)
+    received = from_status(status)
+    assert type(received) is AclgradError
+    assert (received.reason, received.message, received.retry_after_s) == ("DEVICE_TOO_HOT", "too hot", 2.0)
+    assert received.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_status_without_details_is_none_of_ours() -> None:
+    assert from_status(status_pb2.Status(code=14, message="from a proxy")) is None
+
+
+def test_error_info_of_another_domain_is_none_of_ours() -> None:
+    status = status_pb2.Status(code=8)
+    status.details.add().Pack(error_details_pb2.ErrorInfo(reason="SERVER_BUSY", domain="example.org"))
+    assert from_status(status) is None
+
+
+def test_every_kind_says_what_it_means() -> None:
+    assert not [kind.__name__ for kind in KINDS if not inspect.getdoc(kind)]

@@ -1,0 +1,66 @@
+"""What `import aclgrad` gives, and what it does not bring along."""
+
+import inspect
+import subprocess
+import sys
+from importlib.metadata import requires, version
+
+import pytest
+
+import aclgrad
+from aclgrad import errors
+from aclgrad.operators.catalogue import OPERATORS
+
+LOADED = """
+import sys
+import aclgrad, numpy
+from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.tensors import view_of_array
+encode_request(OperatorCall("x", (view_of_array("a", numpy.ones(3)),), {}))
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_public_names_are_sorted_and_complete() -> None:
+    assert list(aclgrad.__all__) == sorted(aclgrad.__all__)
+    in_errors = {
+        name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)
+    }
+    assert set(aclgrad.__all__) == in_errors | {"AsyncClient", "Client", "Violation"}
+    assert all(hasattr(aclgrad, name) for name in aclgrad.__all__)
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert aclgrad.__version__ == version("aclgrad")
+
+
+@pytest.mark.parametrize("module", ["aclgrad_native", "aclgrad_server", "torch", "jax", "grpc_tools"])
+def test_importing_the_client_leaves_others_alone(module: str) -> None:
+    finished = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    loaded = finished.stdout.split()
+    assert "aclgrad" in loaded
+    assert module not in loaded
+
+
+def test_the_client_requires_neither_the_server_nor_the_runtime() -> None:
+    assert not [each for each in requires("aclgrad") or () if each.startswith("aclgrad")]
+
+
+def methods(kind: type) -> dict[str, list[str]]:
+    public = inspect.getmembers(kind, inspect.isfunction)
+    return {name: list(inspect.signature(each).parameters) for name, each in public if not name.startswith("_")}
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    assert methods(aclgrad.Client) == methods(aclgrad.AsyncClient)
+    assert list(inspect.signature(aclgrad.Client).parameters) == list(inspect.signature(aclgrad.AsyncClient).parameters)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_is_a_documented_method(name: str) -> None:
+    spec = OPERATORS[name]
+    parameters = [each.python_name for each in spec.inputs] + [each.name for each in spec.attributes]
+    assert methods(aclgrad.Client)[name] == ["self", *parameters, "timeout_s"]
+    documentation = inspect.getdoc(getattr(aclgrad.Client, name))
+    assert spec.summary in documentation
+    assert all(f"{parameter}: " in documentation for parameter in parameters)

@@ -1,0 +1,1 @@
+"""Whole servers in processes of their own, called as users call them."""

@@ -1,0 +1,1 @@
+"""The bindings of the native runtime, on the host library."""

@@ -1,0 +1,1 @@
+"""The server's parts, on fake devices."""

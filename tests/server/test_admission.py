@@ -1,0 +1,149 @@
+"""The bounds on running and waiting calls are exact."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from aclgrad.errors import DeadlinePassedError, ServerBusyError
+from aclgrad_server.admission import Admission, Occupancy
+from tests.conftest import wait_until
+
+LATER = time.monotonic() + 3600
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(64) as pool:
+        yield pool
+
+
+class Caller:
+    """A call that holds its place until it is told to end."""
+
+    def __init__(self, admission: Admission, pool: ThreadPoolExecutor) -> None:
+        self._admission = admission
+        self.leave = threading.Event()
+        self.outcome: Future[None] = pool.submit(self._run)
+
+    def _run(self) -> None:
+        with self._admission.admit(LATER):
+            assert self.leave.wait(60)
+
+    def end(self) -> None:
+        self.leave.set()
+        self.outcome.result(60)
+
+
+def callers(count: int, admission: Admission, pool: ThreadPoolExecutor) -> list[Caller]:
+    """Returns callers that have all arrived."""
+    before = admission.occupancy()
+    made = [Caller(admission, pool) for _ in range(count)]
+    target = before.running + before.waiting + count
+    wait_until(lambda: (now := admission.occupancy()).running + now.waiting == target)
+    return made
+
+
+def test_places_are_filled_before_calls_wait_before_they_are_refused(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(2, 3)
+    arrived = callers(5, admission, pool)
+    assert admission.occupancy() == Occupancy(running=2, waiting=3)
+    with pytest.raises(ServerBusyError, match="has 5 calls in flight and waiting") as caught, admission.admit(LATER):
+        pass
+    assert caught.value.retry_after_s > 0
+    assert caught.value.metadata == {"limit": "5"}
+    for each in arrived:
+        each.leave.set()
+    for each in arrived:
+        each.end()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+def test_call_that_ends_gives_its_place_to_one_that_waits(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(1, 2)
+    (first,) = callers(1, admission, pool)
+    waiting = callers(2, admission, pool)
+    assert admission.occupancy() == Occupancy(1, 2)
+    first.end()
+    wait_until(lambda: admission.occupancy() == Occupancy(1, 1))
+    for each in waiting:
+        each.leave.set()
+    for each in waiting:
+        each.end()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+def test_place_is_free_again_after_an_exception() -> None:
+    admission = Admission(1, 1)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError), admission.admit(LATER):
+            raise ZeroDivisionError
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+def test_deadline_passes_while_waiting(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(1, 1)
+    (running,) = callers(1, admission, pool)
+    with pytest.raises(DeadlinePassedError), admission.admit(time.monotonic() + 0.01):
+        pass
+    assert admission.occupancy() == Occupancy(1, 0)
+    running.end()
+
+
+def test_deadline_that_has_passed_lets_nobody_wait(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(1, 1)
+    (running,) = callers(1, admission, pool)
+    with pytest.raises(DeadlinePassedError), admission.admit(time.monotonic() - 1):
+        pass
+    running.end()
+
+
+def test_running_calls_never_exceed_the_limit_under_load(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(3, 64)
+    start = threading.Barrier(48)
+    together = threading.Barrier(3)
+    lock = threading.Lock()
+    inside, seen = 0, []
+
+    def call() -> None:
+        nonlocal inside
+        start.wait(60)
+        with admission.admit(LATER):
+            with lock:
+                inside += 1
+                seen.append(inside)
+            # Only as many as the limit can pass together: fewer places would block here, more would be seen.
+            together.wait(60)
+            with lock:
+                inside -= 1
+
+    for outcome in [pool.submit(call) for _ in range(48)]:
+        outcome.result(60)
+    assert max(seen) == 3
+    assert len(seen) == 48
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+def test_refusals_under_load_are_exactly_those_beyond_the_bound(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(2, 6)
+    start = threading.Barrier(32)
+    refused = threading.Semaphore(0)
+    end = threading.Event()
+
+    def call() -> bool:
+        start.wait(60)
+        try:
+            with admission.admit(LATER):
+                assert end.wait(60)
+        except ServerBusyError:
+            refused.release()
+            return False
+        return True
+
+    outcomes = [pool.submit(call) for _ in range(32)]
+    for _ in range(24):
+        assert refused.acquire(timeout=60)
+    end.set()
+    assert sum(outcome.result(60) for outcome in outcomes) == 8

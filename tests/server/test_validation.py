@@ -1,0 +1,134 @@
+"""What is wrong with a call is said before a device sees it."""
+
+import pytest
+
+from aclgrad import errors
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.products import Product
+from aclgrad.tensors import TensorView, view_of_array
+from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad_server.validation import plan_call
+
+from .fakes import NO_LIMIT, tensor
+
+POOLING = "adaptive_avg_pool2d_backward"
+GRAD = tensor("grad_output", 1, 2, 2, data=bytes(16))
+SELF = tensor("self", 1, 4, 4)
+
+
+def pooling(*inputs: TensorView, attributes: dict[str, AttributeValue] | None = None) -> OperatorCall:
+    return OperatorCall(POOLING, inputs, attributes or {})
+
+
+CASES = [(product, typed) for product in Product for typed in typed_cases(product)]
+
+
+@pytest.mark.parametrize(("product", "typed"), CASES, ids=str)
+def test_every_case_of_the_table_is_planned(product: Product, typed: TypedCase) -> None:
+    views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
+    # In any order; the plan has the order of the operator.
+    plan = plan_call(OperatorCall(typed.spec.name, views[::-1], typed.case.attributes), product, NO_LIMIT)
+    assert plan.inputs == views
+    assert plan.spec is typed.spec
+    assert len(plan.attributes) == len(typed.spec.attributes)
+    assert plan.size_bytes == plan.output.size_bytes + sum(view.type.size_bytes for view in views)
+
+
+BAD_FIELDS = {
+    "missing_input": (pooling(GRAD), ["inputs[self]"]),
+    "no_inputs": (pooling(), ["inputs[grad_output]", "inputs[self]"]),
+    "misnamed_input": (pooling(GRAD, tensor("input", 1, 4, 4)), ["inputs[self]", "inputs[input]"]),
+    "extra_input": (pooling(GRAD, SELF, tensor("mask", 1)), ["inputs[mask]"]),
+    "repeated_input": (pooling(GRAD, SELF, SELF), ["inputs[self]"]),
+    "unknown_attribute": (pooling(GRAD, SELF, attributes={"stride": 2}), ["attributes[stride]"]),
+    "wrong_dtype": (
+        pooling(tensor("grad_output", 1, 2, 2, dtype="int8", data=bytes(4)), SELF),
+        ["inputs[grad_output].data_type"],
+    ),
+    "both_of_a_wrong_dtype": (
+        pooling(tensor("grad_output", 1, 1, 1, dtype="float64"), tensor("self", 1, 4, 4, dtype="float64")),
+        ["inputs[grad_output].data_type", "inputs[self].data_type"],
+    ),
+    "dtypes_differ": (pooling(GRAD, tensor("self", 1, 4, 4, dtype="float16")), ["inputs[self].data_type"]),
+    "low_rank": (pooling(GRAD, tensor("self", 4, 4)), ["inputs[self].shape"]),
+    "scalar": (pooling(tensor("grad_output", data=bytes(4)), SELF), ["inputs[grad_output].shape"]),
+    "high_rank": (pooling(GRAD, tensor("self", 1, 1, 1, 4, 4)), ["inputs[self].shape"]),
+    "ranks_differ": (pooling(GRAD, tensor("self", 1, 1, 4, 4)), ["inputs[self].shape"]),
+    "channels_differ": (pooling(GRAD, tensor("self", 2, 4, 4)), ["inputs[self].shape"]),
+    "negative_size": (pooling(GRAD, tensor("self", 1, -4, 4)), ["inputs[self].shape"]),
+    "negative_sizes": (pooling(GRAD, tensor("self", 1, -4, -4)), ["inputs[self].shape"]),
+    "product_overflows": (pooling(GRAD, tensor("self", 1, 2**62, 2)), ["inputs[self].shape"]),
+    "product_wraps_to_small": (pooling(GRAD, tensor("self", 1, 2**32, 2**32)), ["inputs[self].shape"]),
+    "product_overflows_beside_zero": (
+        pooling(tensor("grad_output", 0, 1, 1, data=b""), tensor("self", 0, 2**40, 2**40)),
+        ["inputs[self].shape"],
+    ),
+    "short_data": (pooling(tensor("grad_output", 1, 2, 2, data=bytes(15)), SELF), ["inputs[grad_output].data"]),
+    "long_data": (pooling(tensor("grad_output", 1, 2, 2, data=bytes(17)), SELF), ["inputs[grad_output].data"]),
+    "no_bytes": (pooling(tensor("grad_output", 1, 2, 2, data=b""), SELF), ["inputs[grad_output].data"]),
+    "bytes_for_an_empty_tensor": (
+        pooling(tensor("grad_output", 0, 2, 2, data=b"1234"), tensor("self", 0, 4, 4)),
+        ["inputs[grad_output].data"],
+    ),
+    "data_of_an_unread_input": (pooling(GRAD, tensor("self", 1, 4, 4, data=bytes(3))), ["inputs[self].data"]),
+    "values_missing": (pooling(tensor("grad_output", 1, 2, 2), SELF), ["inputs[grad_output].data"]),
+    "several_at_once": (
+        pooling(tensor("grad_output", 2, 2, data=bytes(16)), tensor("self", 1, -1, 4)),
+        ["inputs[grad_output].shape", "inputs[self].shape"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "fields"), BAD_FIELDS.values(), ids=BAD_FIELDS)
+def test_bad_field_is_refused_by_name(call: OperatorCall, fields: list[str]) -> None:
+    with pytest.raises(errors.InvalidFieldError) as caught:
+        plan_call(call, Product.ATLAS_A2, NO_LIMIT)
+    assert [violation.field for violation in caught.value.violations] == fields
+    assert caught.value.field == fields[0]
+    assert all(violation.problem and violation.remedy for violation in caught.value.violations)
+
+
+def test_unknown_operator_is_told_the_known_ones() -> None:
+    with pytest.raises(errors.UnknownOperatorError, match=f"call one of .*{POOLING}") as caught:
+        plan_call(OperatorCall("avg_pool9d", (), {}), Product.ATLAS_A2, NO_LIMIT)
+    assert caught.value.field == "operator"
+    assert caught.value.metadata == {"operator": "avg_pool9d"}
+
+
+def test_operator_of_another_product_is_told_where_it_is() -> None:
+    with pytest.raises(errors.OperatorNotSupportedError, match="910B") as caught:
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_200I_A2, NO_LIMIT)
+    assert caught.value.metadata == {"operator": POOLING, "product": "310B"}
+
+
+def test_dtypes_are_those_of_the_product() -> None:
+    grad_output = tensor("grad_output", 1, 2, 2, dtype="bfloat16", data=bytes(8))
+    unread = tensor("self", 1, 4, 4, dtype="bfloat16", data=bytes(32))
+    plan_call(pooling(grad_output, unread), Product.ATLAS_A3, NO_LIMIT)
+    with pytest.raises(errors.InvalidFieldError, match="send float32 or float16 on 910A"):
+        plan_call(pooling(grad_output, unread), Product.ATLAS_TRAINING, NO_LIMIT)
+
+
+def test_values_are_required_where_the_device_may_read_them() -> None:
+    with pytest.raises(errors.InputValuesRequiredError, match="send the array") as caught:
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_INFERENCE, NO_LIMIT)
+    assert caught.value.field == "inputs[self]"
+    assert caught.value.metadata == {"product": "310P"}
+
+
+@pytest.mark.parametrize(
+    ("self_shape", "limit", "field"),
+    [((1, 4, 4), 63, "inputs[self].shape"), ((1, 1, 1), 15, "inputs[grad_output].shape")],
+    ids=["unsent", "sent"],
+)
+def test_tensor_over_the_limit_is_refused(self_shape: tuple[int, ...], limit: int, field: str) -> None:
+    call = pooling(GRAD, tensor("self", *self_shape))
+    plan_call(call, Product.ATLAS_A2, limit + 1)
+    with pytest.raises(errors.LimitExceededError, match=f"the limit is {limit}; .*--max-tensor-bytes") as caught:
+        plan_call(call, Product.ATLAS_A2, limit)
+    assert caught.value.field == field
+
+
+def test_small_message_cannot_ask_for_much_memory() -> None:
+    with pytest.raises(errors.LimitExceededError, match=r"takes 4611686018427387904 bytes"):
+        plan_call(pooling(GRAD, tensor("self", 1, 2**30, 2**30)), Product.ATLAS_A2, 2**30)

@@ -1,0 +1,103 @@
+"""A server in a process of its own, as its users start it."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
+READY = "ready: "
+
+
+def command(*flags: str) -> list[str]:
+    return [sys.executable, "-m", "aclgrad_server.cli", *flags]
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """Returns this process's environment without what would steer a server, and with the given variables."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
+    return kept | variables
+
+
+def run_to_end(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs a server that is expected to end by itself."""
+    return subprocess.run(
+        command(*flags),
+        env=clean_environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=START_TIMEOUT_S,
+        check=False,
+    )
+
+
+class Server:
+    """Runs `aclgrad-server` on the host library from `with` to the end of the block, and then has it drain."""
+
+    def __init__(self, *flags: str, listen: Sequence[str] = ("127.0.0.1:0",), **variables: str) -> None:
+        listeners = [word for address in listen for word in ("--listen", address)]
+        self._command = command("--backend", "host", *listeners, *flags)
+        self._environment = clean_environment(**variables)
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
+        self.addresses: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        return self.addresses[0]
+
+    @property
+    def log(self) -> str:
+        """What the server has written to standard error so far."""
+        self._stderr.seek(0)
+        return self._stderr.read()
+
+    def channel(self) -> grpc.Channel:
+        return grpc.insecure_channel(self.address)
+
+    def ask_to_stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def exit_code(self) -> int:
+        """Waits for the end of the process."""
+        return self._process.wait(STOP_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.PIPE, stderr=self._stderr, text=True
+        )
+        try:
+            assert self._process.stdout is not None
+            # A server that cannot start closes its output: this read ends in either case.
+            line = self._process.stdout.readline()
+            if not line.startswith(READY):
+                raise RuntimeError(f"the server did not start: {line!r} {self.log}")
+        except BaseException:
+            self._end()
+            raise
+        self.addresses = tuple(line.removeprefix(READY).split())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if self._process.poll() is None:
+                self.ask_to_stop()
+                self.exit_code()
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._stderr.close()
