@@ -65,8 +65,8 @@ class OperatorMethods(ABC):
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
                 bfloat16, float16, float32 (fewer on some products). A tuple of sizes stands for it; its dtype is then
                 that of the arrays.
-            indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32 or int64), or the device's
-                own int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
+            indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own
+                int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
                 int64, int8 (fewer on some products).
             kernel_size: Height and width of a window.
             stride: Distance of the windows; empty for the size of the kernel.
@@ -269,8 +269,8 @@ class AsyncOperatorMethods(ABC):
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
                 bfloat16, float16, float32 (fewer on some products). A tuple of sizes stands for it; its dtype is then
                 that of the arrays.
-            indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32 or int64), or the device's
-                own int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
+            indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own
+                int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
                 int64, int8 (fewer on some products).
             kernel_size: Height and width of a window.
             stride: Distance of the windows; empty for the size of the kernel.

@@ -1,7 +1,7 @@
 """Max-pool masks: what CANN's MaxPool2dWithMask writes and its backward reads, and the argmax that they stand for.
 
-An argmax is what PyTorch returns: for each pooled cell (n, c, oh, ow) the position ih * W + iw of the chosen cell in the
-unpadded plane. A mask is an INT8 tensor of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32) whose bytes mean
+An argmax is what PyTorch returns: for each pooled cell (n, c, oh, ow) the position ih * W + iw of the chosen cell in
+the unpadded plane. A mask is an INT8 tensor of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32) whose bytes mean
 
 * INT32_PREFIX (Atlas A2 and A3, kernels larger than 1x1): the argmax as little-endian int32 at the start of the buffer;
   the rest is not used.

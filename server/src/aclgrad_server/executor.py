@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from aclgrad.errors import DeadlinePassedError
+from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import response_prefix
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device
@@ -29,12 +30,14 @@ class Executor:
         """
         with self.admission.admit(deadline), self._choose_device(plan.size_bytes) as device:
             prefix = response_prefix(plan.spec.output.name, plan.output)
+            is_empty = any(tensor.type.element_count == 0 for tensor in plan.inputs)
+            inputs = plan.inputs if is_empty else _prepare(device, plan)
             reply = device.new_reply(prefix, plan.output.size_bytes)
-            if any(tensor.type.element_count == 0 for tensor in plan.inputs):
+            if is_empty:
                 # Operators leave the output of empty inputs untouched, and device memory holds what others left there.
                 reply.fill_with_zeros()
             else:
-                device.execute(plan, reply, _remaining(deadline))
+                device.execute(plan, inputs, reply, _remaining(deadline))
             return reply.finish()
 
     @contextmanager
@@ -48,6 +51,14 @@ class Executor:
         finally:
             with self._lock:
                 outstanding[chosen] -= size_bytes
+
+
+def _prepare(device: Device, plan: OperatorPlan) -> tuple[TensorView, ...]:
+    """Returns the inputs as the device reads them, with every value that has a rule checked against it."""
+    return tuple(
+        tensor if rule is None else device.prepare(f"inputs[{tensor.name}]", tensor, rule)
+        for tensor, rule in zip(plan.inputs, plan.rules, strict=True)
+    )
 
 
 def _remaining(deadline: float) -> float:

@@ -10,11 +10,12 @@ import grpc
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
 from aclgrad_server.admission import Admission
-from aclgrad_server.device import DeviceGroup, open_devices
+from aclgrad_server.device import DeviceGroup
 from aclgrad_server.executor import Executor
 from aclgrad_server.faults import StartError
 from aclgrad_server.interceptors import CallInterceptor
 from aclgrad_server.listeners import bind
+from aclgrad_server.native_device import open_devices
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import SERVICE, OperatorService
 from aclgrad_server.settings import Settings

@@ -41,6 +41,9 @@ class Settings(BaseSettings):
         GIBIBYTE, le=MAX_MESSAGE_BYTES, description="Largest message that is received or sent."
     )
     max_tensor_bytes: PositiveInt = Field(GIBIBYTE, description="Largest tensor that is taken or made.")
+    max_samples: PositiveInt = Field(
+        2**33, description="Bilinear samples, over all boxes and channels, that one RoI align may ask for."
+    )
     call_timeout_s: PositiveFloat = Field(300.0, description="Bound on one call, whatever deadline the client set.")
     drain_timeout_s: PositiveFloat = Field(30.0, description="Time that calls in flight get when the server stops.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")

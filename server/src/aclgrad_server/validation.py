@@ -13,8 +13,9 @@ from aclgrad.errors import (
     Violation,
 )
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.products import Product
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.operators.values import ValueRule
+from aclgrad.products import Product
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.messages import AttributeValue, OperatorCall
 
@@ -27,13 +28,18 @@ class OperatorPlan:
 
     spec: OperatorSpec
     inputs: tuple[TensorView, ...]
+    rules: tuple[ValueRule | None, ...]
     attributes: tuple[AttributeValue, ...]
     output: TensorType
 
     @property
     def size_bytes(self) -> int:
         """What the tensors take on the device."""
-        return self.output.size_bytes + sum(tensor.type.size_bytes for tensor in self.inputs)
+        types = (
+            tensor.type if rule is None else rule.device_type(tensor.type)
+            for tensor, rule in zip(self.inputs, self.rules, strict=True)
+        )
+        return self.output.size_bytes + sum(type.size_bytes for type in types)
 
 
 def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> OperatorPlan:
@@ -42,19 +48,27 @@ def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> Op
     inputs = {tensor.name: tensor for tensor in call.inputs}
     _raise_if_any(_check_names("inputs", [tensor.name for tensor in call.inputs], [each.name for each in spec.inputs]))
     _raise_if_any(_check_names("attributes", list(call.attributes), *_attribute_names(spec)))
-    attributes = {each.name: call.attributes.get(each.name, _default(each)) for each in spec.attributes}
+    attributes = {each.name: _normal(each, call.attributes.get(each.name, each.default)) for each in spec.attributes}
     _raise_if_any(violation for each in spec.inputs for violation in _check_input(each, inputs[each.name], product))
     _raise_if_any(violation for each in spec.attributes for violation in _check_attribute(each, attributes[each.name]))
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
     _raise_if_any(spec.check(arguments))
     output = spec.output.infer(arguments)
-    for name, type in arguments.inputs.items():
-        _check_size(f"inputs[{name}].shape", type, max_tensor_bytes)
+    plan = OperatorPlan(
+        spec,
+        tuple(inputs[each.name] for each in spec.inputs),
+        tuple(each.values(arguments, product) for each in spec.inputs),
+        tuple(attributes[each.name] for each in spec.attributes),
+        output,
+    )
+    for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
+        _check_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
+        if rule is not None:
+            _check_size(f"inputs[{tensor.name}] on the device", rule.device_type(tensor.type), max_tensor_bytes)
     _check_size(f"outputs[{spec.output.name}]", output, max_tensor_bytes)
     for each in spec.inputs:
-        _check_values(each, inputs[each.name], product)
-    ordered = tuple(inputs[each.name] for each in spec.inputs)
-    return OperatorPlan(spec, ordered, tuple(attributes[each.name] for each in spec.attributes), output)
+        _check_presence(each, inputs[each.name], arguments, product)
+    return plan
 
 
 def _raise_if_any(violations: Iterator[Violation]) -> None:
@@ -82,9 +96,15 @@ def _find(name: str, product: Product) -> OperatorSpec:
     return spec
 
 
-def _default(spec: AttributeSpec) -> AttributeValue:
-    """Returns the value of an attribute that was left out, which a required one never is by now."""
-    return 0 if spec.default is None else spec.default
+def _normal(spec: AttributeSpec, value: AttributeValue | None) -> AttributeValue:
+    """Returns the value in the form of its kind: an integer may stand for a number, or for a list of one."""
+    assert value is not None, f"{spec.name} is required and was found missing before"
+    if isinstance(value, int) and not isinstance(value, bool):
+        if spec.kind is AttributeKind.DOUBLE:
+            return float(value)
+        if spec.kind is AttributeKind.INTS and 1 in spec.lengths:
+            return (value,)
+    return value
 
 
 def _attribute_names(spec: OperatorSpec) -> tuple[list[str], list[str]]:
@@ -152,16 +172,16 @@ def _check_size(field: str, type: TensorType, limit: int) -> None:
         raise LimitExceededError.of(Violation(field, problem, remedy))
 
 
-def _check_values(spec: InputSpec, tensor: TensorView, product: Product) -> None:
+def _check_presence(spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product) -> None:
     if tensor.data is not None or tensor.type.element_count == 0:
         return
     field = f"inputs[{spec.name}]"
     if spec.unread_on is None:
         raise InvalidFieldError.of(Violation(f"{field}.data", "is missing", "send the values: the operator reads them"))
-    if product not in spec.unread_on:
+    if product not in spec.unread_on or spec.read_for(arguments):
         remedy = "send the array instead of its shape"
         raise InputValuesRequiredError(
-            f"{field} came without values, and {product} may read them; {remedy}",
+            f"{field} came without values, and {product} may read them here; {remedy}",
             field=field,
             remedy=remedy,
             metadata={"product": product},

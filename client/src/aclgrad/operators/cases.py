@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.products import Product
 from aclgrad.operators.spec import Arrays, Case, OperatorSpec
+from aclgrad.products import Product
 from aclgrad.tensors import DTYPES
 
 

@@ -1,7 +1,7 @@
 """The operator table as the messages of ListOperators."""
 
-from aclgrad.products import Product
 from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.products import Product
 from aclgrad.tensors import DTYPES
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import attribute_message

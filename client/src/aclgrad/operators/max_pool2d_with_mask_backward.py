@@ -7,7 +7,6 @@ import numpy as np
 
 from aclgrad.errors import Violation
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_layout, mask_of_argmax, pair
-from aclgrad.products import Product
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -23,6 +22,7 @@ from aclgrad.operators.spec import (
     same_on,
 )
 from aclgrad.operators.values import ArgmaxRule
+from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
 
 _PRODUCTS = (Product.ATLAS_TRAINING, Product.ATLAS_A2, Product.ATLAS_A3)
@@ -149,8 +149,8 @@ SPEC = OperatorSpec(
         ),
         InputSpec(
             "indices",
-            "The argmax of the shape of `grad_output`, as PyTorch returns it (int32 or int64), or the device's own int8 "
-            "mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts.",
+            "The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own int8 mask "
+            "of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts.",
             same_on(_PRODUCTS, ("int64", "int32", _MASK)),
             _RANKS,
             values=_argmax_rule,
@@ -174,9 +174,7 @@ SPEC = OperatorSpec(
             default=(0,),
             minimum=0,
         ),
-        AttributeSpec(
-            "dilation", "Always 1.", AttributeKind.INTS, (1, 2), default=(1,), minimum=1, maximum=1
-        ),
+        AttributeSpec("dilation", "Always 1.", AttributeKind.INTS, (1, 2), default=(1,), minimum=1, maximum=1),
         AttributeSpec(
             "ceil_mode",
             "Rounds the pooled size up, so that a last window may reach beyond the padded plane.",

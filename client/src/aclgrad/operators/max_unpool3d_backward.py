@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from aclgrad.errors import Violation
-from aclgrad.products import Product
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
@@ -22,6 +21,7 @@ from aclgrad.operators.spec import (
     same_on,
 )
 from aclgrad.operators.values import IndexRule
+from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
 _PRODUCTS = (Product.ATLAS_TRAINING, Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950)

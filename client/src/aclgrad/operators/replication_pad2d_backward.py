@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
-from aclgrad.products import Product
 from aclgrad.operators.rules import same_dtype, same_leading_sizes
 from aclgrad.operators.spec import (
     Arguments,
@@ -17,6 +16,7 @@ from aclgrad.operators.spec import (
     case,
     same_on,
 )
+from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 
 _PRODUCTS = (
@@ -57,7 +57,9 @@ def _check_sizes(arguments: Arguments) -> Iterator[Violation]:
 def _check_bfloat16_padding(padding: tuple[int, ...]) -> Iterator[Violation]:
     left, right, top, bottom = padding
     if min(padding) < 0 or ((top or bottom) and max(padding) > _MAX_BFLOAT16_PADDING):
-        remedy = f"for bfloat16 send no negative padding, and none above {_MAX_BFLOAT16_PADDING} unless top = bottom = 0"
+        remedy = (
+            f"for bfloat16 send no negative padding, and none above {_MAX_BFLOAT16_PADDING} unless top = bottom = 0"
+        )
         yield Violation("attributes[padding]", f"is {padding}", remedy)
 
 
@@ -97,9 +99,7 @@ SPEC = OperatorSpec(
             unread_on=frozenset(_PRODUCTS),
         ),
     ),
-    attributes=(
-        AttributeSpec("padding", "Cells added at the left, right, top and bottom.", AttributeKind.INTS, (4,)),
-    ),
+    attributes=(AttributeSpec("padding", "Cells added at the left, right, top and bottom.", AttributeKind.INTS, (4,)),),
     output=OutputSpec("grad_input", "The gradient of `self`, with its shape and dtype.", _grad_input),
     check=_check,
     tolerances={

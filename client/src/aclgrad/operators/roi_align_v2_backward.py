@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 
 from aclgrad.errors import Violation
-from aclgrad.products import Product
 from aclgrad.operators.rules import equal_sizes
 from aclgrad.operators.spec import (
     Arguments,
@@ -22,12 +21,13 @@ from aclgrad.operators.spec import (
     same_on,
 )
 from aclgrad.operators.values import BoxRule
+from aclgrad.products import Product
 from aclgrad.tensors import TensorType
+from aclgrad.wire.messages import AttributeValue
 
 _PRODUCTS = (Product.ATLAS_TRAINING, Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950)
 _DTYPES = same_on(_PRODUCTS, ("float32",))
 _BOX: Final = 5
-_MAX_INT64: Final = 2**63 - 1
 _FLOAT32: Final = np.finfo(np.float32)
 _SMALLEST_SCALE: Final = float(np.nextafter(_FLOAT32.tiny, np.float32(1)))
 """The first float32 above FLT_MIN: CANN wants more than that."""
@@ -82,7 +82,12 @@ def _sample(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
 def _case(
     name: str, input_shape: tuple[int, int, int, int], count: int, pooled: tuple[int, int], **attributes: float
 ) -> Case:
-    given = {"input_shape": input_shape, "pooled_height": pooled[0], "pooled_width": pooled[1], **attributes}
+    given: dict[str, AttributeValue] = {
+        "input_shape": input_shape,
+        "pooled_height": pooled[0],
+        "pooled_width": pooled[1],
+        **attributes,
+    }
     return case(name, given, grad_output=(count, input_shape[1], *pooled), boxes=(count, _BOX))
 
 
@@ -91,12 +96,14 @@ SPEC = OperatorSpec(
     symbol="aclnnRoiAlignV2Backward",
     summary="Spreads the gradient of every pooled bin over the cells that its samples were interpolated from.",
     formula=(
-        "A bin averages sampling_ratio x sampling_ratio bilinear samples (with 0: ceil(bin size) per axis); each sample "
-        "gives its share of the bin's gradient to its four neighbours by their weights. Samples beyond [-1, H] x [-1, W] "
-        "and boxes of images that do not exist count for nothing (torchvision: ops.roi_align)."
+        "A bin averages sampling_ratio x sampling_ratio bilinear samples (with 0: ceil(bin size) per axis); each "
+        "sample gives its share of the bin's gradient to its four neighbours by their weights. Samples beyond "
+        "[-1, H] x [-1, W] and boxes of images that do not exist count for nothing (torchvision: ops.roi_align)."
     ),
     inputs=(
-        InputSpec("grad_output", "The gradient of the pooled boxes, shape (K, C, pooled_height, pooled_width).", _DTYPES, (4,)),
+        InputSpec(
+            "grad_output", "The gradient of the pooled boxes, shape (K, C, pooled_height, pooled_width).", _DTYPES, (4,)
+        ),
         InputSpec(
             "boxes",
             "The boxes, shape (K, 5): image, x1, y1, x2, y2, before scaling.",
@@ -112,7 +119,6 @@ SPEC = OperatorSpec(
             AttributeKind.INTS,
             (4,),
             minimum=0,
-            maximum=_MAX_INT64,
         ),
         AttributeSpec("pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=1),
         AttributeSpec("pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=1),
@@ -159,6 +165,9 @@ SPEC = OperatorSpec(
         _case("one_row", (1, 2, 1, 17), 3, (2, 3), sampling_ratio=2),
         _case("many_boxes", (3, 2, 12, 12), 64, (3, 3), sampling_ratio=2, aligned=True),
         _case("many_channels", (1, 37, 9, 11), 4, (3, 3), sampling_ratio=2, aligned=True),
+        _case("half_scale", (1, 3, 16, 16), 5, (4, 4), spatial_scale=0.0625, sampling_ratio=2, aligned=True),
+        _case("more_bins_than_cells", (1, 2, 4, 4), 4, (9, 8), sampling_ratio=1, aligned=True),
+        _case("wide_bins", (2, 2, 5, 40), 6, (1, 9), aligned=True),
         _case("no_boxes", (2, 3, 6, 6), 0, (3, 3), sampling_ratio=2),
         _case("no_channels", (2, 0, 6, 6), 3, (3, 3), sampling_ratio=2),
         _case("no_images", (0, 2, 6, 6), 3, (3, 3), sampling_ratio=2),

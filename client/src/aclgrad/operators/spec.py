@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aclgrad.errors import Violation
-from aclgrad.products import Product
 from aclgrad.operators.values import ValueRule
+from aclgrad.products import Product
 from aclgrad.tensors import TensorType
 from aclgrad.wire.messages import AttributeValue
 

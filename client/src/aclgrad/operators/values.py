@@ -1,6 +1,7 @@
 """The rules that the values of an input have to keep. The server checks them in native code, before any device does.
 
-A bad index on a device corrupts memory or ends the context, so each rule says exactly what a device may be given.
+A bad index on a device corrupts memory or ends the context, so each rule says exactly what a device may be given, and
+of which type the device reads it (`device_type`).
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ class IndexRule:
 
     bound: int
 
+    def device_type(self, type: TensorType) -> TensorType:
+        return type
+
 
 @dataclass(frozen=True, slots=True)
 class ArgmaxRule:
@@ -26,6 +30,9 @@ class ArgmaxRule:
     pooling: Pooling
     layout: MaskLayout
     mask: TensorType
+
+    def device_type(self, type: TensorType) -> TensorType:
+        return self.mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,9 @@ class BoxRule:
     spatial_scale: float
     sampling_ratio: int
     aligned: bool
+
+    def device_type(self, type: TensorType) -> TensorType:
+        return type
 
 
 ValueRule = IndexRule | ArgmaxRule | BoxRule

@@ -1,0 +1,173 @@
+"""The devices of an ACL library. The only module that knows the native runtime."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import aclgrad_native
+from aclgrad.errors import DeviceMemoryError, InvalidFieldError, LimitExceededError, Violation
+from aclgrad.masks import MaskLayout
+from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule
+from aclgrad.tensors import TensorView
+from aclgrad_server.device import DeviceGroup, DeviceState, Reply
+from aclgrad_server.faults import RETRY_AFTER_MEMORY_S, StartError, error_of_code
+from aclgrad_server.settings import Settings
+from aclgrad_server.validation import OperatorPlan
+
+log = logging.getLogger(__name__)
+
+POOL_FIELDS: Final = (
+    "allocated_bytes",
+    "reserved_bytes",
+    "peak_allocated_bytes",
+    "peak_reserved_bytes",
+    "limit_bytes",
+    "allocation_count",
+    "hit_count",
+    "retry_count",
+    "out_of_memory_count",
+)
+
+
+def open_devices(settings: Settings) -> DeviceGroup:
+    """Opens the back end and its devices; raises StartError with the remedy where that cannot be done."""
+    config = None if settings.acl_config is None else str(settings.acl_config)
+    try:
+        files = aclgrad_native.library_files(settings.backend)
+        library = aclgrad_native.open(settings.backend, config)
+        count = library.device_count()
+        indices = settings.device or range(count)
+        unknown = [index for index in indices if not 0 <= index < count]
+        if unknown or not count:
+            remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
+            raise StartError(f"there is no device {unknown or 0}: the runtime shows {count}; {remedy}")
+        devices = tuple(NativeDevice(library, index, settings) for index in indices)
+    except aclgrad_native.LibraryError as error:
+        remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
+        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
+    except aclgrad_native.AclError as error:
+        remedy = "check the devices with npu-smi and the file of --acl-config"
+        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
+    name = Path(files[0][0]).name
+    log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
+    return DeviceGroup(name, library.version(), devices)
+
+
+class NativeDevice:
+    """A device of an ACL library."""
+
+    def __init__(self, library: aclgrad_native.AclLibrary, index: int, settings: Settings) -> None:
+        self._device = aclgrad_native.Device(
+            library, index, pool_limit_bytes=settings.pool_bytes, stream_limit=settings.streams
+        )
+        self._max_samples = settings.max_samples
+        self.index = index
+        self.soc_name = self._device.soc_name
+
+    def new_reply(self, prefix: bytes, payload_bytes: int) -> aclgrad_native.ReplyBuffer:
+        return aclgrad_native.ReplyBuffer(prefix, payload_bytes)
+
+    def prepare(self, field: str, tensor: TensorView, rule: ValueRule) -> TensorView:
+        assert tensor.data is not None
+        try:
+            if isinstance(rule, ArgmaxRule):
+                return _mask(tensor, rule)
+            if isinstance(rule, IndexRule):
+                aclgrad_native.check_indices(tensor.data, rule.bound)
+            else:
+                self._check_samples(field, _count_samples(tensor.data, rule))
+        except aclgrad_native.InvalidValueError as error:
+            raise InvalidFieldError.of(Violation(f"{field}.data", str(error), "send legal values")) from error
+        return tensor
+
+    def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
+        assert isinstance(reply, aclgrad_native.ReplyBuffer)
+        with _acl_errors_as_ours():
+            self._device.execute(
+                plan.spec.symbol,
+                [(tensor.type.shape, tensor.type.dtype.acl, tensor.data) for tensor in inputs],
+                plan.attributes,
+                plan.output.shape,
+                plan.output.dtype.acl,
+                reply,
+                max(1, round(timeout_s * 1000)),
+            )
+
+    def state(self) -> DeviceState:
+        with _acl_errors_as_ours():
+            statistics = self._device.pool_statistics()
+            free_bytes, total_bytes = self._device.memory()
+        return DeviceState(
+            self._device.stream_count,
+            self._device.leased_stream_count,
+            {field: getattr(statistics, field) for field in POOL_FIELDS},
+            free_bytes,
+            total_bytes,
+        )
+
+    def _check_samples(self, field: str, samples: float) -> None:
+        if samples > self._max_samples:
+            problem = f"ask for {samples:.3g} bilinear samples and the limit is {self._max_samples}"
+            remedy = "send fewer or smaller boxes or a lower sampling_ratio, or raise --max-samples"
+            raise LimitExceededError.of(Violation(f"{field}.data", problem, remedy))
+
+
+def _mask(tensor: TensorView, rule: ArgmaxRule) -> TensorView:
+    """Returns the mask that stands for a checked argmax; its data ends where the device stops reading."""
+    assert tensor.data is not None
+    is_mask = tensor.type.dtype is rule.mask.dtype
+    if is_mask and rule.layout is MaskLayout.UINT16_BITS:
+        # Any bits are legal: one that stands for a cell in the padding is ignored.
+        return tensor
+    pooling = aclgrad_native.Pooling(
+        rule.pooling.input_size,
+        rule.pooling.output_size,
+        rule.pooling.kernel_size,
+        rule.pooling.stride,
+        rule.pooling.padding,
+    )
+    batch, channels = (1, *rule.mask.shape[:-2])[-2:]
+    item_bytes = 4 if is_mask else tensor.type.dtype.itemsize
+    argmax = aclgrad_native.Argmax(tensor.data, item_bytes, batch, channels, pooling)
+    if rule.layout is MaskLayout.UINT16_BITS:
+        return TensorView(tensor.name, rule.mask, memoryview(argmax.bit_mask()))
+    if item_bytes == 4:
+        argmax.check()
+        return TensorView(tensor.name, rule.mask, tensor.data)
+    return TensorView(tensor.name, rule.mask, memoryview(argmax.int32_prefix()))
+
+
+def _count_samples(boxes: memoryview, rule: BoxRule) -> float:
+    roi_align = aclgrad_native.RoiAlign(
+        rule.channels,
+        rule.pooled_height,
+        rule.pooled_width,
+        rule.spatial_scale,
+        rule.sampling_ratio,
+        rule.aligned,
+    )
+    return aclgrad_native.count_samples(boxes, roi_align)
+
+
+@contextmanager
+def _acl_errors_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except aclgrad_native.OutOfMemoryError as error:
+        raise _out_of_memory(error) from error
+    except aclgrad_native.AclError as error:
+        raise error_of_code(error.code) from error
+
+
+def _out_of_memory(error: aclgrad_native.OutOfMemoryError) -> DeviceMemoryError:
+    alone = error.size_bytes > error.limit_bytes
+    remedy = "send a smaller tensor, or raise --pool-bytes (ACLGRAD_POOL_BYTES)" if alone else "try again later"
+    return DeviceMemoryError(
+        f"an allocation of {error.size_bytes} bytes does not fit: {error.allocated_bytes} of the pool's "
+        f"{error.limit_bytes} bytes are in use; {remedy}",
+        remedy=remedy,
+        retry_after_s=None if alone else RETRY_AFTER_MEMORY_S,
+        metadata={"size_bytes": str(error.size_bytes), "limit": str(error.limit_bytes)},
+    )
