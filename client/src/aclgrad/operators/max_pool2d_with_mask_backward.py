@@ -149,8 +149,8 @@ SPEC = OperatorSpec(
         ),
         InputSpec(
             "indices",
-            "The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own int8 mask "
-            "of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts.",
+            "The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own int8 "
+            "mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts.",
             same_on(_PRODUCTS, ("int64", "int32", _MASK)),
             _RANKS,
             values=_argmax_rule,

@@ -55,7 +55,7 @@ def _check_sizes(arguments: Arguments) -> Iterator[Violation]:
 
 
 def _check_bfloat16_padding(padding: tuple[int, ...]) -> Iterator[Violation]:
-    left, right, top, bottom = padding
+    *_, top, bottom = padding
     if min(padding) < 0 or ((top or bottom) and max(padding) > _MAX_BFLOAT16_PADDING):
         remedy = (
             f"for bfloat16 send no negative padding, and none above {_MAX_BFLOAT16_PADDING} unless top = bottom = 0"
@@ -68,7 +68,7 @@ def _grad_input(arguments: Arguments) -> TensorType:
 
 
 def _case(name: str, input: tuple[int, ...], *padding: int, only: tuple[str, ...] = ()) -> Case:
-    left, right, top, bottom = padding
+    *_, top, bottom = padding
     grad_output = (*input[:-2], input[-2] + top + bottom, input[-1] + left + right)
     return case(name, {"padding": padding}, only=only, grad_output=grad_output, input=input)
 
@@ -120,6 +120,7 @@ SPEC = OperatorSpec(
         _case("bottom_only", (1, 2, 5, 4), 0, 0, 0, 7),
         _case("wide_rows", (1, 2, 3, 40), 30, 21, 0, 0),
         _case("larger_than_self", (2, 2, 2, 3), 7, 6, 5, 7),
+        _case("rank3_one_column", (3, 5, 1), 0, 2, 1, 0),
         _case("one_cell", (1, 1, 1, 1), 3, 2, 1, 4),
         _case("one_row", (2, 3, 1, 9), 2, 1, 3, 3),
         _case("one_column", (2, 3, 9, 1), 2, 1, 3, 3),
