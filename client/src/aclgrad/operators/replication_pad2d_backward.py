@@ -68,7 +68,7 @@ def _grad_input(arguments: Arguments) -> TensorType:
 
 
 def _case(name: str, input: tuple[int, ...], *padding: int, only: tuple[str, ...] = ()) -> Case:
-    *_, top, bottom = padding
+    left, right, top, bottom = padding
     grad_output = (*input[:-2], input[-2] + top + bottom, input[-1] + left + right)
     return case(name, {"padding": padding}, only=only, grad_output=grad_output, input=input)
 
