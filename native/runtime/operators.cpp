@@ -4,6 +4,10 @@
 #include <utility>
 
 #include "aclnnop/aclnn_adaptive_avg_pool2d_backward.h"
+#include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
+#include "aclnnop/aclnn_max_unpool3d_backward.h"
+#include "aclnnop/aclnn_pad2d_backward.h"
+#include "aclnnop/aclnn_roi_align_v2_backward.h"
 
 namespace aclgrad {
 namespace {
@@ -34,6 +38,10 @@ void AddRow(OperatorTable& table, SharedLibraries& libraries, const char* symbol
 OperatorTable BindOperators(SharedLibraries& libraries) {
   OperatorTable table;
   AddRow<decltype(aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize)>(table, libraries, "aclnnAdaptiveAvgPool2dBackward");
+  AddRow<decltype(aclnnMaxUnpool3dBackwardGetWorkspaceSize)>(table, libraries, "aclnnMaxUnpool3dBackward");
+  AddRow<decltype(aclnnReplicationPad2dBackwardGetWorkspaceSize)>(table, libraries, "aclnnReplicationPad2dBackward");
+  AddRow<decltype(aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize)>(table, libraries, "aclnnMaxPool2dWithMaskBackward");
+  AddRow<decltype(aclnnRoiAlignV2BackwardGetWorkspaceSize)>(table, libraries, "aclnnRoiAlignV2Backward");
   return table;
 }
 
