@@ -1,0 +1,45 @@
+"""The host library, opened once for each file of tests."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import aclgrad_native
+from tests.serving import clean_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[aclgrad_native.AclLibrary]:
+    yield aclgrad_native.open("host")
+    # Other tests of this process initialise the runtime again: nothing of this one may be left then.
+    gc.collect()
+
+
+@pytest.fixture
+def device(library: aclgrad_native.AclLibrary) -> aclgrad_native.Device:
+    return aclgrad_native.Device(library, 0, pool_limit_bytes=64 << 20, stream_limit=2)
+
+
+@pytest.fixture
+def run_program() -> Callable[..., str]:
+    """Runs a program in a process of its own, for aclInit reads its configuration once; returns what it prints."""
+
+    def run(program: str, *arguments: str, **variables: str) -> str:
+        finished = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            env=clean_environment(PYTHONPATH=str(ROOT), **variables),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    return run

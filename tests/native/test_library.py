@@ -1,0 +1,96 @@
+"""Opening libraries: what is no ACL library is refused with everything that it lacks."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import aclgrad_native
+from aclgrad_native import AclError, LibraryError
+
+CONFIGURED = """
+import sys, aclgrad_native
+try:
+    library = aclgrad_native.open("host", sys.argv[1])
+    print(library.device_count())
+except aclgrad_native.AclError as error:
+    print(error.call, error.code, error.detail)
+"""
+
+
+def test_host_library_has_a_device_and_a_version(library: aclgrad_native.AclLibrary) -> None:
+    assert library.device_count() == 1
+    assert [part.isdigit() for part in library.version().split(".")] == [True] * 3
+
+
+def test_library_may_be_opened_by_its_path(library: aclgrad_native.AclLibrary) -> None:
+    ((path, _),) = aclgrad_native.library_files("host")
+    assert aclgrad_native.open(path).version() == library.version()
+
+
+def test_library_may_be_opened_again_and_closed(library: aclgrad_native.AclLibrary) -> None:
+    again = aclgrad_native.open("host")
+    del again
+    assert library.device_count() == 1
+
+
+def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match=f"cannot open {tmp_path}/none.so: .*No such file"):
+        aclgrad_native.open(f"{tmp_path}/none.so")
+
+
+def test_file_that_is_no_library_is_named(tmp_path: Path) -> None:
+    text = tmp_path / "text.so"
+    text.write_text("not a library")
+    with pytest.raises(LibraryError, match=f"cannot open {text}: "):
+        aclgrad_native.open(str(text))
+
+
+def test_library_without_the_symbols_is_told_all_of_them() -> None:
+    with pytest.raises(LibraryError, match=r"looked in: libm\.so\.6") as caught:
+        aclgrad_native.open("libm.so.6")
+    message = str(caught.value)
+    expected = ["aclInit", "aclrtMalloc", "aclCreateTensor", "aclnnAdaptiveAvgPool2dBackward"]
+    assert all(f"{symbol}," in message or f"{symbol};" in message for symbol in expected)
+    assert "aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize" in message
+
+
+def test_symbols_may_be_spread_over_libraries_and_optional_ones_be_absent() -> None:
+    ((host, _),) = aclgrad_native.library_files("host")
+    files = [("libm.so.6", True), ("/nowhere/libopapi.so", False), (host, True)]
+    assert aclgrad_native.AclLibrary(files).device_count() >= 1
+
+
+def test_optional_library_that_was_not_opened_is_told_with_the_missing_symbols() -> None:
+    with pytest.raises(LibraryError, match=r"could not open: .*/nowhere/libopapi\.so"):
+        aclgrad_native.AclLibrary([("libm.so.6", True), ("/nowhere/libopapi.so", False)])
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ('{"host": {"devices": 2}}', "2\n"),
+        ('{"other": 1}', "1\n"),
+        ('{"host": {"devices": 0}}', "aclInit 100000 "),
+        ('{"host": {"speed": 1}}', "host.speed"),
+        ("not json", "is not JSON"),
+    ],
+    ids=["two_devices", "nothing_for_the_host", "no_device", "unknown_key", "no_json"],
+)
+def test_configuration_of_aclinit(tmp_path: Path, run_program: Callable[..., str], text: str, printed: str) -> None:
+    file = tmp_path / "acl.json"
+    file.write_text(text)
+    assert printed in run_program(CONFIGURED, str(file))
+
+
+def test_configuration_that_is_not_there_is_an_acl_error(run_program: Callable[..., str]) -> None:
+    assert "cannot read the configuration file /nowhere/acl.json" in run_program(CONFIGURED, "/nowhere/acl.json")
+
+
+def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> None:
+    with pytest.raises(AclError) as caught:
+        aclgrad_native.Device(library, 7, pool_limit_bytes=None, stream_limit=1)
+    error = caught.value
+    assert (error.code, error.call) == (107001, "aclrtSetDevice")
+    assert "7" in error.detail
+    assert str(error) == f"aclrtSetDevice returned 107001: {error.detail}"
