@@ -1,0 +1,131 @@
+"""Values that a device may not be given are found in native code, whatever their place and alignment."""
+
+import numpy as np
+import pytest
+
+import aclgrad_native
+from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
+
+POOLING = Pooling((9, 10), (3, 2), (2, 3), (1, 1), ceil_mode=True)
+
+
+def native(pooling: Pooling) -> aclgrad_native.Pooling:
+    return aclgrad_native.Pooling(
+        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding
+    )
+
+
+def argmax_view(argmax: np.ndarray) -> aclgrad_native.Argmax:
+    batch, channels = argmax.shape[:2]
+    return aclgrad_native.Argmax(memoryview(argmax.tobytes()), argmax.itemsize, batch, channels, native(POOLING))
+
+
+@pytest.fixture
+def argmax() -> np.ndarray:
+    values = np.random.default_rng(3).standard_normal((2, 19, *POOLING.input_size))
+    return argmax_of_input(values, POOLING)[1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 4095, 4096, 4097, 20000])
+def test_indices_within_the_bound_pass(count: int) -> None:
+    aclgrad_native.check_indices(np.full(count, 6, np.int64).tobytes(), 7)
+
+
+@pytest.mark.parametrize("value", [7, -1, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("place", [0, 4095, 4096, 9999])
+def test_one_index_out_of_bound_is_told_with_its_place(value: int, place: int) -> None:
+    indices = np.full(10000, 6, np.int64)
+    indices[place] = value
+    with pytest.raises(aclgrad_native.InvalidValueError, match=rf"has {value} at position {place}, outside \[0, 7\)"):
+        aclgrad_native.check_indices(indices.tobytes(), 7)
+
+
+def test_indices_may_start_at_any_byte() -> None:
+    data = b"x" + np.arange(9, dtype=np.int64).tobytes()
+    aclgrad_native.check_indices(memoryview(data)[1:], 9)
+    with pytest.raises(aclgrad_native.InvalidValueError, match="has 8 at position 8"):
+        aclgrad_native.check_indices(memoryview(data)[1:], 8)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_both_encodings_are_those_of_the_definition(argmax: np.ndarray, dtype: type) -> None:
+    view = argmax_view(argmax.astype(dtype))
+    view.check()
+    prefix = mask_of_argmax(argmax, POOLING, MaskLayout.INT32_PREFIX).tobytes()
+    bits = mask_of_argmax(argmax, POOLING, MaskLayout.UINT16_BITS).tobytes()
+    assert view.int32_prefix() == prefix[: 4 * argmax.size]
+    encoded = view.bit_mask()
+    assert encoded == bits[: len(encoded)]
+    assert not any(bits[len(encoded) :])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(lambda value: value + 2, id="right of the window"),
+        pytest.param(lambda value: value - 2, id="left of the window"),
+        pytest.param(lambda value: value + 30, id="below the window"),
+        pytest.param(lambda value: -1, id="negative"),
+        pytest.param(lambda value: 90, id="one beyond the plane"),
+        pytest.param(lambda value: 2**31 - 1, id="huge"),
+    ],
+)
+def test_a_position_outside_its_own_window_is_refused(argmax: np.ndarray, dtype: type, wrong) -> None:
+    bad = argmax.astype(dtype)
+    bad[1, 3, 2, 1] = wrong(int(bad[1, 3, 2, 1]))
+    place = np.ravel_multi_index((1, 3, 2, 1), bad.shape)
+    for use in (lambda view: view.check(), lambda view: view.int32_prefix(), lambda view: view.bit_mask()):
+        with pytest.raises(aclgrad_native.InvalidValueError, match=f"at position {place}, outside its window"):
+            use(argmax_view(bad))
+
+
+def test_a_64_bit_position_is_not_cut_to_32_bits(argmax: np.ndarray) -> None:
+    bad = argmax.astype(np.int64)
+    bad[0, 0, 0, 0] += 2**32
+    with pytest.raises(aclgrad_native.InvalidValueError, match="at position 0"):
+        argmax_view(bad).check()
+
+
+def test_an_argmax_shorter_than_its_shape_is_refused(argmax: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        aclgrad_native.Argmax(argmax.tobytes()[:-1], 4, *argmax.shape[:2], native(POOLING))
+
+
+def roi_align(sampling_ratio: int, aligned: bool = True, scale: float = 1.0) -> aclgrad_native.RoiAlign:
+    return aclgrad_native.RoiAlign(3, 2, 5, scale, sampling_ratio, aligned)
+
+
+def boxes(*rows: tuple[float, ...]) -> bytes:
+    return np.array(rows, np.float32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "samples"),
+    [
+        pytest.param([(0, 0, 0, 10, 10)], {"sampling_ratio": 2}, 3 * 2 * 5 * 2 * 2, id="fixed"),
+        pytest.param([(0, 0, 0, 11, 7)], {"sampling_ratio": 0}, 3 * 2 * 5 * 4 * 3, id="ceil of 7/2 and 11/5"),
+        pytest.param([(0, 5, 5, 5, 5)], {"sampling_ratio": 0}, 0, id="no extent"),
+        pytest.param([(0, 5, 5, 5, 5)], {"sampling_ratio": 0, "aligned": False}, 3 * 2 * 5, id="at least one cell"),
+        pytest.param([(0, 9, 9, 1, 1)], {"sampling_ratio": 0}, 0, id="reversed"),
+        pytest.param([(0, 0, 0, 20, 20)], {"sampling_ratio": 0, "scale": 0.5}, 3 * 2 * 5 * 5 * 2, id="scaled"),
+        pytest.param([], {"sampling_ratio": 2}, 0, id="no boxes"),
+        pytest.param([(0, 0, 0, 1, 1)], {"sampling_ratio": 2**40}, 30 * 2.0**80, id="beyond 64 bits"),
+    ],
+)
+def test_samples_are_counted(rows: list[tuple[float, ...]], options: dict, samples: float) -> None:
+    assert aclgrad_native.count_samples(boxes(*rows), roi_align(**options)) == samples
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("column", range(5))
+def test_a_box_that_is_not_finite_is_refused(value: float, column: int) -> None:
+    rows = np.array([(0, 1, 1, 4, 4)] * 3, np.float32)
+    rows[1, column] = value
+    with pytest.raises(aclgrad_native.InvalidValueError, match="box at row 1"):
+        aclgrad_native.count_samples(rows.tobytes(), roi_align(2))
+
+
+def test_a_box_that_is_not_finite_after_scaling_is_refused() -> None:
+    with pytest.raises(aclgrad_native.InvalidValueError, match="after scaling"):
+        aclgrad_native.count_samples(boxes((0, 1, 1, 1e30, 1)), roi_align(2, scale=1e30))
