@@ -23,7 +23,8 @@ using aclgrad::ReplyBuffer;
 namespace {
 
 using Shape = std::vector<int64_t>;
-using Input = std::tuple<Shape, int, std::optional<py::object>>;
+// Shape, aclDataType, data or None, and whether the data is only the start of the tensor.
+using Input = std::tuple<Shape, int, std::optional<py::object>, bool>;
 
 // Holds the GIL's objects on the caller's stack while the call runs without the GIL.
 class PreparedCall {
@@ -34,12 +35,13 @@ class PreparedCall {
              std::move(attributes),
              {output_shape, static_cast<aclDataType>(output_dtype), reply.payload(), reply.payload_bytes()}} {
     buffers_.reserve(inputs.size());
-    for (const auto& [shape, dtype, data] : inputs) {
+    for (const auto& [shape, dtype, data, is_prefix] : inputs) {
       aclgrad::InputView view{shape, static_cast<aclDataType>(dtype)};
       if (data) {
         const auto& buffer = buffers_.emplace_back(*data, /*writable=*/false);
         view.data = buffer.data();
         view.size_bytes = buffer.size_bytes();
+        view.is_prefix = is_prefix;
       }
       call.inputs.push_back(std::move(view));
     }

@@ -43,7 +43,7 @@ void Execution::CopyIn(const InputView& input) {
   const std::size_t size = SizeBytes(input.shape, input.dtype);
   const DeviceBlock& block = Allocate(size);
   if (input.data != nullptr) {
-    if (input.size_bytes > size) ExpectSize("input", input.size_bytes, size);
+    if (!input.is_prefix || input.size_bytes > size) ExpectSize("input", input.size_bytes, size);
     // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
     Copy(block.address(), block.capacity(), input.data, input.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
   }

@@ -14,12 +14,13 @@
 namespace aclgrad {
 
 // An input in host memory. What data does not cover has unspecified values on the device: everything of a shape-only
-// input, and the part of a mask that no device reads.
+// input (null data), and what follows a prefix, such as the part of a mask that no device reads.
 struct InputView {
   std::vector<int64_t> shape;
   aclDataType dtype;
   const void* data = nullptr;
   std::size_t size_bytes = 0;
+  bool is_prefix = false;
 };
 
 // The output in host memory.

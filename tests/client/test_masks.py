@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from aclgrad.masks import (
@@ -62,8 +62,8 @@ def test_the_argmax_is_the_first_of_the_largest_cells(drawn: tuple[tuple[int, ..
 @settings(max_examples=60, deadline=None)
 def test_a_mask_gives_back_its_argmax(layout: MaskLayout, drawn: tuple[tuple[int, ...], Pooling], seed: int) -> None:
     leading, pooling = drawn
-    if layout is MaskLayout.INT32_PREFIX and pooling.window_cells == 1:
-        return  # no device uses it: the buffer is too small
+    # No device reads the argmax of single cells as a prefix: the buffer is too small for it.
+    assume(layout is MaskLayout.UINT16_BITS or pooling.window_cells > 1)
     values = np.random.default_rng(seed).standard_normal((*leading, *pooling.input_size))
     _, argmax = argmax_of_input(values, pooling)
     mask = mask_of_argmax(argmax, pooling, layout)

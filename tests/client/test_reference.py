@@ -8,7 +8,7 @@ import pytest
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 
 CASES = [case for case in typed_cases(Product.ATLAS_A2) if case.dtype == "float32"]
 POOLING = [case for case in CASES if case.spec.name == "adaptive_avg_pool2d_backward"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.device import DeviceState, Reply

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from aclgrad.errors import DeadlinePassedError
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.admission import Admission, Occupancy

@@ -4,7 +4,7 @@ import pytest
 
 from aclgrad import errors
 from aclgrad.operators.cases import TypedCase, typed_cases
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall
 from aclgrad_server.validation import plan_call

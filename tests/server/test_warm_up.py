@@ -7,7 +7,7 @@ import pytest
 
 from aclgrad.errors import DeadlinePassedError, DeviceLostError
 from aclgrad.operators.cases import typed_cases
-from aclgrad.operators.products import Product
+from aclgrad.products import Product
 from aclgrad_server.faults import StartError
 from aclgrad_server.validation import OperatorPlan
 from aclgrad_server.warm_up import warm_up

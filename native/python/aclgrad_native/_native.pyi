@@ -89,7 +89,7 @@ class Device:
     def execute(
         self,
         symbol: str,
-        inputs: Sequence[tuple[Sequence[int], int, bytes | memoryview | None]],
+        inputs: Sequence[tuple[Sequence[int], int, bytes | memoryview | None, bool]],
         attributes: Sequence[bool | int | float | Sequence[int]],
         output_shape: Sequence[int],
         output_dtype: int,

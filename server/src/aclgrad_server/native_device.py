@@ -87,7 +87,11 @@ class NativeDevice:
         with _acl_errors_as_ours():
             self._device.execute(
                 plan.spec.symbol,
-                [(tensor.type.shape, tensor.type.dtype.acl, tensor.data) for tensor in inputs],
+                [
+                    # A mask's data ends where the device stops reading.
+                    (tensor.type.shape, tensor.type.dtype.acl, tensor.data, isinstance(rule, ArgmaxRule))
+                    for tensor, rule in zip(inputs, plan.rules, strict=True)
+                ],
                 plan.attributes,
                 plan.output.shape,
                 plan.output.dtype.acl,
