@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from tests.conftest import wait_until
+from tests.calling import wait_until
 from tests.serving import Server
 
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.conftest import AnyClient, maybe_await
+from tests.calling import AnyClient, maybe_await
 from tests.serving import Server
 
 SMALL = np.ones((1, 1, 1), np.float32)

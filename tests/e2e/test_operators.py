@@ -6,7 +6,7 @@ import pytest
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.products import Product
-from tests.conftest import AnyClient, maybe_await
+from tests.calling import AnyClient, maybe_await
 
 CASES = list(typed_cases(Product.ATLAS_A2))
 
