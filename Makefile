@@ -4,8 +4,8 @@ BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 GOOGLEAPIS := build/googleapis
-SOURCES := $(shell find native proto -type f -not -path 'native/build/*') $(wildcard client/*.py */pyproject.toml)
-CPP := $(shell find native tests -name '*.cpp' -o -name '*.h')
+SOURCES := $(shell find native proto -type f -not -path 'native/build/*' -not -name '*.py' -not -name '*.pyi') $(wildcard client/*.py */pyproject.toml)
+CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 
 .PHONY: help demo serve test bench lint format generate ci clean

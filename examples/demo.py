@@ -52,8 +52,8 @@ def check(client: aclgrad.Client, typed: TypedCase) -> bool:
     tolerance = typed.spec.tolerances[typed.dtype]
     right = gradient.shape == truth.shape and np.allclose(gradient, truth, tolerance.relative, tolerance.absolute)
     error = float(np.abs(gradient - truth).max())
-    verdict = "ok" if right else "WRONG"
-    print(ROW.format(typed.spec.name, typed.dtype, str(gradient.shape), f"{elapsed_ms:.2f} ms", f"{error:.1e}", verdict))
+    told = (str(gradient.shape), f"{elapsed_ms:.2f} ms", f"{error:.1e}", "ok" if right else "WRONG")
+    print(ROW.format(typed.spec.name, typed.dtype, *told))
     return right
 
 

@@ -1,30 +1,13 @@
 """One server for the whole run, and every client test on both clients."""
 
-import inspect
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
 import aclgrad
+from tests.calling import AnyClient, maybe_await
 from tests.serving import Server
-
-Result = TypeVar("Result")
-AnyClient = aclgrad.Client | aclgrad.AsyncClient
-
-
-async def maybe_await(value: Awaitable[Result] | Result) -> Result:
-    """Returns the result of a call of either client."""
-    return await value if inspect.isawaitable(value) else value
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    """Returns as soon as the condition holds."""
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.001)
 
 
 @pytest.fixture(scope="session")

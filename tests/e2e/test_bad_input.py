@@ -12,7 +12,7 @@ from google.rpc import status_pb2
 import aclgrad
 from aclgrad.errors import from_status
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.conftest import AnyClient, maybe_await
+from tests.calling import AnyClient, maybe_await
 from tests.serving import Server
 
 POOLING = "adaptive_avg_pool2d_backward"

@@ -8,7 +8,7 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
-from tests.conftest import AnyClient, maybe_await
+from tests.calling import AnyClient, maybe_await
 from tests.serving import Server
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from aclgrad.errors import DeadlinePassedError, ServerBusyError
 from aclgrad_server.admission import Admission, Occupancy
-from tests.conftest import wait_until
+from tests.calling import wait_until
 
 LATER = time.monotonic() + 3600
 

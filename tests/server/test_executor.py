@@ -13,7 +13,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.admission import Admission, Occupancy
 from aclgrad_server.executor import Executor
 from aclgrad_server.validation import OperatorPlan, plan_call
-from tests.conftest import wait_until
+from tests.calling import wait_until
 
 from .fakes import FakeDevice, pooling_plan, tensor
 

@@ -1,0 +1,24 @@
+"""Calls of either client, and conditions that come true in time."""
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import aclgrad
+
+Result = TypeVar("Result")
+AnyClient = aclgrad.Client | aclgrad.AsyncClient
+
+
+async def maybe_await(value: Awaitable[Result] | Result) -> Result:
+    """Returns the result of a call of either client."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Returns as soon as the condition holds."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        time.sleep(0.001)

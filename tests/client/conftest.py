@@ -1,0 +1,20 @@
+"""A server whose answers the test scripts."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+
+from .scripted_service import ScriptedService
+
+
+@pytest.fixture
+def service() -> Iterator[ScriptedService]:
+    scripted = ScriptedService()
+    with ThreadPoolExecutor(4) as pool:
+        server = grpc.server(pool, handlers=[scripted])
+        scripted.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        yield scripted
+        server.stop(None).wait()

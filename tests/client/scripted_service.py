@@ -1,0 +1,41 @@
+"""A service that answers what a test tells it to."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import grpc
+import numpy as np
+
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.v1 import tensor_pb2
+
+GRADIENT = np.array([1.5, -2.5], np.float32)
+REPLY = pb.ExecuteOperatorResponse(
+    outputs=[tensor_pb2.Tensor(name="out", data_type=1, shape=[2], data=GRADIENT.tobytes())]
+).SerializeToString()
+
+
+@dataclass
+class ScriptedService(grpc.GenericRpcHandler):
+    """Answers every method with what `answer` returns, and keeps the requests."""
+
+    answer: Callable[[grpc.ServicerContext], bytes] = lambda context: REPLY
+    requests: list[tuple[str, bytes]] = field(default_factory=list)
+    address: str = ""
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def behaviour(request: bytes, context: grpc.ServicerContext) -> bytes:
+            self.requests.append((details.method, request))
+            return self.answer(context)
+
+        return grpc.unary_unary_rpc_method_handler(behaviour)
+
+
+def abort_with(code: grpc.StatusCode, message: str, details: bytes | None = None) -> Callable[..., bytes]:
+    def answer(context: grpc.ServicerContext) -> bytes:
+        if details is not None:
+            context.set_trailing_metadata((("grpc-status-details-bin", details),))
+        context.abort(code, message)
+        raise AssertionError
+
+    return answer
