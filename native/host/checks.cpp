@@ -85,6 +85,18 @@ void CheckSameLeadingDims(const Argument& argument, const Argument& reference, i
                DimsText(dims));
 }
 
+void CheckDim(const Argument& argument, size_t axis, const char* what, int64_t expected) {
+  const Dims& dims = argument.tensor.view_dims;
+  if (dims[axis] == expected) return;
+  FailExpected(argument, "dim " + std::to_string(axis) + " to be " + what + ", " + std::to_string(expected),
+               "shape " + DimsText(dims));
+}
+
+void CheckFormat(const Argument& argument, aclFormat expected) {
+  if (argument.tensor.format == expected) return;
+  FailExpected(argument, "format " + FormatName(expected), FormatName(argument.tensor.format));
+}
+
 void CheckNotPrivateFormat(const Argument& argument) {
   if (!IsPrivateFormat(argument.tensor.format)) return;
   FailExpected(argument, "a plain format such as NCHW or ND", FormatName(argument.tensor.format));

@@ -3,6 +3,7 @@
 #ifndef ACL_HOST_CHECKS_H_
 #define ACL_HOST_CHECKS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -36,7 +37,10 @@ void CheckNoNegativeDim(const Argument& argument);
 void CheckSameShape(const Argument& argument, const Argument& reference);
 // Of the first count dims alone.
 void CheckSameLeadingDims(const Argument& argument, const Argument& reference, int64_t count);
+// what says where expected comes from.
+void CheckDim(const Argument& argument, size_t axis, const char* what, int64_t expected);
 
+void CheckFormat(const Argument& argument, aclFormat expected);
 void CheckNotPrivateFormat(const Argument& argument);
 void CheckSameFormat(const Argument& argument, const Argument& reference);
 

@@ -112,7 +112,7 @@ class SpreadRows {
     for (int64_t column = 0; column < geometry_.out_width; ++column) {
       const Range& window = windows_.columns[static_cast<size_t>(column)];
       const auto area = static_cast<float>(window_height * window.size());
-      const float share = LoadFloat<T>(grad_output_, first + column) / area;
+      const float share = LoadWide<T>(grad_output_, first + column) / area;
       for (int64_t cell = window.begin; cell < window.end; ++cell) row[cell] += share;
     }
   }
@@ -147,7 +147,7 @@ void ComputeRows(const Geometry& geometry, const Windows& windows, const Launch&
       for (int64_t x = 0; x < width; ++x) sum[static_cast<size_t>(x)] += addend[x];
       total = sum.data();
     }
-    for (int64_t x = 0; x < width; ++x) StoreFloat<T>(out, row * width + x, total[x]);
+    for (int64_t x = 0; x < width; ++x) StoreRounded<T>(out, row * width + x, total[x]);
   }
 }
 
@@ -161,14 +161,15 @@ void Compute(const Geometry& geometry, const Launch& launch) {
 }
 
 void Check(const aclTensor* grad_output_pointer, const aclTensor* self_pointer, const aclTensor* out_pointer) {
+  const Product& product = CurrentProduct();
+  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
+
   CheckNotNull("gradOutput", grad_output_pointer);
   CheckNotNull("self", self_pointer);
   CheckNotNull("out", out_pointer);
   const Argument grad_output{"gradOutput", *grad_output_pointer};
   const Argument self{"self", *self_pointer};
   const Argument out{"out", *out_pointer};
-  const Product& product = CurrentProduct();
-  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
 
   CheckSameRank(grad_output, self);
   CheckNoNegativeDim(grad_output);

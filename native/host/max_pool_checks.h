@@ -1,0 +1,57 @@
+// What the arguments of aclnnMaxPool2dWithMaskBackward say, and the checks that they say something.
+#ifndef ACL_HOST_MAX_POOL_CHECKS_H_
+#define ACL_HOST_MAX_POOL_CHECKS_H_
+
+#include <cstdint>
+
+#include "aclnn/acl_meta.h"
+#include "int_arrays.h"
+#include "product.h"
+#include "tensor.h"
+
+namespace acl_host {
+
+struct MaxPoolArguments {
+  const aclTensor* grad_output;
+  const aclTensor* self;
+  const aclTensor* indices;
+  const aclIntArray* kernel_size;
+  const aclIntArray* stride;
+  const aclIntArray* padding;
+  const aclIntArray* dilation;
+  bool ceil_mode;
+  const aclTensor* grad_input;
+};
+
+struct MaxPool {
+  int64_t batches;
+  int64_t channels;
+  Pair input;
+  Pair output;
+  Pair kernel;
+  Pair stride;
+  Pair padding;
+};
+
+// In CANN's order and with CANN's codes.
+[[nodiscard]] MaxPool CheckMaxPool(const MaxPoolArguments& arguments);
+
+// The windows that fit along one axis; 0 or less if none does.
+[[nodiscard]] int64_t PooledSize(int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
+
+// Which of the two layouts indices has: INT32 positions, or the mask of UINT16 words.
+[[nodiscard]] bool UsesArgmax(const Product& product, const MaxPool& pool);
+
+// Each channel has a bit of its own in a word of the mask.
+constexpr int64_t kMaskChannels = 16;
+[[nodiscard]] int64_t MaskChannelGroups(const MaxPool& pool);
+[[nodiscard]] int64_t MaskWordsPerCell(const MaxPool& pool);
+
+// The bytes that are read, as a tensor. Both throw if indices has fewer: CANN computes which shape indices should have,
+// but ignores the result, so any other shape is legal as long as nothing outside of it is read.
+[[nodiscard]] aclTensor ArgmaxTensor(const aclTensor& indices, const MaxPool& pool);
+[[nodiscard]] aclTensor MaskTensor(const aclTensor& indices, const MaxPool& pool);
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_MAX_POOL_CHECKS_H_
