@@ -5,13 +5,8 @@ import pytest
 
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
-<<<<<<< HEAD
-from aclgrad.products import Product
-from tests.conftest import AnyClient, maybe_await
-=======
 from aclgrad.products import Product
 from tests.calling import AnyClient, maybe_await
->>>>>>> 48562a180df24ef0621211aee797b0beb428f2a2
 
 CASES = list(typed_cases(Product.ATLAS_A2))
 

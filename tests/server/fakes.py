@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
@@ -38,8 +39,12 @@ class FakeDevice:
     def new_reply(self, prefix: bytes, payload_bytes: int) -> FakeReply:
         return FakeReply(prefix, payload_bytes)
 
-    def execute(self, plan: OperatorPlan, reply: Reply, timeout_s: float) -> None:
+    def prepare(self, field: str, tensor: TensorView, rule: ValueRule) -> TensorView:
+        return TensorView(tensor.name, rule.device_type(tensor.type), tensor.data)
+
+    def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
         assert isinstance(reply, FakeReply)
+        assert [each.name for each in inputs] == [each.name for each in plan.inputs]
         self.executed.append((plan, timeout_s))
         self.behaviour(plan)
         reply.payload = b"\x01" * len(reply.payload)

@@ -43,5 +43,5 @@ def typed_cases(product: Product) -> Iterator[TypedCase]:
     for spec in OPERATORS.values():
         for case in spec.cases:
             for dtype in spec.inputs[0].dtypes.get(product, ()):
-                if not case.only or dtype in case.only:
+                if product in case.products and (not case.only or dtype in case.only):
                     yield TypedCase(spec, case, dtype)

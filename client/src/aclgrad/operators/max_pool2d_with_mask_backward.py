@@ -116,12 +116,20 @@ def _cases(name: str, input: tuple[int, ...], **attributes: tuple[int, ...] | bo
     pooling = Pooling.of((height, width), **{"stride": (), "padding": (0,), **attributes})  # type: ignore[arg-type]
     leading = input[:-2]
     pooled = (*leading, *pooling.output_size)
-    forms = [("int64", pooled), ("int32", pooled)]
+    forms = [("int64", pooled, _PRODUCTS), ("int32", pooled, _PRODUCTS)]
     if pooling.window_cells > 1:
-        forms.append((_MASK, pooling.mask_shape(leading)))
+        forms.append((_MASK, pooling.mask_shape(leading), (Product.ATLAS_A2, Product.ATLAS_A3)))
     return tuple(
-        case(f"{name}_{form}", attributes, fixed={"indices": form}, grad_output=pooled, input=input, indices=shape)
-        for form, shape in forms
+        case(
+            f"{name}_{form}",
+            attributes,
+            fixed={"indices": form},
+            products=products,
+            grad_output=pooled,
+            input=input,
+            indices=shape,
+        )
+        for form, shape, products in forms
     )
 
 

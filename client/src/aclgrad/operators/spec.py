@@ -103,8 +103,8 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 class Case:
     """One example of an operator: shapes and attributes.
 
-    It is run with every dtype of the operator, or those of `only`; `fixed` gives the dtype of inputs that have one of
-    their own.
+    It is run with every dtype of the operator, or those of `only`, and on every product, or those of `products`; `fixed`
+    gives the dtype of inputs that have one of their own.
     """
 
     name: str
@@ -112,6 +112,7 @@ class Case:
     attributes: Mapping[str, AttributeValue]
     fixed: Mapping[str, str]
     only: tuple[str, ...]
+    products: tuple[Product, ...]
 
 
 def _any_values(generator: np.random.Generator, case: Case, arrays: Arrays) -> Arrays:
@@ -161,8 +162,9 @@ def case(
     *,
     fixed: Mapping[str, str] | None = None,
     only: tuple[str, ...] = (),
+    products: tuple[Product, ...] = tuple(Product),
     **shapes: tuple[int, ...],
 ) -> Case:
     """Returns a case; the shape of CANN's `self` is given as `input`."""
     named = {"self" if key == "input" else key: shape for key, shape in shapes.items()}
-    return Case(name, named, attributes or {}, fixed or {}, only)
+    return Case(name, named, attributes or {}, fixed or {}, only, products)
