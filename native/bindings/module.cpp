@@ -23,8 +23,8 @@ using aclgrad::ReplyBuffer;
 namespace {
 
 using Shape = std::vector<int64_t>;
-// Shape, aclDataType, data or None, and whether the data is only the start of the tensor.
-using Input = std::tuple<Shape, int, std::optional<py::object>, bool>;
+// Shape, aclDataType, and data or None.
+using Input = std::tuple<Shape, int, std::optional<py::object>>;
 
 // Holds the GIL's objects on the caller's stack while the call runs without the GIL.
 class PreparedCall {
@@ -35,13 +35,12 @@ class PreparedCall {
              std::move(attributes),
              {output_shape, static_cast<aclDataType>(output_dtype), reply.payload(), reply.payload_bytes()}} {
     buffers_.reserve(inputs.size());
-    for (const auto& [shape, dtype, data, is_prefix] : inputs) {
+    for (const auto& [shape, dtype, data] : inputs) {
       aclgrad::InputView view{shape, static_cast<aclDataType>(dtype)};
       if (data) {
         const auto& buffer = buffers_.emplace_back(*data, /*writable=*/false);
         view.data = buffer.data();
         view.size_bytes = buffer.size_bytes();
-        view.is_prefix = is_prefix;
       }
       call.inputs.push_back(std::move(view));
     }
@@ -55,8 +54,9 @@ class PreparedCall {
 
 void Execute(Device& device, const std::string& symbol, const std::vector<Input>& inputs,
              std::vector<aclgrad::Attribute> attributes, const Shape& output_shape, int output_dtype,
-             const ReplyBuffer& reply, int32_t timeout_ms) {
-  const PreparedCall prepared(inputs, std::move(attributes), output_shape, output_dtype, reply);
+             const ReplyBuffer& reply, int32_t timeout_ms, const std::vector<std::size_t>& prefixes) {
+  PreparedCall prepared(inputs, std::move(attributes), output_shape, output_dtype, reply);
+  for (const std::size_t index : prefixes) prepared.call.inputs.at(index).is_prefix = true;
   const py::gil_scoped_release release;
   device.Execute(symbol, prepared.call, timeout_ms);
 }
@@ -146,7 +146,8 @@ PYBIND11_MODULE(_native, module) {
            }),
            py::arg("library"), py::arg("index"), py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"))
       .def("execute", &Execute, py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("output_shape"),
-           py::arg("output_dtype"), py::arg("reply"), py::arg("timeout_ms"))
+           py::arg("output_dtype"), py::arg("reply"), py::arg("timeout_ms"),
+           py::arg("prefixes") = std::vector<std::size_t>{})
       .def("trim", &Device::Trim, py::call_guard<py::gil_scoped_release>())
       .def("pool_statistics", &Device::pool_statistics, py::call_guard<py::gil_scoped_release>())
       .def("memory",

@@ -89,12 +89,13 @@ class Device:
     def execute(
         self,
         symbol: str,
-        inputs: Sequence[tuple[Sequence[int], int, bytes | memoryview | None, bool]],
+        inputs: Sequence[tuple[Sequence[int], int, bytes | memoryview | None]],
         attributes: Sequence[bool | int | float | Sequence[int]],
         output_shape: Sequence[int],
         output_dtype: int,
         reply: ReplyBuffer,
         timeout_ms: int,
+        prefixes: Sequence[int] = (),
     ) -> None: ...
     def trim(self) -> None: ...
     def pool_statistics(self) -> PoolStatistics: ...

@@ -87,16 +87,14 @@ class NativeDevice:
         with _acl_errors_as_ours():
             self._device.execute(
                 plan.spec.symbol,
-                [
-                    # A mask's data ends where the device stops reading.
-                    (tensor.type.shape, tensor.type.dtype.acl, tensor.data, isinstance(rule, ArgmaxRule))
-                    for tensor, rule in zip(inputs, plan.rules, strict=True)
-                ],
+                [(tensor.type.shape, tensor.type.dtype.acl, tensor.data) for tensor in inputs],
                 plan.attributes,
                 plan.output.shape,
                 plan.output.dtype.acl,
                 reply,
                 max(1, round(timeout_s * 1000)),
+                # The data of a mask ends where the device stops reading.
+                [index for index, rule in enumerate(plan.rules) if isinstance(rule, ArgmaxRule)],
             )
 
     def state(self) -> DeviceState:
