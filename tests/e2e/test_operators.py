@@ -5,6 +5,7 @@ import pytest
 
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from tests.calling import AnyClient, maybe_await
 
@@ -13,11 +14,14 @@ CASES = list(typed_cases(Product.ATLAS_A2))
 
 def assert_close(gradient: np.ndarray, typed: TypedCase) -> None:
     truth = reference.define(typed.spec.name, typed.arrays(), typed.case.attributes)
-    tolerance = typed.spec.tolerances[typed.dtype]
+    tolerance = typed.spec.tolerance(Product.ATLAS_A2, typed.dtype)
     assert gradient.dtype.name == typed.dtype
     assert gradient.shape == truth.shape
-    allowed = tolerance.absolute + tolerance.relative * np.abs(truth)
-    assert (np.abs(gradient.astype(np.float64) - truth) <= allowed).all()
+    if tolerance == Tolerance(0.0, 0.0):
+        np.testing.assert_array_equal(gradient, truth)  # nothing was computed: no bit may differ
+    else:
+        allowed = tolerance.absolute + tolerance.relative * np.abs(truth)
+        assert (np.abs(gradient.astype(truth.dtype) - truth) <= allowed).all()
 
 
 @pytest.mark.parametrize("typed", CASES, ids=str)
@@ -29,6 +33,8 @@ async def test_gradient_with_every_input_as_an_array(client: AnyClient, typed: T
 @pytest.mark.parametrize("typed", CASES, ids=str)
 async def test_gradient_with_unread_inputs_as_shapes(client: AnyClient, typed: TypedCase) -> None:
     unread = {each.name for each in typed.spec.inputs if Product.ATLAS_A2 in (each.unread_on or ())}
+    if typed.case.name.startswith("one_cell_windows"):
+        unread = set()  # a device may read self for a 1x1 kernel
     inputs = {name: array.shape if name in unread else array for name, array in typed.arrays().items()}
     gradient = await maybe_await(client.execute(typed.spec.name, inputs, typed.case.attributes))
     assert_close(gradient, typed)
