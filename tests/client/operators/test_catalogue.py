@@ -11,8 +11,8 @@ import pytest
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
-from aclgrad.products import Product, product_of_soc
 from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
+from aclgrad.products import Product, product_of_soc
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import attribute_message
 
