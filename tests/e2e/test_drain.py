@@ -1,6 +1,5 @@
 """A server that is asked to stop answers what it has begun, and takes no more."""
 
-import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,10 +36,16 @@ def begin_call(channel: grpc.Channel, unfinished: threading.Event) -> grpc.Futur
         unfinished.wait(120)
         yield b""
 
+    grpc.channel_ready_future(channel).result(60)
     call = channel.stream_unary("/aclgrad.v1.OperatorService/ExecuteOperator").future(messages())
     # A later call on the same connection is answered: the earlier one has arrived.
     OperatorServiceStub(channel).GetServerStatus(pb.GetServerStatusRequest(), timeout=60)
     return call
+
+
+def in_flight(client: aclgrad.Client) -> int:
+    queue = client.server_status().queue
+    return queue.running_count + queue.waiting_count
 
 
 def test_calls_in_flight_are_answered_while_health_says_no() -> None:
@@ -53,7 +58,8 @@ def test_calls_in_flight_are_answered_while_health_says_no() -> None:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="readiness"))
         next(watch)
         calls = [threads.submit(client.adaptive_avg_pool2d_backward, GRAD, (1, SIZE, SIZE)) for _ in range(CALLS)]
-        wait_until(lambda: (queue := client.server_status().queue).running_count + queue.waiting_count == CALLS)
+        # They take turns on the only stream: when the last has arrived, the first may be done, hardly all.
+        wait_until(lambda: in_flight(client) + sum(call.done() for call in calls) >= CALLS)
         server.ask_to_stop()
         assert next(watch).status == NOT_SERVING
         watch.cancel()
@@ -63,42 +69,12 @@ def test_calls_in_flight_are_answered_while_health_says_no() -> None:
         assert "stopped" in server.log
 
 
-def test_new_calls_are_refused_with_an_error_that_may_be_retried(unfinished: threading.Event) -> None:
-    with Server() as server, aclgrad.Client(server.address) as client, server.channel() as channel:
-        call = begin_call(channel, unfinished)
-        server.ask_to_stop()
-        refusals: list[aclgrad.RetryableError] = []
-
-        def is_refused() -> bool:
-            try:
-                client.list_operators()
-            except aclgrad.RetryableError as error:
-                refusals.append(error)
-            return bool(refusals)
-
-        wait_until(is_refused)
-        assert not call.done()
-        unfinished.set()
-        # The empty message is answered with the error that it deserves: it was in flight.
-        assert call.code() is grpc.StatusCode.NOT_FOUND
-        assert server.exit_code() == 0
-
-
 def test_call_that_never_ends_is_given_up_at_the_limit(unfinished: threading.Event) -> None:
     with Server("--drain-timeout-s", "0.1") as server, server.channel() as channel:
         call = begin_call(channel, unfinished)
         server.ask_to_stop()
         assert call.code() is not grpc.StatusCode.OK
         assert server.exit_code() == 0
-
-
-def test_second_signal_ends_the_server_at_once(unfinished: threading.Event) -> None:
-    with Server("--drain-timeout-s", "600") as server, server.channel() as channel:
-        begin_call(channel, unfinished)
-        server.ask_to_stop()
-        wait_until(lambda: "draining" in server.log)
-        server.ask_to_stop()
-        assert server.exit_code() == 128 + signal.SIGTERM
 
 
 def test_idle_server_stops_and_others_go_on() -> None:
