@@ -1,6 +1,7 @@
 #include "buffers.h"
 
 #include <cstring>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -20,6 +21,7 @@ BufferView::BufferView(BufferView&& other) noexcept : view_(std::exchange(other.
 
 ReplyBuffer::ReplyBuffer(const py::bytes& prefix, std::size_t payload_bytes)
     : prefix_bytes_(static_cast<std::size_t>(PyBytes_GET_SIZE(prefix.ptr()))), payload_bytes_(payload_bytes) {
+  if (payload_bytes_ > static_cast<std::size_t>(PY_SSIZE_T_MAX) - prefix_bytes_) throw std::bad_alloc();
   PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(prefix_bytes_ + payload_bytes_));
   if (bytes == nullptr) throw py::error_already_set();
   bytes_ = py::reinterpret_steal<py::object>(bytes);

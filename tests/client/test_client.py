@@ -41,19 +41,47 @@ async def test_lists_and_numbers_are_arrays(connect: Callable[..., Any], service
     assert (b.data_type, list(b.shape), len(b.data)) == (tensor_pb2.DATA_TYPE_FLOAT64, [], 8)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "at_fault"),
-    [({"self": (2, 3)}, "inputs[self]"), ({"a": np.array(["x"])}, "inputs[a]")],
-    ids=["only_shapes", "text"],
-)
-async def test_inputs_without_a_form_on_the_wire_are_refused_before_sending(
-    connect: Callable[..., Any], service: ScriptedService, inputs: dict[str, Any], at_fault: str
+UNSENDABLE = {
+    "only_shapes": (("pool", {"self": (2, 3)}), "inputs[self]"),
+    "text": (("pool", {"a": np.array(["x"])}), "inputs[a]"),
+    "ragged_list": (("pool", {"a": [[1.0], [2.0, 3.0]]}), "inputs[a]"),
+    "huge_size": (("pool", {"a": ONES, "b": (2**63,)}), "inputs[b].shape"),
+    "name_that_is_no_text": (("pool", {3: ONES}), "inputs"),
+    "operator_that_is_no_text": ((3, {"a": ONES}), "operator"),
+    "operator_that_is_no_utf8": (("\ud800", {"a": ONES}), "operator"),
+    "attribute_name": (("pool", {"a": ONES}, {3: 1}), "attributes"),
+    "attribute_none": (("pool", {"a": ONES}, {"size": None}), "attributes[size]"),
+    "attribute_bytes": (("pool", {"a": ONES}, {"size": b"ab"}), "attributes[size]"),
+    "attribute_text": (("pool", {"a": ONES}, {"size": "12"}), "attributes[size]"),
+    "attribute_huge": (("pool", {"a": ONES}, {"size": 2**63}), "attributes[size]"),
+    "attribute_floats": (("pool", {"a": ONES}, {"size": (1.5, 2.0)}), "attributes[size]"),
+}
+
+
+@pytest.mark.parametrize(("call", "at_fault"), UNSENDABLE.values(), ids=UNSENDABLE)
+async def test_what_has_no_form_on_the_wire_is_refused_before_sending(
+    connect: Callable[..., Any], service: ScriptedService, call: tuple[Any, ...], at_fault: str
 ) -> None:
     client = connect(service.address)
     with pytest.raises(aclgrad.InvalidFieldError) as caught:
-        await maybe_await(client.execute("pool", inputs))
+        await maybe_await(client.execute(*call))
     assert caught.value.field == at_fault
     assert not service.requests
+
+
+async def test_numbers_of_numpy_are_numbers(connect: Callable[..., Any], service: ScriptedService) -> None:
+    attributes = {"a": np.int32(3), "b": np.bool_(True), "c": np.float32(0.5), "d": np.array([1, 2]), "e": range(3)}
+    await maybe_await(connect(service.address).execute("pool", {"a": ONES}, attributes))
+    sent = pb.ExecuteOperatorRequest.FromString(service.requests[0][1]).attributes
+    assert (sent["a"].int_value, sent["b"].bool_value, sent["c"].double_value) == (3, True, 0.5)
+    assert (list(sent["d"].ints_value.values), list(sent["e"].ints_value.values)) == ([1, 2], [0, 1, 2])
+
+
+async def test_a_closed_client_says_so(connect: Callable[..., Any], service: ScriptedService) -> None:
+    client = connect(service.address)
+    await maybe_await(client.close())
+    with pytest.raises(aclgrad.CallCancelledError, match="the client is closed; make a new client"):
+        await maybe_await(client.execute("pool", {"a": ONES}))
 
 
 async def test_time_limit_of_the_call_goes_before_that_of_the_client(

@@ -37,7 +37,7 @@ async def test_error_of_ours_is_raised_with_its_fields(connect: Callable[..., An
     [
         (grpc.StatusCode.UNAVAILABLE, aclgrad.ConnectionLostError),
         (grpc.StatusCode.DEADLINE_EXCEEDED, aclgrad.DeadlinePassedError),
-        (grpc.StatusCode.CANCELLED, aclgrad.CallCancelledError),
+        (grpc.StatusCode.CANCELLED, aclgrad.ConnectionLostError),
         (grpc.StatusCode.UNIMPLEMENTED, aclgrad.MethodNotServedError),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, aclgrad.AclgradError),
         (grpc.StatusCode.DATA_LOSS, aclgrad.AclgradError),

@@ -77,6 +77,38 @@ def test_call_that_never_ends_is_given_up_at_the_limit(unfinished: threading.Eve
         assert server.exit_code() == 0
 
 
+def test_clients_that_go_on_calling_are_told_to_try_again() -> None:
+    """No call of a loop that runs into the stop is lost without a word, and each may be repeated."""
+
+    def call_until_refused(address: str) -> aclgrad.AclgradError:
+        with aclgrad.Client(address) as client:
+            for _ in range(100_000):
+                try:
+                    assert client.adaptive_avg_pool2d_backward(GRAD, (1, 8, 8)).shape == (1, 8, 8)
+                except aclgrad.AclgradError as error:
+                    return error
+        raise AssertionError("the server did not stop")
+
+    with Server() as server, ThreadPoolExecutor(8) as threads:
+        ends = [threads.submit(call_until_refused, server.address) for _ in range(8)]
+        with aclgrad.Client(server.address) as client:
+            wait_until(lambda: client.server_status().devices[0].pool.allocation_count > 1000)
+        server.ask_to_stop()
+        for end in ends:
+            error = end.result(60)
+            assert isinstance(error, aclgrad.RetryableError), repr(error)
+        assert server.exit_code() == 0
+
+
+def test_an_open_watch_does_not_hold_up_the_stop() -> None:
+    with Server("--drain-timeout-s", "60") as server, server.channel() as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="readiness"))
+        next(watch)
+        server.ask_to_stop()
+        # STOP_TIMEOUT_S of the harness is no longer than the drain limit: waiting for the watch would fail here.
+        assert server.exit_code() == 0
+
+
 def test_idle_server_stops_and_others_go_on() -> None:
     with Server() as server, Server() as other:
         server.ask_to_stop()

@@ -150,3 +150,29 @@ def test_help_tells_every_variable() -> None:
     finished = run_to_end("--help")
     assert finished.returncode == 0
     assert all(name in finished.stdout for name in ("--listen", "ACLGRAD_LISTEN", "--backend", "ACLGRAD_BACKEND"))
+
+
+def test_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    done = run_to_end("--config", str(tmp_path / "nowhere.toml"))
+    assert done.returncode == 2
+    assert "nowhere.toml is no file" in done.stderr
+
+
+def test_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text("streams = = 2")
+    done = run_to_end("--config", str(path))
+    assert done.returncode == 2
+    assert "broken.toml is no TOML" in done.stderr
+
+
+def test_device_that_is_named_twice() -> None:
+    done = run_to_end("--device", "0", "--device", "0")
+    assert done.returncode == 2
+    assert "device: " in done.stderr
+    assert "0 is given more than once" in done.stderr
+
+
+def test_variable_that_is_no_setting_is_told() -> None:
+    with Server(ACLGRAD_STREAM="3") as server:
+        assert "ACLGRAD_STREAM is no setting" in server.log

@@ -36,6 +36,7 @@ class AsyncClient(AsyncOperatorMethods):
         self.target = target
         self.timeout_s = timeout_s
         self._channel = grpc.aio.insecure_channel(target, channel_options(max_message_bytes))
+        self._closed = False
         self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     async def execute(
@@ -62,6 +63,7 @@ class AsyncClient(AsyncOperatorMethods):
 
     async def close(self) -> None:
         """Closes the connection; calls in flight end with CallCancelledError."""
+        self._closed = True
         await self._channel.close()
 
     async def __aenter__(self) -> Self:
@@ -73,6 +75,8 @@ class AsyncClient(AsyncOperatorMethods):
         await self.close()
 
     async def _run(self, call: Call[_Result], timeout_s: float | None) -> _Result:
+        if self._closed:
+            raise _calls.closed_error(self.target)
         method = self._methods.get(call.method)
         if method is None:
             method = self._methods[call.method] = self._channel.unary_unary(_calls.SERVICE + call.method)

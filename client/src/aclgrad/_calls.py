@@ -42,7 +42,7 @@ def execute_call(
     A shape-only input has the dtype of the first input that is an array. Raises InvalidFieldError where an array or an
     attribute has no form on the wire.
     """
-    arrays = {name: np.asarray(value) for name, value in inputs.items() if not _is_shape(value)}
+    arrays = {name: _array(name, value) for name, value in inputs.items() if not _is_shape(value)}
     views = {name: view_of_array(name, array) for name, array in arrays.items()}
     for name, value in inputs.items():
         if name not in views:
@@ -69,6 +69,14 @@ def server_status_call() -> Call[pb.GetServerStatusResponse]:
     )
 
 
+def _array(name: str, value: Input) -> Array:
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        problem = f"is no array: {error}"
+        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give an array or a shape")) from error
+
+
 def _is_shape(value: Input) -> bool:
     return isinstance(value, tuple) and all(isinstance(size, (int, np.integer)) for size in value)
 
@@ -91,6 +99,7 @@ def _read_gradient(reply: bytes) -> Array:
 # ------------------------------------------------------------------------------------------------------- errors
 
 _STATUS_DETAILS = "grpc-status-details-bin"
+_CANCELLED_HERE = ("Channel closed!", "Channel closed.", "Locally cancelled by application!")
 _TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<limit>\d+)\)")
 
 
@@ -114,7 +123,15 @@ def error_of(failure: RpcFailure, target: str) -> AclgradError:
                 break
             if ours is not None:
                 return ours
-    return _core_error(failure.code(), failure.details() or "", target)
+    error = _core_error(failure.code(), failure.details() or "", target)
+    error.code = failure.code()
+    return error
+
+
+def closed_error(target: str) -> AclgradError:
+    """Returns the error of a call on a client that is closed."""
+    remedy = "make a new client"
+    return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
 
 
 def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradError:
@@ -134,10 +151,12 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         remedy = "give a larger timeout_s"
         return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.CANCELLED:
-        return errors.CallCancelledError(f"{target}: the call was cancelled")
+        if details in _CANCELLED_HERE:
+            return closed_error(target)
+        # A server that stops cancels what it has not begun to answer.
+        remedy = "try again, on another server if there is one"
+        return errors.ConnectionLostError(f"{target}: the server ended the call; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         remedy = "check that the target is an aclgrad server of this version or a newer one"
         return errors.MethodNotServedError(f"{target}: {details}; {remedy}", remedy=remedy)
-    error = AclgradError(f"{target}: {code.name}: {details}")
-    error.code = code
-    return error
+    return AclgradError(f"{target}: {code.name}: {details}")

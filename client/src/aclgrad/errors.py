@@ -17,7 +17,7 @@
     │   ├── ServerDrainingError          the server is shutting down (ConnectionError)
     │   └── ConnectionLostError          no server was reached, or the connection broke (ConnectionError)
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
-    ├── CallCancelledError               the call was cancelled on this side
+    ├── CallCancelledError               the client was closed, before the call or during it
     └── ServerFaultError                 the server failed in a way it did not expect
 
 The server raises them, `to_status` writes them as `google.rpc.Status`, and the client raises what `from_status` reads.
@@ -138,9 +138,8 @@ class InputValuesRequiredError(RequestError):
 
 
 class MethodNotServedError(RequestError):
-    """The server does not serve this method."""
+    """The server does not serve this method (raised by the gRPC core)."""
 
-    reason = "METHOD_NOT_SERVED"
     code = grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -188,7 +187,7 @@ class DeadlinePassedError(AclgradError, TimeoutError):
 
 
 class CallCancelledError(AclgradError):
-    """The call was cancelled on this side."""
+    """The client was closed, before the call or during it."""
 
     code = grpc.StatusCode.CANCELLED
 

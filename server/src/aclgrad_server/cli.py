@@ -5,8 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -16,7 +15,9 @@ from pydantic import ValidationError
 from aclgrad_server import logs
 from aclgrad_server.faults import StartError
 from aclgrad_server.server import Server
-from aclgrad_server.settings import Settings
+from aclgrad_server.settings import Settings, unknown_variables
+
+log = logging.getLogger(__name__)
 
 EXIT_START: Final = 1
 EXIT_USAGE: Final = 2
@@ -52,16 +53,17 @@ def main(**flags: Any) -> None:
     except (ValidationError, OSError, ValueError) as error:
         _fail(EXIT_USAGE, _told(error))
     logs.configure(settings.log_level)
+    for name in unknown_variables(os.environ):
+        log.warning("%s is no setting of the server; see --help", name)
     server = Server(settings)
-    with _stop_requested() as stop:
-        try:
-            server.start()
-        except StartError as error:
-            _fail(EXIT_START, str(error))
-        print(f"ready: {' '.join(server.addresses)}", flush=True)
-        stop.wait()
-        drained = server.stop()
-    if not drained:
+    stop = _catch_stop_signals()
+    try:
+        server.start()
+    except StartError as error:
+        _fail(EXIT_START, str(error))
+    print(f"ready: {' '.join(server.addresses)}", flush=True)
+    stop.wait()
+    if not server.stop():
         # A thread that a device does not give back would keep the interpreter from ending.
         logging.shutdown()
         os._exit(EXIT_UNDRAINED)
@@ -83,9 +85,8 @@ def _fail(code: int, message: str) -> NoReturn:
     sys.exit(code)
 
 
-@contextmanager
-def _stop_requested() -> Iterator[threading.Event]:
-    """Yields an event that the first signal sets; a second signal ends the process without waiting for anything."""
+def _catch_stop_signals() -> threading.Event:
+    """Returns an event that the first signal sets; a second one ends the process without waiting for anything."""
     stop = threading.Event()
 
     def request(number: int, frame: FrameType | None) -> None:
@@ -93,12 +94,9 @@ def _stop_requested() -> Iterator[threading.Event]:
             os._exit(128 + number)
         stop.set()
 
-    previous = {number: signal.signal(number, request) for number in _STOP_SIGNALS}
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    for number in _STOP_SIGNALS:
+        signal.signal(number, request)
+    return stop
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 
 from aclgrad.errors import AclgradError, DeviceMemoryError, ServerFaultError, to_status
+from aclgrad_server.active_calls import ActiveCalls
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +23,11 @@ Behaviour = Callable[[bytes, grpc.ServicerContext], bytes]
 
 
 class CallInterceptor(grpc.ServerInterceptor):
-    """Wraps the unary methods of one service."""
+    """Wraps the unary methods of one service, and counts their calls."""
 
-    def __init__(self, service: str) -> None:
+    def __init__(self, service: str, calls: ActiveCalls) -> None:
         self._prefix = f"/{service}/"
+        self._calls = calls
 
     def intercept_service(
         self,
@@ -36,15 +38,16 @@ class CallInterceptor(grpc.ServerInterceptor):
         method = handler_call_details.method
         if handler is None or handler.unary_unary is None or not method.startswith(self._prefix):
             return handler
-        wrapped = _surround(method.removeprefix(self._prefix), handler.unary_unary)
+        wrapped = _surround(method.removeprefix(self._prefix), handler.unary_unary, self._calls)
         return grpc.unary_unary_rpc_method_handler(wrapped)
 
 
-def _surround(method: str, behaviour: Behaviour) -> Behaviour:
+def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviour:
     def call(request: bytes, context: grpc.ServicerContext) -> bytes:
         start = time.monotonic()
         request_id = request_id_of(context)
         try:
+            calls.enter(context)
             reply = behaviour(request, context)
         except Exception as error:
             ours = _as_ours(error, request_id)

@@ -42,7 +42,9 @@ def open_devices(settings: Settings) -> DeviceGroup:
         unknown = [index for index in indices if not 0 <= index < count]
         if unknown or not count:
             remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
-            raise StartError(f"there is no device {unknown or 0}: the runtime shows {count}; {remedy}")
+            raise StartError(
+                f"there is no device {', '.join(map(str, unknown)) or 0}: the runtime shows {count}; {remedy}"
+            )
         devices = tuple(NativeDevice(library, index, settings) for index in indices)
     except aclgrad_native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"

@@ -1,7 +1,6 @@
 """One server process: start, serve, drain, stop. Stopping mirrors starting."""
 
 import logging
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -9,6 +8,7 @@ import grpc
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
+from aclgrad_server.active_calls import ActiveCalls
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import DeviceGroup
 from aclgrad_server.executor import Executor
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 SPARE_THREADS: Final = 16
 """Threads beyond admission's bound: for calls that are still being received, and to refuse what is too much."""
-STOP_MARGIN_S: Final = 5.0
+STOP_GRACE_S: Final = 0.5
 
 
 class Server:
@@ -35,7 +35,7 @@ class Server:
         self._settings = settings
         self._health = Health()
         self._grpc: grpc.Server | None = None
-        self._admission: Admission | None = None
+        self._calls = ActiveCalls()
         self.addresses: tuple[str, ...] = ()
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Server:
             warm_up(device, product, settings.call_timeout_s)
         admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls)
         executor = Executor(group.devices, admission)
-        server = _make_grpc_server(settings, admission)
+        server = _make_grpc_server(settings, admission, self._calls)
         self.addresses = bind(server, settings.listen)
         service = OperatorService(settings, product, group, executor, self.addresses)
         server.add_generic_rpc_handlers((service.handler(),))
@@ -55,29 +55,20 @@ class Server:
         add_reflection(server)
         server.start()
         self._health.set_ready(True)
-        self._grpc, self._admission = server, admission
+        self._grpc = server
 
     def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
-        if self._grpc is None or self._admission is None:
+        if self._grpc is None:
             return True
         self._health.set_ready(False)
+        self._calls.refuse()
         log.info("draining for at most %.0f s", self._settings.drain_timeout_s)
-        stopped = self._grpc.stop(self._settings.drain_timeout_s)
-        drained = stopped.wait(self._settings.drain_timeout_s + STOP_MARGIN_S)
-        drained = drained and _is_idle(self._admission)
+        drained = self._calls.wait_until_none(self._settings.drain_timeout_s)
+        # What is left are streams of health and reflection, and calls that are refused at this moment.
+        self._grpc.stop(STOP_GRACE_S if drained else None).wait()
         log.info("stopped" if drained else "stopped with calls still running")
         return drained
-
-
-def _is_idle(admission: Admission) -> bool:
-    """Says whether every call has left the devices: grpc cancels a call at the limit, but its thread runs on."""
-    end = time.monotonic() + STOP_MARGIN_S
-    while admission.occupancy().running:
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def _product_of(group: DeviceGroup) -> Product:
@@ -91,7 +82,7 @@ def _product_of(group: DeviceGroup) -> Product:
     return product
 
 
-def _make_grpc_server(settings: Settings, admission: Admission) -> grpc.Server:
+def _make_grpc_server(settings: Settings, admission: Admission, calls: ActiveCalls) -> grpc.Server:
     threads = admission.running_limit + admission.waiting_limit + SPARE_THREADS
     pool = ThreadPoolExecutor(threads, thread_name_prefix="call")
     options = [
@@ -100,4 +91,4 @@ def _make_grpc_server(settings: Settings, admission: Admission) -> grpc.Server:
         # Two servers on one port would share its connections in silence.
         ("grpc.so_reuseport", 0),
     ]
-    return grpc.server(pool, interceptors=[CallInterceptor(SERVICE)], options=options)
+    return grpc.server(pool, interceptors=[CallInterceptor(SERVICE, calls)], options=options)

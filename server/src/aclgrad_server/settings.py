@@ -1,5 +1,7 @@
 """Every setting of the server, from flags, `ACLGRAD_*` variables and a TOML file, in that order of precedence."""
 
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +15,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+_PREFIX = "ACLGRAD_"
 GIBIBYTE = 2**30
 MAX_MESSAGE_BYTES = 2**31 - 1
 """What protobuf can hold at most."""
@@ -21,7 +24,7 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 class Settings(BaseSettings):
     """What one server is started with; it is built once, at the edge, and never changes."""
 
-    model_config = SettingsConfigDict(env_prefix="ACLGRAD_", env_ignore_empty=True, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
 
     config: Path | None = Field(None, description="TOML file with settings under these names, with underscores.")
     listen: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -44,7 +47,7 @@ class Settings(BaseSettings):
     max_samples: PositiveInt = Field(
         2**33, description="Bilinear samples, over all boxes and channels, that one RoI align may ask for."
     )
-    call_timeout_s: PositiveFloat = Field(300.0, description="Bound on one call, whatever deadline the client set.")
+    call_timeout_s: PositiveFloat = Field(300.0, description="Bound on the wait and the computation of one call.")
     drain_timeout_s: PositiveFloat = Field(30.0, description="Time that calls in flight get when the server stops.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
 
@@ -64,6 +67,15 @@ class Settings(BaseSettings):
                 raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535) or unix:path")
         return addresses
 
+    @field_validator("listen", "device")
+    @classmethod
+    def _refuse_repeats(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        repeated = sorted({str(value) for value in values if values.count(value) > 1})
+        # Port 0 is a new port each time.
+        if any(not value.endswith(":0") for value in repeated):
+            raise ValueError(f"{', '.join(repeated)} is given more than once")
+        return values
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -78,4 +90,15 @@ class Settings(BaseSettings):
         file = init_settings.init_kwargs.get("config") or env_settings().get("config")
         if file is None:
             return init_settings, env_settings
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+        if not Path(file).is_file():
+            raise ValueError(f"config: {file} is no file")
+        try:
+            return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"config: {file} is no TOML: {error}") from error
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Returns the variables that look like settings and are none: a typing error would go unnoticed otherwise."""
+    known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)

@@ -116,6 +116,7 @@ def _cases(name: str, input: tuple[int, ...], **attributes: tuple[int, ...] | bo
     pooling = Pooling.of((height, width), **{"stride": (), "padding": (0,), **attributes})  # type: ignore[arg-type]
     leading = input[:-2]
     pooled = (*leading, *pooling.output_size)
+    forms: list[tuple[str, tuple[int, ...], tuple[Product, ...]]]
     forms = [("int64", pooled, _PRODUCTS), ("int32", pooled, _PRODUCTS)]
     if pooling.window_cells > 1:
         forms.append((_MASK, pooling.mask_shape(leading), (Product.ATLAS_A2, Product.ATLAS_A3)))

@@ -103,8 +103,8 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 class Case:
     """One example of an operator: shapes and attributes.
 
-    It is run with every dtype of the operator, or those of `only`, and on every product, or those of `products`; `fixed`
-    gives the dtype of inputs that have one of their own.
+    It is run with every dtype of the operator, or those of `only`, and on the given products; `fixed` has the dtype of
+    inputs that have one of their own.
     """
 
     name: str

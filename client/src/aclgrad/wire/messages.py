@@ -4,10 +4,12 @@ Tensors are written as `name, data_type, shape` by protobuf and then their data 
 bytes are those that a generated stub would send.
 """
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
@@ -37,9 +39,9 @@ class OperatorCall:
 
 def encode_request(call: OperatorCall) -> bytes:
     """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
-    message = operator_service_pb2.ExecuteOperatorRequest(operator=call.operator)
+    message = operator_service_pb2.ExecuteOperatorRequest(operator=_text("operator", call.operator))
     for name, value in call.attributes.items():
-        message.attributes[name].CopyFrom(attribute_message(name, value))
+        message.attributes[_text("attributes", name)].CopyFrom(attribute_message(name, value))
     pieces: list[bytes | memoryview] = [message.SerializeToString()]
     for tensor in call.inputs:
         pieces += _tensor_field(_INPUTS, tensor)
@@ -78,10 +80,20 @@ def parse_message(kind: type[_Message], data: bytes) -> _Message:
         raise MalformedRequestError(f"the bytes are no {kind.DESCRIPTOR.full_name}") from error
 
 
+def _text(field: str, value: str) -> str:
+    """Returns the name if it is one that the wire can hold."""
+    try:
+        value.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise InvalidFieldError.of(Violation(field, f"has the name {value!r}", "give text that UTF-8 holds")) from error
+    return value
+
+
 def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
     """Yields the pieces of a Tensor field; `data_bytes` announces data that somebody else will write behind them."""
+    name = _text("inputs", tensor.name)
     try:
-        head = tensor_pb2.Tensor(name=tensor.name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
+        head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is no shape"
         remedy = "give a sequence of 64-bit integers"
@@ -116,13 +128,15 @@ def _tensor_view(message: tensor_pb2.Tensor, payloads: list[memoryview]) -> Tens
 
 def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
     try:
-        if isinstance(value, bool):
-            return tensor_pb2.Attribute(bool_value=value)
-        if isinstance(value, int):
-            return tensor_pb2.Attribute(int_value=value)
-        if isinstance(value, float):
-            return tensor_pb2.Attribute(double_value=value)
-        return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=value))
+        if isinstance(value, bool | np.bool_):
+            return tensor_pb2.Attribute(bool_value=bool(value))
+        if isinstance(value, int | np.integer):
+            return tensor_pb2.Attribute(int_value=int(value))
+        if isinstance(value, float | np.floating):
+            return tensor_pb2.Attribute(double_value=float(value))
+        if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
+            return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=map(operator.index, value)))
+        raise TypeError(f"{type(value).__name__} is no kind of attribute")
     except (TypeError, ValueError) as error:
         problem = f"is {value!r}, which the wire cannot hold"
         remedy = "give a bool, a 64-bit integer, a float or a sequence of 64-bit integers"

@@ -1,0 +1,45 @@
+"""The calls that a server has begun to answer and not yet ended, and its refusal of new ones."""
+
+import threading
+from typing import Final
+
+import grpc
+
+from aclgrad.errors import ServerDrainingError
+
+RETRY_AFTER_DRAIN_S: Final = 1.0
+
+
+class ActiveCalls:
+    """Counts calls from their start until grpc has sent the reply; after `refuse` no call starts any more."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self._refusing = False
+
+    def enter(self, context: grpc.ServicerContext) -> None:
+        """Counts the call until it ends; raises ServerDrainingError after `refuse`."""
+        with self._changed:
+            if self._refusing:
+                remedy = "try again, on another server if there is one"
+                raise ServerDrainingError(
+                    f"the server is shutting down; {remedy}", remedy=remedy, retry_after_s=RETRY_AFTER_DRAIN_S
+                )
+            self._count += 1
+        if not context.add_callback(self._leave):
+            self._leave()  # the client has gone already
+
+    def refuse(self) -> None:
+        with self._changed:
+            self._refusing = True
+
+    def wait_until_none(self, timeout_s: float) -> bool:
+        """Says whether the last call ended in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._count == 0, timeout_s)
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
