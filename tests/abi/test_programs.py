@@ -44,8 +44,8 @@ def programs_library(library_path: str) -> Path:
         return library
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(target),
-         "-C", f"build-dir={target}/cmake", "-C", "cmake.define.HOST_ONLY=ON", "-C", f"cmake.define.SANITIZE={SANITIZE}",
-         str(NATIVE)],
+         "-C", f"build-dir={target}/cmake", "-C", "cmake.define.HOST_ONLY=ON",
+         "-C", f"cmake.define.SANITIZE={SANITIZE}", str(NATIVE)],
         check=True,
     )  # fmt: skip
     return library
