@@ -40,6 +40,7 @@ Dims ContiguousStrides(const Dims& dims) {
 bool aclTensor::empty() const { return std::find(view_dims.begin(), view_dims.end(), 0) != view_dims.end(); }
 
 bool aclTensor::contiguous() const {
+  if (empty()) return true;
   const acl_host::Dims row_major = acl_host::ContiguousStrides(view_dims);
   for (size_t axis = 0; axis < view_dims.size(); ++axis) {
     // The stride of an axis of one element is never used.

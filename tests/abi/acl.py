@@ -18,8 +18,14 @@ class DataType(IntEnum):
     FLOAT16 = 1
     INT8 = 2
     INT32 = 3
+    UINT8 = 4
+    INT16 = 6
+    UINT16 = 7
     INT64 = 9
     DOUBLE = 11
+    BOOL = 12
+    COMPLEX64 = 16
+    COMPLEX128 = 17
     BF16 = 27
 
 
@@ -30,7 +36,10 @@ class Format(IntEnum):
     NHWC = 1
     ND = 2
     NC1HWC0 = 3
+    NDHWC = 27
     FRACTAL_NZ = 29
+    NCDHW = 30
+    NDC1HWC0 = 32
     NCL = 47
 
 
@@ -38,8 +47,13 @@ DATA_TYPES = {
     np.dtype(np.float32): DataType.FLOAT,
     np.dtype(np.float16): DataType.FLOAT16,
     np.dtype(np.float64): DataType.DOUBLE,
+    np.dtype(np.int8): DataType.INT8,
+    np.dtype(np.uint8): DataType.UINT8,
+    np.dtype(np.int16): DataType.INT16,
     np.dtype(np.int32): DataType.INT32,
     np.dtype(np.int64): DataType.INT64,
+    np.dtype(np.complex64): DataType.COMPLEX64,
+    np.dtype(np.complex128): DataType.COMPLEX128,
     np.dtype(ml_dtypes.bfloat16): DataType.BF16,
 }
 
@@ -143,7 +157,19 @@ class Library:
             self.call("aclDestroyTensor", handle)
 
     @contextmanager
-    def tensor(self, storage: np.ndarray, view: np.ndarray | None = None) -> Iterator["DeviceTensor"]:
+    def int_array(self, values: tuple[int, ...]) -> Iterator[ctypes.c_void_p]:
+        """Yields an aclIntArray."""
+        handle = self.aclCreateIntArray(int64s(values), len(values))
+        assert handle, self.message()
+        try:
+            yield ctypes.c_void_p(handle)
+        finally:
+            self.call("aclDestroyIntArray", handle)
+
+    @contextmanager
+    def tensor(
+        self, storage: np.ndarray, view: np.ndarray | None = None, format_: Format = Format.NCHW
+    ) -> Iterator["DeviceTensor"]:
         """Yields a device copy of a contiguous storage, seen as the given numpy view of it."""
         view = storage if view is None else view
         item = storage.itemsize
@@ -154,6 +180,7 @@ class Library:
                 DATA_TYPES[storage.dtype],
                 strides=tuple(stride // item for stride in view.strides),
                 offset=(view.ctypes.data - storage.ctypes.data) // item,
+                format_=format_,
                 storage=(storage.size,),
                 address=address,
             ) as handle,

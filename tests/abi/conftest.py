@@ -48,7 +48,7 @@ def acl(initialized: Library) -> Iterator[Library]:
     initialized.call("aclrtResetDevice", 0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_program(library_path: str) -> Callable[..., list[str]]:
     """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints."""
 

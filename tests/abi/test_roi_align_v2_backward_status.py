@@ -1,0 +1,106 @@
+"""Every documented check of aclnnRoiAlignV2Backward: one row is one mutation of a valid call."""
+
+from dataclasses import replace
+
+import pytest
+
+from .acl import DataType, Format, Library
+from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
+
+NAME = "aclnnRoiAlignV2Backward"
+NAN, INF = float("nan"), float("inf")
+SMALLEST_NORMAL = 2.0**-126
+HUGE = 2**62
+
+VALID: Arguments = {
+    "gradOutput": Tensor((7, 3, 2, 4)),
+    "boxes": Tensor((7, 5), format_=Format.ND),
+    "inputShape": (2, 3, 9, 12),
+    "pooledHeight": 2,
+    "pooledWidth": 4,
+    "spatialScale": 0.5,
+    "samplingRatio": 2,
+    "aligned": True,
+    "gradInput": Tensor((2, 3, 9, 12)),
+}
+
+
+def with_input(shape: tuple[int, ...], **changes: object) -> Arguments:
+    return {"inputShape": shape, "gradInput": Tensor(shape), **changes}
+
+
+def formatted(name: str, format_: Format) -> Arguments:
+    return {name: replace(VALID[name], format_=format_)}
+
+
+def but(name: str, **changes: object) -> Arguments:
+    """The valid tensor with something changed."""
+    return {name: replace(VALID[name], **changes)}
+
+
+ACCEPTED = {
+    "as it is": {},
+    "not aligned": {"aligned": False},
+    "adaptive": {"samplingRatio": 0},
+    "most samples": {"samplingRatio": 2**31 - 1},
+    "smallest scale": {"spatialScale": SMALLEST_NORMAL * (1 + 2.0**-23)},
+    "infinite scale": {"spatialScale": INF},
+    "no boxes": {"gradOutput": Tensor((0, 3, 2, 4)), "boxes": Tensor((0, 5), format_=Format.ND)},
+    "no bins": {"gradOutput": Tensor((7, 3, 0, 4)), "pooledHeight": 0},
+    "no channels": with_input((2, 0, 9, 12), gradOutput=Tensor((7, 0, 2, 4))),
+    "no images": with_input((0, 3, 9, 12)),
+    "strides": but("boxes", strides=(1, 7)),
+}
+
+REFUSED = {
+    **{
+        f"{name} null": Refused({name: None}, f"{name} must not be null", NULL)
+        for name in ("gradOutput", "boxes", "inputShape", "gradInput")
+    },
+    "null comes first": Refused({"gradOutput": Tensor((1,)), "gradInput": None}, "gradInput", NULL),
+    "half": Refused({"gradOutput": Tensor((7, 3, 2, 4), DataType.FLOAT16)}, "gradOutput: expected data type FLOAT"),
+    "double": Refused({"gradOutput": Tensor((7, 3, 2, 4), DataType.DOUBLE)}, "gradOutput: expected data type FLOAT"),
+    "data type of boxes": Refused({"boxes": Tensor((7, 5), DataType.FLOAT16, Format.ND)}, "boxes: expected the data"),
+    "data type of gradInput": Refused(
+        {"gradInput": Tensor((2, 3, 9, 12), DataType.DOUBLE)}, "gradInput: expected the data"
+    ),
+    "gradOutput of ND": Refused(formatted("gradOutput", Format.ND), "gradOutput: expected format NCHW"),
+    "gradOutput of NHWC": Refused(formatted("gradOutput", Format.NHWC), "gradOutput: expected format NCHW"),
+    "boxes of NCHW": Refused(formatted("boxes", Format.NCHW), "boxes: expected format ND"),
+    "gradInput of ND": Refused(formatted("gradInput", Format.ND), "gradInput: expected format NCHW"),
+    "formats before ranks": Refused({"gradOutput": Tensor((7,), format_=Format.ND)}, "gradOutput: expected format"),
+    "rank of gradOutput": Refused({"gradOutput": Tensor((7, 3, 8))}, "gradOutput: expected rank"),
+    "rank of boxes": Refused({"boxes": Tensor((7, 5, 1), format_=Format.ND)}, "boxes: expected rank"),
+    "boxes of 4": Refused({"boxes": Tensor((7, 4), format_=Format.ND)}, "boxes: expected dim 1"),
+    "inputShape of 3": Refused({"inputShape": (3, 9, 12)}, "inputShape: expected 4 values"),
+    "inputShape of 5": Refused({"inputShape": (1, 2, 3, 9, 12)}, "inputShape: expected 4 values"),
+    "fewer boxes": Refused({"boxes": Tensor((6, 5), format_=Format.ND)}, "boxes: expected dim 0"),
+    "pooledHeight": Refused({"pooledHeight": 4}, "gradOutput: expected dim 2"),
+    "pooledWidth": Refused({"pooledWidth": 2}, "gradOutput: expected dim 3"),
+    "huge pooledWidth": Refused({"pooledWidth": 2**63 - 1}, "gradOutput: expected dim 3"),
+    "rank of gradInput": Refused({"gradInput": Tensor((3, 9, 12))}, "gradInput: expected rank"),
+    "channels": Refused(with_input((2, 4, 9, 12)), "gradInput: expected dim 1"),
+    "gradInput unlike inputShape": Refused({"inputShape": (2, 3, 12, 9)}, "gradInput: expected inputShape"),
+    "negative ratio": Refused({"samplingRatio": -1}, "samplingRatio: expected 0 or more"),
+    "scale of 0": Refused({"spatialScale": 0.0}, "spatialScale"),
+    "negative scale": Refused({"spatialScale": -0.5}, "spatialScale"),
+    "subnormal scale": Refused({"spatialScale": 1e-40}, "spatialScale"),
+    "scale of the smallest normal number": Refused({"spatialScale": SMALLEST_NORMAL}, "spatialScale"),
+    "scale of NaN": Refused({"spatialScale": NAN}, "spatialScale"),
+    "ratio before scale": Refused({"samplingRatio": -1, "spatialScale": 0.0}, "samplingRatio"),
+    "more samples than 31 bits": Refused({"samplingRatio": 2**40}, "samplingRatio: expected less than"),
+    "negative bins": Refused({"gradOutput": Tensor((7, 3, -2, 4)), "pooledHeight": -2}, "gradOutput: expected no neg"),
+    "negative images": Refused(with_input((-2, 3, 9, 12)), "gradInput: expected no negative"),
+    "too large to exist": Refused(with_input((1, 3, HUGE, HUGE)), "gradInput: expected a view"),
+    "before the storage": Refused(but("boxes", offset=-1), "boxes: expected a view"),
+}
+
+
+@pytest.mark.parametrize("row", ACCEPTED)
+def test_accepted(acl: Library, row: str) -> None:
+    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_refused(acl: Library, row: str) -> None:
+    assert_refused(acl, NAME, VALID, REFUSED[row])
