@@ -1,54 +1,85 @@
-"""The definitions, checked by what they are the gradients of."""
+"""The definitions, checked against differences of the forward functions that they are the gradients of."""
 
-from itertools import pairwise
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from aclgrad import reference
+from aclgrad.masks import Pooling
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from tests.client import forwards
 
 CASES = [case for case in typed_cases(Product.ATLAS_A2) if case.dtype == "float32"]
-POOLING = [case for case in CASES if case.spec.name == "adaptive_avg_pool2d_backward"]
+DIRECTIONS = 5
+STEP = 1e-6
+
+Array = np.ndarray[Any, Any]
 
 
-def adaptive_average_pool(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Returns the mean of every window; an empty window has the mean 0."""
+def forward_of(typed: TypedCase, arrays: dict[str, Array]) -> Callable[[Array], Array]:
+    """Returns the forward function of the case, in its input alone."""
+    given = typed.case.attributes
+    match typed.spec.name:
+        case "adaptive_avg_pool2d_backward":
+            return lambda input: forwards.adaptive_avg_pool2d(input, *arrays["grad_output"].shape[-2:])
+        case "max_unpool3d_backward":
+            return lambda input: forwards.max_unpool3d(input, arrays["indices"], given["output_size"])
+        case "replication_pad2d_backward":
+            return lambda input: forwards.replication_pad2d(input, given["padding"])
+        case "max_pool2d_with_mask_backward":
+            options = {"stride": (), "padding": (0,), **given}
+            pooling = Pooling.of(arrays["self"].shape[-2:], **options)
+            return lambda input: forwards.max_pool2d(
+                input, pooling.kernel_size, pooling.stride, pooling.padding, pooling.output_size
+            )
+        case "roi_align_v2_backward":
+            return lambda input: forwards.roi_align(
+                input,
+                arrays["boxes"],
+                (given["pooled_height"], given["pooled_width"]),
+                given.get("spatial_scale", 1.0),
+                given.get("sampling_ratio", 0),
+                given.get("aligned", False),
+            )
+    raise AssertionError(f"{typed.spec.name} has no forward function")
 
-    def windows(size: int, count: int) -> list[slice]:
-        edges = np.arange(count + 1) * size / max(count, 1)
-        return [slice(int(np.floor(low)), int(np.ceil(high))) for low, high in pairwise(edges)]
 
-    pooled = np.zeros((*values.shape[:-2], rows, columns))
-    for i, tall in enumerate(windows(values.shape[-2], rows)):
-        for j, wide in enumerate(windows(values.shape[-1], columns)):
-            window = values[..., tall, wide]
-            if window.shape[-1] * window.shape[-2]:
-                pooled[..., i, j] = window.mean(axis=(-2, -1))
-    return pooled
+def where_differences_are_taken(typed: TypedCase, arrays: dict[str, Array]) -> Array:
+    """Returns an input; for max pooling, one whose argmax is that of the case and far from changing."""
+    if typed.spec.name == "roi_align_v2_backward":
+        return np.zeros(typed.case.attributes["input_shape"])
+    input = np.zeros(arrays["self"].shape)
+    if typed.spec.name == "max_pool2d_with_mask_backward":
+        return np.random.default_rng(0).permutation(input.size).reshape(input.shape).astype(np.float64)
+    return input
 
 
-def differences(shape: tuple[int, ...], grad_output: np.ndarray) -> np.ndarray:
-    """Returns the gradient of sum(grad_output * pool(x)), whose differences are exact, since it is linear in x."""
-    gradient = np.zeros(shape)
-    for cell in np.ndindex(shape[-2:]):
-        # One plane serves all batches and channels: pooling keeps them apart.
-        plane = np.zeros(shape[-2:])
-        plane[cell] = 1
-        step = adaptive_average_pool(plane, *grad_output.shape[-2:])
-        step -= adaptive_average_pool(-plane, *grad_output.shape[-2:])
-        gradient[(..., *cell)] = (grad_output * step).sum(axis=(-2, -1)) / 2
-    return gradient
+@pytest.mark.parametrize("typed", CASES, ids=str)
+def test_a_definition_is_the_gradient_of_its_forward(typed: TypedCase) -> None:
+    arrays = dict(typed.arrays())
+    grad_output = arrays["grad_output"].astype(np.float64)
+    input = where_differences_are_taken(typed, arrays)
+    forward = forward_of(typed, arrays)
+    if typed.spec.name == "max_pool2d_with_mask_backward":
+        arrays["indices"] = argmax_by_search(input, forward(input))
+    gradient = reference.define(typed.spec.name, arrays | {"grad_output": grad_output}, typed.case.attributes)
+    assert gradient.shape == input.shape
+    generator = np.random.default_rng(1)
+    for _ in range(DIRECTIONS):
+        direction = generator.standard_normal(input.shape)
+        above, below = forward(input + STEP * direction), forward(input - STEP * direction)
+        difference = (grad_output * (above - below)).sum() / (2 * STEP)
+        assert difference == pytest.approx((gradient * direction).sum(), rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("typed", POOLING, ids=str)
-def test_adaptive_average_pooling_is_the_gradient_of_its_forward(typed: TypedCase) -> None:
-    grad_output = typed.arrays()["grad_output"].astype(np.float64)
-    gradient = reference.adaptive_avg_pool2d_backward(grad_output, typed.arrays()["self"])
-    expected = differences(typed.case.shapes["self"], grad_output)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12)
+def argmax_by_search(input: Array, pooled: Array) -> Array:
+    """Returns where each pooled value stands in its plane: every value of a permutation stands in one place alone."""
+    places = np.argsort(input.reshape(-1))
+    return places[pooled.astype(np.int64)] % max(input.shape[-1] * input.shape[-2], 1)
 
 
 @pytest.mark.parametrize("typed", CASES, ids=str)
