@@ -13,7 +13,7 @@ struct Product {
   const char* soc_name;             // what aclrtGetSocName returns
   int32_t stream_limit;             // streams of one device, default streams included
   size_t allocation_padding_bytes;  // what aclrtMalloc adds to the rounded size
-  bool bfloat16;                    // floating-point operators take BF16 as well
+  bool bfloat16;                    // where an operator leaves BF16 to the product
 };
 
 // Throws if there is no such product; the message lists those there are.

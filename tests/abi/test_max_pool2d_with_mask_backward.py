@@ -93,7 +93,20 @@ def check_on_910a(acl: Library) -> None:
     cases = [(pool, dtype) for pool in POOLS + POOLS_1X1 for dtype in (np.float32, np.float16)]
     for pool, dtype in cases:
         check(acl, pool, dtype, max_pool.mask_layout)
+    for pool in POOLS:
+        check_mask_of_ones(acl, pool)
     print(len(cases))
+
+
+def check_mask_of_ones(acl: Library, pool: Pool) -> None:
+    """Bits of cells in the padding are ignored; all others count, even several of one window."""
+    grad = random(pool.grad_shape, np.float32)
+    expected, scale = np.zeros(pool.shape), np.zeros(pool.shape)
+    for row, column in np.ndindex(*pool.output):
+        for _, y, x in pool.windows(row, column):
+            expected[..., y, x] += grad[..., row, column]
+            scale[..., y, x] += abs(grad[..., row, column])
+    assert_close(gradient(acl, pool, grad, np.full(pool.indices_shape, -1, np.int8)), expected, scale)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
