@@ -8,7 +8,7 @@ SOURCES := $(shell find native proto -type f -not -path 'native/build/*' -not -n
 CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test bench lint format generate ci clean
+.PHONY: help demo serve test bench test-frameworks sanitize lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,15 @@ test: $(SETUP) ## Set up and run the tests
 
 bench: $(SETUP) ## Measure calls/s and MB/s beside a bare gRPC echo, in one run
 	$(BIN)/python tests/benchmarks/unary.py
+
+test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
+	$(BIN)/python -m pip install --quiet --group frameworks
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
+	$(BIN)/python -m pytest tests/frameworks
+	$(BIN)/python -m tests.frameworks.error_table
+
+sanitize: $(SETUP) ## Run one C++ program per operator, from aclInit to aclFinalize, under AddressSanitizer
+	ACLGRAD_ABI_SANITIZE=address $(BIN)/python -m pytest tests/abi/test_programs.py
 
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -44,7 +53,7 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 generate: $(SETUP_LINT) ## Write the files that derive from the operator table
 	$(BIN)/python client/generate_methods.py
 
-ci: lint test demo ## What continuous integration runs
+ci: lint test sanitize demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build native/build client/src/aclgrad/v1

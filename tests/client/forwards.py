@@ -93,8 +93,8 @@ def roi_align(
 def _points(low: float, high: float, bins: int, sampling_ratio: int, aligned: bool) -> Array:
     """The sampling points along one axis, of shape (bins, samples)."""
     size = high - low if aligned else max(high - low, 1.0)
-    samples = sampling_ratio or max(int(np.ceil(size / bins)), 0)
-    return low + (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / max(samples, 1)) * (size / bins)
+    samples = sampling_ratio or max(int(np.ceil(size / max(bins, 1))), 0)
+    return low + (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / max(samples, 1)) * (size / max(bins, 1))
 
 
 def _weights(points: Array, size: int) -> Array:

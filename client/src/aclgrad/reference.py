@@ -120,7 +120,7 @@ def roi_align_v2_backward(
             continue
         left, top, right, bottom = box[1:] * np.float64(np.float32(spatial_scale)) - offset
         size = (bottom - top, right - left) if aligned else (max(bottom - top, 1.0), max(right - left, 1.0))
-        bins = (size[0] / pooled_height, size[1] / pooled_width)
+        bins = (size[0] / max(pooled_height, 1), size[1] / max(pooled_width, 1))
         grid = [sampling_ratio or max(math.ceil(each), 0) for each in bins]
         share = grad_output[index].astype(np.float64) / max(grid[0] * grid[1], 1)
         for row, column, iy, ix in np.ndindex(pooled_height, pooled_width, *grid):

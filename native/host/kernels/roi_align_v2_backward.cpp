@@ -22,7 +22,7 @@ constexpr int64_t kBoxesPerPiece = 256;
 constexpr int64_t kCoordinates = 5;
 
 // Beyond this a device would run into its time limit, and a processor for minutes.
-constexpr int64_t kMostSamples = int64_t{1} << 30;
+constexpr int64_t kMostSamples = int64_t{1} << 31;
 
 struct Buffers {
   const std::byte* grad_output;

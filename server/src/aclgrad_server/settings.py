@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     )
     max_tensor_bytes: PositiveInt = Field(GIBIBYTE, description="Largest tensor that is taken or made.")
     max_samples: PositiveInt = Field(
-        2**33, description="Bilinear samples, over all boxes and channels, that one RoI align may ask for."
+        2**30, description="Bilinear samples, over all boxes and channels, that one RoI align may ask for."
     )
     call_timeout_s: PositiveFloat = Field(300.0, description="Bound on the wait and the computation of one call.")
     drain_timeout_s: PositiveFloat = Field(30.0, description="Time that calls in flight get when the server stops.")

@@ -1,8 +1,5 @@
 """The operator table holds together: every row is complete, and its cases are legal by its own rules."""
 
-import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -109,10 +106,3 @@ def test_description_says_what_the_spec_says(spec: OperatorSpec, product: Produc
 )
 def test_product_of_a_soc_name(soc_name: str, product: Product | None) -> None:
     assert product_of_soc(soc_name) is product
-
-
-@pytest.mark.skipif(find_spec("ruff") is None, reason="the generator formats with ruff, which `make lint` installs")
-def test_methods_of_the_clients_are_those_of_the_table() -> None:
-    program = [sys.executable, str(ROOT / "client/generate_methods.py"), "--check"]
-    finished = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr

@@ -120,8 +120,8 @@ SPEC = OperatorSpec(
             (4,),
             minimum=0,
         ),
-        AttributeSpec("pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=1),
-        AttributeSpec("pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=1),
+        AttributeSpec("pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=0),
+        AttributeSpec("pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=0),
         AttributeSpec(
             "spatial_scale",
             "What box coordinates are multiplied by, as float32.",
@@ -168,6 +168,7 @@ SPEC = OperatorSpec(
         _case("half_scale", (1, 3, 16, 16), 5, (4, 4), spatial_scale=0.0625, sampling_ratio=2, aligned=True),
         _case("more_bins_than_cells", (1, 2, 4, 4), 4, (9, 8), sampling_ratio=1, aligned=True),
         _case("wide_bins", (2, 2, 5, 40), 6, (1, 9), aligned=True),
+        _case("no_bins", (2, 3, 6, 6), 3, (0, 3), sampling_ratio=2),
         _case("no_boxes", (2, 3, 6, 6), 0, (3, 3), sampling_ratio=2),
         _case("no_channels", (2, 0, 6, 6), 3, (3, 3), sampling_ratio=2),
         _case("no_images", (0, 2, 6, 6), 3, (3, 3), sampling_ratio=2),

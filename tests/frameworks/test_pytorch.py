@@ -1,0 +1,58 @@
+"""Every operator against the operator of PyTorch or torchvision that it replaces, live and remote."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import aclgrad
+from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, argmax_of_mask, mask_of_argmax
+from aclgrad.operators.cases import TypedCase
+from aclgrad.products import Product
+from tests.frameworks import torchvision_kernel
+from tests.frameworks.pytorch_gradients import comparable_cases, of_pytorch
+from tests.serving import Server
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[aclgrad.Client]:
+    with Server() as server, aclgrad.Client(server.address) as client:
+        yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torchvision(tmp_path_factory: pytest.TempPathFactory) -> None:
+    torchvision_kernel.load(tmp_path_factory.mktemp("stubs"))
+
+
+@pytest.mark.parametrize("typed", comparable_cases(), ids=str)
+def test_a_gradient_is_that_of_pytorch(client: aclgrad.Client, typed: TypedCase) -> None:
+    arrays = typed.arrays()
+    ours = client.execute(typed.spec.name, arrays, typed.case.attributes)
+    theirs = of_pytorch(typed, arrays)
+    tolerance = typed.spec.tolerance(Product.ATLAS_A2, typed.dtype)
+    error = np.abs(ours.astype(theirs.dtype) - theirs)
+    assert (error <= tolerance.absolute + tolerance.relative * np.abs(theirs)).all()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_masks_argmax_and_pytorch_agree(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    size = tuple(generator.integers(3, 14, 2).tolist())
+    kernel = tuple(generator.integers(1, 4, 2).tolist())
+    padding = tuple(int(generator.integers(0, each // 2 + 1)) for each in kernel)
+    stride = tuple(generator.integers(1, 4, 2).tolist())
+    ceil_mode = bool(seed % 2)
+    input = generator.standard_normal((2, 18, *size)).astype(np.float32)
+    pooling = Pooling.of(size, kernel, stride, padding, ceil_mode)
+    values, indices = torch.nn.functional.max_pool2d(
+        torch.from_numpy(input), kernel, stride, padding, ceil_mode=ceil_mode, return_indices=True
+    )
+    pooled, argmax = argmax_of_input(input, pooling)
+    np.testing.assert_array_equal(pooled, values.numpy())
+    np.testing.assert_array_equal(argmax, indices.numpy())
+    for layout in MaskLayout:
+        if layout is MaskLayout.UINT16_BITS or pooling.window_cells > 1:
+            mask = mask_of_argmax(indices.numpy(), pooling, layout)
+            np.testing.assert_array_equal(argmax_of_mask(mask, pooling, layout), indices.numpy())
