@@ -4,7 +4,7 @@ BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 GOOGLEAPIS := build/googleapis
-SOURCES := $(shell find native proto -type f -not -path 'native/build/*' -not -name '*.py' -not -name '*.pyi') $(wildcard client/*.py */pyproject.toml)
+SOURCES := $(shell find native/include native/runtime native/bindings native/host proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
 CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 

@@ -5,6 +5,9 @@
 
 namespace aclgrad {
 
+// The memory pool by itself, and the statistics of every pool.
+void BindPool(pybind11::module_& module);
+
 // Value checks and mask encodings, see runtime/values.h.
 void BindValues(pybind11::module_& module);
 

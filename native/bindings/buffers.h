@@ -32,6 +32,9 @@ class ReplyBuffer {
   [[nodiscard]] void* payload() const;
   [[nodiscard]] std::size_t payload_bytes() const noexcept { return payload_bytes_; }
 
+  // The object itself, not yet for anybody to see: to keep it alive.
+  [[nodiscard]] const pybind11::object& bytes() const noexcept { return bytes_; }
+
   void FillWithZeros() const;
 
   // Hands the object out; after that nobody may write it.

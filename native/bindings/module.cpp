@@ -17,7 +17,6 @@
 namespace py = pybind11;
 using aclgrad::AclLibrary;
 using aclgrad::Device;
-using aclgrad::PoolStatistics;
 using aclgrad::ReplyBuffer;
 
 namespace {
@@ -26,39 +25,50 @@ using Shape = std::vector<int64_t>;
 // Shape, aclDataType, and data or None.
 using Input = std::tuple<Shape, int, std::optional<py::object>>;
 
-// Holds the GIL's objects on the caller's stack while the call runs without the GIL.
-class PreparedCall {
- public:
-  PreparedCall(const std::vector<Input>& inputs, std::vector<aclgrad::Attribute> attributes, const Shape& output_shape,
-               int output_dtype, const ReplyBuffer& reply)
-      : call{{},
-             std::move(attributes),
-             {output_shape, static_cast<aclDataType>(output_dtype), reply.payload(), reply.payload_bytes()}} {
-    buffers_.reserve(inputs.size());
-    for (const auto& [shape, dtype, data] : inputs) {
-      aclgrad::InputView view{shape, static_cast<aclDataType>(dtype)};
-      if (data) {
-        const auto& buffer = buffers_.emplace_back(*data, /*writable=*/false);
-        view.data = buffer.data();
-        view.size_bytes = buffer.size_bytes();
-      }
-      call.inputs.push_back(std::move(view));
-    }
-  }
-
+// A call with the Python objects whose memory it views. The device may hold on to it after the caller has gone, so it
+// takes the GIL where it dies.
+struct HeldCall {
   aclgrad::OperatorCall call;
-
- private:
-  std::vector<aclgrad::BufferView> buffers_;
+  std::vector<aclgrad::BufferView> buffers;
+  py::object output;
 };
 
-void Execute(Device& device, const std::string& symbol, const std::vector<Input>& inputs,
+std::shared_ptr<HeldCall> HoldCall(std::string symbol, const std::vector<Input>& inputs,
+                                   std::vector<aclgrad::Attribute> attributes, const Shape& output_shape,
+                                   int output_dtype, const ReplyBuffer& reply,
+                                   const std::vector<std::size_t>& prefixes) {
+  const auto delete_with_gil = [](HeldCall* held) {
+    const py::gil_scoped_acquire acquire;
+    delete held;
+  };
+  std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
+  held->buffers.reserve(inputs.size());
+  aclgrad::OperatorCall& call = held->call;
+  for (const auto& [shape, dtype, data] : inputs) {
+    aclgrad::InputView view{shape, static_cast<aclDataType>(dtype)};
+    if (data) {
+      const auto& buffer = held->buffers.emplace_back(*data, /*writable=*/false);
+      view.data = buffer.data();
+      view.size_bytes = buffer.size_bytes();
+    }
+    call.inputs.push_back(std::move(view));
+  }
+  for (const std::size_t index : prefixes) call.inputs.at(index).is_prefix = true;
+  call.symbol = std::move(symbol);
+  call.attributes = std::move(attributes);
+  call.output = {output_shape, static_cast<aclDataType>(output_dtype), reply.payload(), reply.payload_bytes()};
+  held->output = reply.bytes();
+  return held;
+}
+
+void Execute(Device& device, std::string symbol, const std::vector<Input>& inputs,
              std::vector<aclgrad::Attribute> attributes, const Shape& output_shape, int output_dtype,
              const ReplyBuffer& reply, int32_t timeout_ms, const std::vector<std::size_t>& prefixes) {
-  PreparedCall prepared(inputs, std::move(attributes), output_shape, output_dtype, reply);
-  for (const std::size_t index : prefixes) prepared.call.inputs.at(index).is_prefix = true;
+  // Kept here as well: if nothing was given up it dies here, with the GIL, and not inside with a change of the GIL.
+  const auto held =
+      HoldCall(std::move(symbol), inputs, std::move(attributes), output_shape, output_dtype, reply, prefixes);
   const py::gil_scoped_release release;
-  device.Execute(symbol, prepared.call, timeout_ms);
+  device.Execute({held, &held->call}, timeout_ms);
 }
 
 // Destroying a device waits for its work, which may need the GIL elsewhere: let go of it meanwhile.
@@ -79,6 +89,7 @@ std::unique_ptr<Object, DeleteWithoutGil<Object>> MakeWithoutGil(Arguments&&... 
 py::object WithFields(const py::object& type, const aclgrad::AclError& error) {
   py::object instance = type(error.what());
   instance.attr("code") = error.code();
+  instance.attr("fault") = aclgrad::FaultClassName(error.fault());
   instance.attr("call") = error.call();
   instance.attr("detail") = error.detail();
   return instance;
@@ -109,7 +120,10 @@ void BindErrors(py::module_& module) {
 
 PYBIND11_MODULE(_native, module) {
   BindErrors(module);
+  module.def(
+      "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
   aclgrad::BindValues(module);
+  aclgrad::BindPool(module);
 
   py::class_<AclLibrary, std::shared_ptr<AclLibrary>>(module, "AclLibrary")
       .def(py::init([](const std::vector<std::pair<std::string, bool>>& files, std::optional<std::string> config_path) {
@@ -119,19 +133,10 @@ PYBIND11_MODULE(_native, module) {
              return std::make_shared<AclLibrary>(libraries, config_path);
            }),
            py::arg("files"), py::arg("config_path") = std::nullopt)
+      .def_property_readonly("is_host", &AclLibrary::is_host)
+      .def_property_readonly("host_pointers", &AclLibrary::host_pointers)
       .def("device_count", &AclLibrary::DeviceCount)
       .def("version", &AclLibrary::Version);
-
-  py::class_<PoolStatistics>(module, "PoolStatistics")
-      .def_readonly("allocated_bytes", &PoolStatistics::allocated_bytes)
-      .def_readonly("reserved_bytes", &PoolStatistics::reserved_bytes)
-      .def_readonly("peak_allocated_bytes", &PoolStatistics::peak_allocated_bytes)
-      .def_readonly("peak_reserved_bytes", &PoolStatistics::peak_reserved_bytes)
-      .def_readonly("limit_bytes", &PoolStatistics::limit_bytes)
-      .def_readonly("allocation_count", &PoolStatistics::allocation_count)
-      .def_readonly("hit_count", &PoolStatistics::hit_count)
-      .def_readonly("retry_count", &PoolStatistics::retry_count)
-      .def_readonly("out_of_memory_count", &PoolStatistics::out_of_memory_count);
 
   py::class_<ReplyBuffer>(module, "ReplyBuffer")
       .def(py::init<const py::bytes&, std::size_t>(), py::arg("prefix"), py::arg("payload_bytes"))
@@ -139,12 +144,18 @@ PYBIND11_MODULE(_native, module) {
       .def("finish", &ReplyBuffer::Finish);
 
   py::class_<Device, std::unique_ptr<Device, DeleteWithoutGil<Device>>>(module, "Device")
-      .def(py::init([](std::shared_ptr<AclLibrary> library, int index, std::optional<std::size_t> pool_limit_bytes,
-                       std::size_t stream_limit) {
-             return MakeWithoutGil<Device>(std::move(library), index,
-                                           aclgrad::DeviceOptions{pool_limit_bytes, stream_limit});
-           }),
-           py::arg("library"), py::arg("index"), py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"))
+      .def(
+          py::init([](std::shared_ptr<AclLibrary> library, int index, std::optional<std::size_t> pool_limit_bytes,
+                      std::size_t stream_limit, std::optional<std::size_t> pool_high_water_bytes,
+                      bool pool_pass_through, std::size_t executor_limit, bool deterministic, int32_t hang_timeout_ms) {
+            return MakeWithoutGil<Device>(
+                std::move(library), index,
+                aclgrad::DeviceOptions{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
+                                       executor_limit, deterministic, hang_timeout_ms});
+          }),
+          py::arg("library"), py::arg("index"), py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"),
+          py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
+          py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000)
       .def("execute", &Execute, py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("output_shape"),
            py::arg("output_dtype"), py::arg("reply"), py::arg("timeout_ms"),
            py::arg("prefixes") = std::vector<std::size_t>{})
@@ -160,6 +171,7 @@ PYBIND11_MODULE(_native, module) {
            })
       .def_property_readonly("index", &Device::index)
       .def_property_readonly("soc_name", &Device::soc_name)
+      .def_property_readonly("is_deterministic", &Device::is_deterministic)
       .def_property_readonly("stream_count", &Device::stream_count)
       .def_property_readonly("leased_stream_count", &Device::leased_stream_count);
 }

@@ -23,11 +23,11 @@ void CheckIndices(const py::object& indices, int64_t bound) {
   aclgrad::CheckIndices(view.data(), view.size_bytes() / sizeof(int64_t), bound);
 }
 
-double CountSamples(const py::object& boxes, const aclgrad::RoiAlign& roi_align) {
+double CountWork(const py::object& boxes, const aclgrad::RoiAlign& roi_align) {
   constexpr std::size_t kBoxBytes = 5 * sizeof(float);
   const BufferView view(boxes, /*writable=*/false);
   const py::gil_scoped_release release;
-  return aclgrad::CountSamples(view.data(), view.size_bytes() / kBoxBytes, roi_align);
+  return aclgrad::CountWork(view.data(), view.size_bytes() / kBoxBytes, roi_align);
 }
 
 // Bytes that write fills without the GIL.
@@ -97,8 +97,9 @@ void BindValues(py::module_& module) {
            py::arg("stride"), py::arg("padding"));
 
   py::class_<RoiAlign>(module, "RoiAlign")
-      .def(py::init<int64_t, int64_t, int64_t, float, int64_t, bool>(), py::arg("channels"), py::arg("pooled_height"),
-           py::arg("pooled_width"), py::arg("spatial_scale"), py::arg("sampling_ratio"), py::arg("aligned"));
+      .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, float, int64_t, bool>(), py::arg("channels"),
+           py::arg("height"), py::arg("width"), py::arg("pooled_height"), py::arg("pooled_width"),
+           py::arg("spatial_scale"), py::arg("sampling_ratio"), py::arg("aligned"));
 
   py::class_<ArgmaxView>(module, "Argmax")
       .def(py::init<const py::object&, std::size_t, int64_t, int64_t, const Pooling&>(), py::arg("data"),
@@ -108,7 +109,7 @@ void BindValues(py::module_& module) {
       .def("bit_mask", &ArgmaxView::BitMask);
 
   module.def("check_indices", &::CheckIndices, py::arg("indices"), py::arg("bound"));
-  module.def("count_samples", &::CountSamples, py::arg("boxes"), py::arg("roi_align"));
+  module.def("count_work", &::CountWork, py::arg("boxes"), py::arg("roi_align"));
 }
 
 }  // namespace aclgrad

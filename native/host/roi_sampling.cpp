@@ -103,6 +103,8 @@ RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates) 
       !MakeAxis(roi, coordinates[2], coordinates[4], roi.pooled_height, box.rows)) {
     return box;
   }
+  // An adaptive box without extent along one axis has no samples, however many it has along the other.
+  if (box.rows.samples == 0 || box.columns.samples == 0) return box;
   box.image = static_cast<int64_t>(image);
   box.divisor = std::max(static_cast<float>(int64_t{box.rows.samples} * box.columns.samples), 1.0F);
   box.samples_to_visit = SamplesToVisit(box.rows, roi.pooled_height, roi.height) +

@@ -3,6 +3,7 @@
 #define ACL_HOST_TENSOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,28 @@ using Dims = std::vector<int64_t>;
 // Row-major strides of a tensor of these dims.
 [[nodiscard]] Dims ContiguousStrides(const Dims& dims);
 
+// Where a tensor's data lies. Shared with the executors that were made from the tensor: a new address is theirs as
+// well, from the next launch on.
+struct Storage {
+  void* address;
+};
+
+// Bytes from the address of a storage on.
+struct ByteExtent {
+  int64_t begin;
+  uint64_t size;
+};
+
 }  // namespace acl_host
 
 struct aclTensor {
   acl_host::Dims view_dims;
   acl_host::Dims strides;  // in elements
-  int64_t offset;          // in elements, from address to the view's first element
+  int64_t offset;          // in elements, from the storage's address to the view's first element
   acl_host::Dims storage_dims;
   aclDataType data_type;
   aclFormat format;
-  void* address;  // of the storage
+  std::shared_ptr<acl_host::Storage> storage;
 
   [[nodiscard]] int64_t rank() const { return static_cast<int64_t>(view_dims.size()); }
   [[nodiscard]] bool empty() const;
@@ -41,5 +54,12 @@ struct aclTensor {
 struct aclIntArray {
   std::vector<int64_t> values;
 };
+
+namespace acl_host {
+
+// From the first to the last element of a view that passed CheckAddressable.
+[[nodiscard]] ByteExtent ViewExtent(const aclTensor& tensor);
+
+}  // namespace acl_host
 
 #endif  // ACL_HOST_TENSOR_H_

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "acl/acl.h"
+#include "acl_host/acl_host_ext.h"
 #include "aclnn/aclnn_base.h"
 
 namespace aclgrad {
@@ -19,12 +20,16 @@ struct AclFunctions {
   decltype(&::aclrtResetDevice) aclrtResetDevice;
   decltype(&::aclrtGetCurrentContext) aclrtGetCurrentContext;
   decltype(&::aclrtSetCurrentContext) aclrtSetCurrentContext;
+  decltype(&::aclrtCtxSetSysParamOpt) aclrtCtxSetSysParamOpt;
   decltype(&::aclrtCreateStream) aclrtCreateStream;
   decltype(&::aclrtDestroyStream) aclrtDestroyStream;
+  decltype(&::aclrtDestroyStreamForce) aclrtDestroyStreamForce;
   decltype(&::aclrtSynchronizeStreamWithTimeout) aclrtSynchronizeStreamWithTimeout;
   decltype(&::aclrtStreamQuery) aclrtStreamQuery;
   decltype(&::aclrtMalloc) aclrtMalloc;
   decltype(&::aclrtFree) aclrtFree;
+  decltype(&::aclrtMallocHost) aclrtMallocHost;
+  decltype(&::aclrtFreeHost) aclrtFreeHost;
   decltype(&::aclrtMemcpy) aclrtMemcpy;
   decltype(&::aclrtGetMemInfo) aclrtGetMemInfo;
   decltype(&::aclCreateTensor) aclCreateTensor;
@@ -32,6 +37,11 @@ struct AclFunctions {
   decltype(&::aclCreateIntArray) aclCreateIntArray;
   decltype(&::aclDestroyIntArray) aclDestroyIntArray;
   decltype(&::aclDestroyAclOpExecutor) aclDestroyAclOpExecutor;
+  decltype(&::aclSetAclOpExecutorRepeatable) aclSetAclOpExecutorRepeatable;
+  decltype(&::aclSetInputTensorAddr) aclSetInputTensorAddr;
+  decltype(&::aclSetOutputTensorAddr) aclSetOutputTensorAddr;
+  // Null in every library but the host library.
+  decltype(&::aclHostPointersUsable) aclHostPointersUsable;
 };
 
 }  // namespace aclgrad

@@ -35,12 +35,16 @@ void AclLibrary::BindFunctions(SharedLibraries& libraries) {
   libraries.Bind("aclrtResetDevice", f.aclrtResetDevice);
   libraries.Bind("aclrtGetCurrentContext", f.aclrtGetCurrentContext);
   libraries.Bind("aclrtSetCurrentContext", f.aclrtSetCurrentContext);
+  libraries.Bind("aclrtCtxSetSysParamOpt", f.aclrtCtxSetSysParamOpt);
   libraries.Bind("aclrtCreateStream", f.aclrtCreateStream);
   libraries.Bind("aclrtDestroyStream", f.aclrtDestroyStream);
+  libraries.Bind("aclrtDestroyStreamForce", f.aclrtDestroyStreamForce);
   libraries.Bind("aclrtSynchronizeStreamWithTimeout", f.aclrtSynchronizeStreamWithTimeout);
   libraries.Bind("aclrtStreamQuery", f.aclrtStreamQuery);
   libraries.Bind("aclrtMalloc", f.aclrtMalloc);
   libraries.Bind("aclrtFree", f.aclrtFree);
+  libraries.Bind("aclrtMallocHost", f.aclrtMallocHost);
+  libraries.Bind("aclrtFreeHost", f.aclrtFreeHost);
   libraries.Bind("aclrtMemcpy", f.aclrtMemcpy);
   libraries.Bind("aclrtGetMemInfo", f.aclrtGetMemInfo);
   libraries.Bind("aclCreateTensor", f.aclCreateTensor);
@@ -48,6 +52,16 @@ void AclLibrary::BindFunctions(SharedLibraries& libraries) {
   libraries.Bind("aclCreateIntArray", f.aclCreateIntArray);
   libraries.Bind("aclDestroyIntArray", f.aclDestroyIntArray);
   libraries.Bind("aclDestroyAclOpExecutor", f.aclDestroyAclOpExecutor);
+  libraries.Bind("aclSetAclOpExecutorRepeatable", f.aclSetAclOpExecutorRepeatable);
+  libraries.Bind("aclSetInputTensorAddr", f.aclSetInputTensorAddr);
+  libraries.Bind("aclSetOutputTensorAddr", f.aclSetOutputTensorAddr);
+  libraries.BindOptional("aclHostPointersUsable", f.aclHostPointersUsable);
+}
+
+bool AclLibrary::host_pointers() const noexcept {
+  int32_t usable = 0;
+  return functions_.aclHostPointersUsable != nullptr && functions_.aclHostPointersUsable(&usable) == ACL_SUCCESS &&
+         usable != 0;
 }
 
 const Operator& AclLibrary::FindOperator(const std::string& symbol) const { return operators_.at(symbol); }

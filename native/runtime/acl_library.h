@@ -25,6 +25,11 @@ class AclLibrary {
   // Throws std::out_of_range for a symbol without a row.
   [[nodiscard]] const Operator& FindOperator(const std::string& symbol) const;
 
+  // Whether it is known that executors may be kept and run again: only the host library says so of itself.
+  [[nodiscard]] bool is_host() const noexcept { return functions_.aclHostPointersUsable != nullptr; }
+  // Whether operators and copies take any host address for a device address.
+  [[nodiscard]] bool host_pointers() const noexcept;
+
   [[nodiscard]] int DeviceCount() const;
   // As major.minor.patch.
   [[nodiscard]] std::string Version() const;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -41,6 +42,9 @@ class ArgumentReader {
   }
 
   void ExpectEnd() const;
+
+  // The arrays that were made for phase 1, which have to outlive phase 2.
+  [[nodiscard]] std::vector<IntArrayHandle> TakeArrays() { return std::move(arrays_); }
 
   // What phase 1 answered.
   [[nodiscard]] uint64_t workspace_size() const noexcept { return workspace_size_; }

@@ -1,6 +1,10 @@
 #include "device.h"
 
+#include <iterator>
+#include <stdexcept>
 #include <utility>
+
+#include "error.h"
 
 namespace aclgrad {
 namespace {
@@ -8,42 +12,57 @@ namespace {
 constexpr std::size_t kDefaultPoolTenths = 9;
 // How long the destructor waits for work that was given up.
 constexpr int32_t kAbandonedWorkTimeoutMs = 5000;
+// Not 0, which CANN's versions do not agree on.
+constexpr int32_t kPollTimeoutMs = 1;
 
 }  // namespace
 
 Device::Device(std::shared_ptr<const AclLibrary> library, int index, const DeviceOptions& options)
-    : library_(std::move(library)), index_(index) {
+    : library_(std::move(library)),
+      index_(index),
+      deterministic_(options.deterministic),
+      hang_timeout_(options.hang_timeout_ms) {
+  if (options.stream_limit == 0) throw std::invalid_argument("a device needs at least 1 stream; the limit is 0");
   const AclLibrary& acl = *library_;
   acl.Check(acl->aclrtSetDevice(index), "aclrtSetDevice");
   acl.Check(acl->aclrtGetCurrentContext(&context_), "aclrtGetCurrentContext");
+  acl.Check(acl->aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, deterministic_ ? 1 : 0), "aclrtCtxSetSysParamOpt");
   const char* soc_name = acl->aclrtGetSocName();
   soc_name_ = soc_name != nullptr ? soc_name : "";
-  const std::size_t limit = options.pool_limit_bytes.value_or(FreeMemory().free_bytes / 10 * kDefaultPoolTenths);
-  memory_ = std::make_unique<MemoryPool>(acl, limit);
-  streams_ = std::make_unique<StreamPool>(acl, options.stream_limit);
+  PoolOptions pool;
+  pool.limit_bytes = options.pool_limit_bytes.value_or(FreeMemory().free_bytes / 10 * kDefaultPoolTenths);
+  pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
+  pool.pass_through = options.pool_pass_through;
+  memory_ = std::make_unique<MemoryPool>(acl, DeviceMemorySource(acl), pool);
+  streams_ =
+      std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.stream_limit, options.executor_limit});
 }
 
 Device::~Device() {
   // Not MakeCurrent: a lost device answers with an error, and what can be released still should be.
   static_cast<void>((*library_)->aclrtSetCurrentContext(context_));
-  for (const auto& execution : quarantine_) execution->Wait(kAbandonedWorkTimeoutMs);
+  for (const Abandoned& each : quarantine_) static_cast<void>(each.execution->Settle(kAbandonedWorkTimeoutMs));
   quarantine_.clear();
   streams_.reset();
   memory_.reset();
   static_cast<void>((*library_)->aclrtResetDevice(index_));
 }
 
-void Device::Execute(const std::string& symbol, const OperatorCall& call, int32_t timeout_ms) {
+void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms) {
+  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+  ThrowIfLost();
   MakeCurrent();
   ReleaseFinished();
-  auto execution = std::make_unique<Execution>(*library_, *memory_, streams_->Lease());
+  auto execution = std::make_unique<Execution>(
+      *library_, *memory_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
   try {
-    execution->Run(library_->FindOperator(symbol), call, timeout_ms);
+    execution->Run(deadline);
+  } catch (const AclError& error) {
+    if (error.fault() == FaultClass::kDeviceLost) lost_code_.store(error.code());
+    Quarantine(std::move(execution));
+    throw;
   } catch (...) {
-    if (!execution->Finished()) {
-      const std::lock_guard lock(quarantine_mutex_);
-      quarantine_.push_back(std::move(execution));
-    }
+    Quarantine(std::move(execution));
     throw;
   }
 }
@@ -51,6 +70,7 @@ void Device::Execute(const std::string& symbol, const OperatorCall& call, int32_
 void Device::Trim() {
   MakeCurrent();
   ReleaseFinished();
+  streams_->Trim();
   memory_->Trim();
 }
 
@@ -73,9 +93,35 @@ DeviceMemory Device::FreeMemory() const {
   return memory;
 }
 
-void Device::ReleaseFinished() {
+void Device::ThrowIfLost() const {
+  // The fence: a poisoned context answers in ways that tell nothing, and its memory may be anything.
+  if (const int code = lost_code_.load()) throw AclError(code, "the device", "it was lost by an earlier call");
+}
+
+void Device::Quarantine(std::unique_ptr<Execution> execution) {
+  if (execution->Settle(kPollTimeoutMs) == Execution::State::kEnded) return;
   const std::lock_guard lock(quarantine_mutex_);
-  quarantine_.remove_if([](const auto& execution) { return execution->Finished(); });
+  quarantine_.push_back({std::move(execution), Deadline::clock::now() + hang_timeout_});
+}
+
+void Device::ReleaseFinished() {
+  std::list<Abandoned> ended;
+  {
+    const std::lock_guard lock(quarantine_mutex_);
+    for (auto each = quarantine_.begin(); each != quarantine_.end();) {
+      const auto next = std::next(each);
+      const Execution::State state = each->execution->Settle(kPollTimeoutMs);
+      if (state == Execution::State::kEnded) {
+        ended.splice(ended.end(), quarantine_, each);
+      } else if (state == Execution::State::kDeviceLost || Deadline::clock::now() > each->hang_deadline) {
+        lost_code_.store(ACL_ERROR_RT_AICORE_TIMEOUT);
+      }
+      each = next;
+    }
+  }
+  // Outside the lock: what an execution keeps alive may take its time to go.
+  ended.clear();
+  ThrowIfLost();
 }
 
 }  // namespace aclgrad

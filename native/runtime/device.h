@@ -1,15 +1,14 @@
 // One device: its context, streams and memory, and operators executed on it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "arguments.h"
 #include "execution.h"
 #include "memory_pool.h"
 #include "stream_pool.h"
@@ -19,8 +18,17 @@ namespace aclgrad {
 struct DeviceOptions {
   // Bounds the memory pool; without it nine tenths of what is free when the device is opened.
   std::optional<std::size_t> pool_limit_bytes;
-  // Bounds the calls that run at once.
+  // What the pool keeps for later calls; without it all that it reserved.
+  std::optional<std::size_t> pool_high_water_bytes;
+  bool pool_pass_through = false;
+  // Bounds the calls that run at once; at least 1.
   std::size_t stream_limit = 8;
+  // Executors that each stream keeps to run again; 0 for none.
+  std::size_t executor_limit = 0;
+  // Asks the device for the same bits for the same call, where it has a choice.
+  bool deterministic = false;
+  // A kernel that was given up and does not end within this time makes the device a lost one.
+  int32_t hang_timeout_ms = 60'000;
 };
 
 struct DeviceMemory {
@@ -30,41 +38,54 @@ struct DeviceMemory {
 
 class Device {
  public:
-  // Throws AclError where the device cannot be opened.
+  // Throws AclError where the device cannot be opened, std::invalid_argument for options that are none.
   Device(std::shared_ptr<const AclLibrary> library, int index, const DeviceOptions& options);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call.
-  // Throws AclError (507046 where timeout_ms passed; -1 waits for ever), OutOfMemory, std::out_of_range for an
-  // operator that has no row, std::invalid_argument for a call that does not fit the operator's parameters.
-  void Execute(const std::string& symbol, const OperatorCall& call, int32_t timeout_ms);
+  // Throws AclError (507046 where timeout_ms passed), OutOfMemory, std::out_of_range for an operator that has no row,
+  // std::invalid_argument for a call that does not fit the operator's parameters. Once a call ended with a code of
+  // FaultClass::kDeviceLost, every later one does so at once.
+  void Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms);
 
+  // Gives what is cached and not in use back to the device.
   void Trim();
 
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] const std::string& soc_name() const noexcept { return soc_name_; }
+  [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
   [[nodiscard]] PoolStatistics pool_statistics() const { return memory_->Statistics(); }
   [[nodiscard]] std::size_t stream_count() const { return streams_->stream_count(); }
   [[nodiscard]] std::size_t leased_stream_count() const { return streams_->leased_count(); }
   [[nodiscard]] DeviceMemory Memory() const;
 
  private:
+  // An execution that was given up while the device may still work on its memory.
+  struct Abandoned {
+    std::unique_ptr<Execution> execution;
+    Deadline hang_deadline;
+  };
+
   // ACL's context is a property of the thread, and gRPC's threads come and go.
   void MakeCurrent() const;
   [[nodiscard]] DeviceMemory FreeMemory() const;
+  void ThrowIfLost() const;
+  void Quarantine(std::unique_ptr<Execution> execution);
   void ReleaseFinished();
 
   std::shared_ptr<const AclLibrary> library_;
-  int index_;
+  const int index_;
+  const bool deterministic_;
+  const std::chrono::milliseconds hang_timeout_;
   std::string soc_name_;
   aclrtContext context_ = nullptr;
   std::unique_ptr<MemoryPool> memory_;
   std::unique_ptr<StreamPool> streams_;
+  std::atomic<int> lost_code_{0};
   std::mutex quarantine_mutex_;
-  // Executions that were given up while the device may still work on their memory.
-  std::list<std::unique_ptr<Execution>> quarantine_;
+  std::list<Abandoned> quarantine_;
 };
 
 }  // namespace aclgrad

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "fault_class.h"
+
 namespace aclgrad {
 
 // A library could not be opened, or lacks symbols; the message names all of them.
@@ -20,6 +22,7 @@ class AclError : public std::runtime_error {
   AclError(int code, std::string call, std::string detail);
 
   [[nodiscard]] int code() const noexcept { return code_; }
+  [[nodiscard]] FaultClass fault() const noexcept { return ClassifyFault(code_); }
   [[nodiscard]] const std::string& call() const noexcept { return call_; }
   [[nodiscard]] const std::string& detail() const noexcept { return detail_; }
 

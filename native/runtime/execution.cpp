@@ -1,74 +1,122 @@
 #include "execution.h"
 
-#include <stdexcept>
-#include <string>
+#include <algorithm>
 #include <utility>
 
+#include "call_sizes.h"
 #include "error.h"
 
 namespace aclgrad {
 namespace {
 
-void ExpectSize(const char* tensor, std::size_t given_bytes, std::size_t needed_bytes) {
-  if (given_bytes == needed_bytes) return;
-  throw std::invalid_argument(std::string("the ") + tensor + " has " + std::to_string(given_bytes) +
-                              " bytes; its shape takes " + std::to_string(needed_bytes));
+// What is left until the deadline, in the form that ACL takes: at least 1, for 0 is a poll.
+int32_t MillisecondsUntil(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Deadline::clock::now());
+  return static_cast<int32_t>(std::clamp<int64_t>(left.count(), 1, INT32_MAX));
 }
 
 }  // namespace
 
-Execution::Execution(const AclLibrary& library, MemoryPool& memory, std::unique_ptr<StreamLease> stream)
-    : library_(library), memory_(memory), stream_(std::move(stream)) {}
+Execution::Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
+                     std::shared_ptr<const OperatorCall> call)
+    : library_(library), memory_(memory), call_(std::move(call)), stream_(std::move(stream)) {}
 
-void Execution::Run(const Operator& op, const OperatorCall& call, int32_t timeout_ms) {
-  for (const InputView& input : call.inputs) CopyIn(input);
-  PrepareOutput(call.output);
-  Launch(op, call);
-  library_.Check(library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), timeout_ms), "aclrtSynchronizeStream");
-  CopyOut(call.output);
+void Execution::Run(Deadline deadline) {
+  const std::vector<void*> inputs = PrepareInputs();
+  void* output = PrepareOutput();
+  Launch(inputs, output);
+  library_.Check(library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline)),
+                 "aclrtSynchronizeStream");
+  const OutputView& view = call_->output;
+  if (output != view.data) Copy(view.data, view.size_bytes, output, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
 }
 
-bool Execution::Finished() const noexcept {
-  if (!launched_) return true;
+Execution::State Execution::Settle(int32_t timeout_ms) const noexcept {
+  if (!launched_) return State::kEnded;
+  const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), timeout_ms);
+  if (code != ACL_SUCCESS && ClassifyFault(code) == FaultClass::kDeviceLost) return State::kDeviceLost;
   aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-  // An error means a lost device: its memory is not handed out again either.
-  return library_->aclrtStreamQuery(stream_->get(), &status) == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE;
+  const int query = library_->aclrtStreamQuery(stream_->get(), &status);
+  if (query != ACL_SUCCESS && ClassifyFault(query) == FaultClass::kDeviceLost) return State::kDeviceLost;
+  return query == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE ? State::kEnded : State::kRunning;
 }
 
-void Execution::Wait(int32_t timeout_ms) const noexcept {
-  static_cast<void>(library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), timeout_ms));
-}
-
-void Execution::CopyIn(const InputView& input) {
-  const std::size_t size = SizeBytes(input.shape, input.dtype);
-  const DeviceBlock& block = Allocate(size);
-  if (input.data != nullptr) {
-    if (!input.is_prefix || input.size_bytes > size) ExpectSize("input", input.size_bytes, size);
-    // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
-    Copy(block.address(), block.capacity(), input.data, input.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+std::vector<void*> Execution::PrepareInputs() {
+  std::vector<void*> addresses;
+  for (const InputView& input : call_->inputs) {
+    const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
+    const bool is_short = input.is_prefix && input.size_bytes < size;
+    if (input.data != nullptr && !is_short) ExpectSize("input", input.size_bytes, size);
+    if (input.data != nullptr && library_.host_pointers()) {
+      // Operators only read their inputs; aclCreateTensor has one kind of address for all tensors.
+      addresses.push_back(const_cast<void*>(input.data));
+      continue;
+    }
+    const PoolBlock& block = Allocate(size);
+    if (input.data != nullptr) {
+      // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
+      Copy(block.address(), block.capacity(), input.data, input.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+    }
+    addresses.push_back(block.address());
   }
-  inputs_.push_back(MakeTensor(library_.functions(), input.shape, input.dtype, block.address()));
+  return addresses;
 }
 
-void Execution::PrepareOutput(const OutputView& output) {
-  const std::size_t size = SizeBytes(output.shape, output.dtype);
-  ExpectSize("output", output.size_bytes, size);
-  output_address_ = Allocate(size).address();
-  output_ = MakeTensor(library_.functions(), output.shape, output.dtype, output_address_);
+void* Execution::PrepareOutput() {
+  const OutputView& output = call_->output;
+  ExpectSize("output", output.size_bytes, SizeBytes(library_, output.shape, output.dtype));
+  return library_.host_pointers() ? output.data : Allocate(output.size_bytes).address();
 }
 
-void Execution::Launch(const Operator& op, const OperatorCall& call) {
-  ArgumentReader reader(library_.functions(), inputs_, output_, call.attributes);
+void Execution::Launch(const std::vector<void*>& inputs, void* output) {
+  const Operator& op = library_.FindOperator(call_->symbol);
+  ExecutorCache& executors = stream_->executors();
+  std::string key;
+  if (executors.is_on()) {
+    key = CacheKey(*call_);
+    if (PlannedCall* kept = executors.Find(key)) {
+      LaunchAgain(*kept, inputs, output);
+      void* workspace = stream_->Workspace(kept->workspace_bytes);
+      return RunPhase2(op, workspace, kept->workspace_bytes, kept->executor.get());
+    }
+  }
+  planned_ = Plan(op, inputs, output);
+  // Before phase 2, which consumes the executor whatever happens: until then it is ours to destroy.
+  const uint64_t workspace_bytes = planned_.workspace_bytes;
+  void* workspace = stream_->Workspace(workspace_bytes);
+  if (const PlannedCall* kept = executors.Keep(call_->symbol, key, planned_)) {
+    return RunPhase2(op, workspace, workspace_bytes, kept->executor.get());
+  }
+  RunPhase2(op, workspace, workspace_bytes, planned_.executor.release());
+}
+
+void Execution::LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    library_.Check(library_->aclSetInputTensorAddr(call.executor.get(), i, call.inputs[i].get(), inputs[i]),
+                   "aclSetInputTensorAddr");
+  }
+  library_.Check(library_->aclSetOutputTensorAddr(call.executor.get(), 0, call.output.get(), output),
+                 "aclSetOutputTensorAddr");
+}
+
+PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs, void* output) const {
+  const AclFunctions& acl = library_.functions();
+  PlannedCall planned;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    planned.inputs.push_back(MakeTensor(acl, call_->inputs[i].shape, call_->inputs[i].dtype, inputs[i]));
+  }
+  planned.output = MakeTensor(acl, call_->output.shape, call_->output.dtype, output);
+  ArgumentReader reader(acl, planned.inputs, planned.output, call_->attributes);
   library_.Check(op.plan(reader), "phase 1");
-  // Phase 2 consumes the executor whatever happens; until then it is ours to destroy.
-  ExecutorHandle executor(reader.executor(), {library_->aclDestroyAclOpExecutor});
-  void* workspace = reader.workspace_size() != 0 ? Allocate(reader.workspace_size()).address() : nullptr;
-  launched_ = true;
-  library_.Check(op.launch(workspace, reader.workspace_size(), executor.release(), stream_->get()), "phase 2");
+  planned.arrays = reader.TakeArrays();
+  planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};
+  planned.workspace_bytes = reader.workspace_size();
+  return planned;
 }
 
-void Execution::CopyOut(const OutputView& output) const {
-  Copy(output.data, output.size_bytes, output_address_, output.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+void Execution::RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor) {
+  launched_ = true;
+  library_.Check(op.launch(workspace, workspace_bytes, executor, stream_->get()), "phase 2");
 }
 
 void Execution::Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes,
@@ -77,20 +125,8 @@ void Execution::Copy(void* target, std::size_t capacity, const void* source, std
   library_.Check(library_->aclrtMemcpy(target, capacity, source, size_bytes, kind), "aclrtMemcpy");
 }
 
-const DeviceBlock& Execution::Allocate(std::size_t size_bytes) {
-  return blocks_.emplace_back(memory_.Allocate(size_bytes));
-}
-
-std::size_t Execution::SizeBytes(const std::vector<int64_t>& shape, aclDataType dtype) const {
-  std::size_t size = library_->aclDataTypeSize(dtype);
-  if (size == 0) throw std::invalid_argument("the library has no data type " + std::to_string(dtype));
-  for (const int64_t extent : shape) {
-    if (extent < 0) throw std::invalid_argument("a dimension is negative");
-    if (__builtin_mul_overflow(size, static_cast<std::size_t>(extent), &size)) {
-      throw std::invalid_argument("the size of a tensor overflows");
-    }
-  }
-  return size;
+const PoolBlock& Execution::Allocate(std::size_t size_bytes) {
+  return blocks_.emplace_back(memory_.Allocate(size_bytes, stream_->get()));
 }
 
 }  // namespace aclgrad

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "arguments.h"
@@ -31,8 +32,10 @@ struct OutputView {
   std::size_t size_bytes;
 };
 
-// Inputs and attributes in aclnn order.
+// Inputs and attributes in aclnn order. Whoever makes one keeps the memory that it views alive as long as it lives: an
+// execution that is given up holds on to its call until the device is done.
 struct OperatorCall {
+  std::string symbol;  // of phase 2
   std::vector<InputView> inputs;
   std::vector<Attribute> attributes;
   OutputView output;
@@ -40,34 +43,37 @@ struct OperatorCall {
 
 class Execution {
  public:
-  Execution(const AclLibrary& library, MemoryPool& memory, std::unique_ptr<StreamLease> stream);
+  Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
+            std::shared_ptr<const OperatorCall> call);
 
-  // Copies in, plans, launches, waits and copies out. Throws what Device::Execute throws.
-  void Run(const Operator& op, const OperatorCall& call, int32_t timeout_ms);
+  // Copies in, plans, launches, waits and copies out; copies nothing where the device takes host addresses. Throws
+  // what Device::Execute throws.
+  void Run(Deadline deadline);
 
-  // True unless the device may still work for this execution; only then may the memory be given back.
-  [[nodiscard]] bool Finished() const noexcept;
+  // Whether the device may still work for this execution; unless it is Ended nothing of it may be given back.
+  enum class State { kRunning, kEnded, kDeviceLost };
 
-  // Waits for the device at most so long; whether it finished is for Finished to tell.
-  void Wait(int32_t timeout_ms) const noexcept;
+  // Waits for the device at most so long, and takes the error that its work ended with off the stream: it is nothing
+  // to the call that gets the stream next.
+  [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept;
 
  private:
-  void CopyIn(const InputView& input);
-  void PrepareOutput(const OutputView& output);
-  void Launch(const Operator& op, const OperatorCall& call);
-  void CopyOut(const OutputView& output) const;
+  // Device addresses of the inputs, with their data in place.
+  [[nodiscard]] std::vector<void*> PrepareInputs();
+  [[nodiscard]] void* PrepareOutput();
+  void Launch(const std::vector<void*>& inputs, void* output);
+  void LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output);
+  [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs, void* output) const;
+  void RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
   void Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;
-  // Throws std::invalid_argument for a shape that is none or whose size overflows.
-  [[nodiscard]] std::size_t SizeBytes(const std::vector<int64_t>& shape, aclDataType dtype) const;
-  [[nodiscard]] const DeviceBlock& Allocate(std::size_t size_bytes);
+  [[nodiscard]] const PoolBlock& Allocate(std::size_t size_bytes);
 
   const AclLibrary& library_;
   MemoryPool& memory_;
-  std::vector<DeviceBlock> blocks_;
-  std::unique_ptr<StreamLease> stream_;
-  std::vector<TensorHandle> inputs_;
-  TensorHandle output_;
-  void* output_address_ = nullptr;
+  std::shared_ptr<const OperatorCall> call_;
+  std::vector<PoolBlock> blocks_;
+  StreamLease stream_;
+  PlannedCall planned_;  // unless the stream's cache keeps it
   bool launched_ = false;
 };
 

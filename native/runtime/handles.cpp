@@ -7,7 +7,10 @@ namespace aclgrad {
 TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& shape, aclDataType dtype,
                         void* device_data) {
   int64_t element_count = 1;
-  for (const int64_t size : shape) element_count *= size;
+  for (const int64_t size : shape) {
+    // Sizes beside a zero may multiply to anything, and count for nothing.
+    if (__builtin_mul_overflow(element_count, size, &element_count)) element_count = 0;
+  }
   // Null strides mean contiguous; the storage is one flat run of elements, as op-plugin describes it.
   aclTensor* tensor = acl.aclCreateTensor(shape.data(), shape.size(), dtype, nullptr, 0, FormatOfRank(shape.size()),
                                           &element_count, 1, device_data);

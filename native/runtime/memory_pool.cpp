@@ -1,7 +1,6 @@
 #include "memory_pool.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "error.h"
@@ -12,56 +11,110 @@ namespace {
 // CANN's own caching allocator pads and rounds so: kernels may touch up to 32 bytes beyond a tensor.
 constexpr std::size_t kPadding = 32;
 constexpr std::size_t kGranule = 512;
-constexpr std::size_t kLargeGranule = std::size_t{2} << 20;
-constexpr std::size_t kLargeSize = std::size_t{1} << 20;
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+constexpr std::size_t kSmallSize = kMebibyte;
+constexpr std::size_t kSmallSegment = 2 * kMebibyte;
+constexpr std::size_t kMediumSize = 10 * kMebibyte;
+constexpr std::size_t kMediumSegment = 20 * kMebibyte;
+constexpr std::size_t kLargeStep = 2 * kMebibyte;
 
-std::size_t RoundUp(std::size_t size_bytes) {
-  const std::size_t granule = size_bytes > kLargeSize ? kLargeGranule : kGranule;
-  return (size_bytes + kPadding + granule - 1) / granule * granule;
+std::size_t RoundUp(std::size_t size, std::size_t step) { return (size + step - 1) / step * step; }
+
+std::size_t SegmentSize(std::size_t size) {
+  if (size <= kSmallSize) return kSmallSegment;
+  return size < kMediumSize ? kMediumSegment : RoundUp(size, kLargeStep);
 }
 
 }  // namespace
 
-DeviceBlock::DeviceBlock(MemoryPool* pool, void* address, std::size_t capacity) noexcept
-    : pool_(pool), address_(address), capacity_(capacity) {}
-
-DeviceBlock::~DeviceBlock() {
-  if (pool_ != nullptr) pool_->Release(address_, capacity_);
+MemorySource DeviceMemorySource(const AclLibrary& library) {
+  return {[&library](void** address, std::size_t size) {
+            return library->aclrtMalloc(address, size, ACL_MEM_MALLOC_HUGE_FIRST);
+          },
+          [&library](void* address) { return library->aclrtFree(address); }};
 }
 
-DeviceBlock::DeviceBlock(DeviceBlock&& other) noexcept { *this = std::move(other); }
+MemorySource PinnedMemorySource(const AclLibrary& library) {
+  return {[&library](void** address, std::size_t size) { return library->aclrtMallocHost(address, size); },
+          [&library](void* address) { return library->aclrtFreeHost(address); }};
+}
 
-DeviceBlock& DeviceBlock::operator=(DeviceBlock&& other) noexcept {
+PoolBlock::~PoolBlock() { ReleaseOn(nullptr); }
+
+PoolBlock::PoolBlock(PoolBlock&& other) noexcept { *this = std::move(other); }
+
+PoolBlock& PoolBlock::operator=(PoolBlock&& other) noexcept {
   std::swap(pool_, other.pool_);
-  std::swap(address_, other.address_);
-  std::swap(capacity_, other.capacity_);
+  std::swap(block_, other.block_);
   return *this;
 }
 
-MemoryPool::MemoryPool(const AclLibrary& library, std::size_t limit_bytes) : library_(library) {
-  statistics_.limit_bytes = limit_bytes;
+void PoolBlock::ReleaseOn(aclrtStream stream) noexcept {
+  if (block_ != nullptr) pool_->Release(std::exchange(block_, nullptr), stream);
 }
 
-MemoryPool::~MemoryPool() { Trim(); }
+MemoryPool::MemoryPool(const AclLibrary& library, MemorySource source, const PoolOptions& options)
+    : library_(library), source_(std::move(source)), options_(options) {
+  statistics_.limit_bytes = options.limit_bytes;
+}
 
-DeviceBlock MemoryPool::Allocate(std::size_t size_bytes) {
+MemoryPool::~MemoryPool() {
+  // By now no stream works on anything: a device waits for its streams before it lets go of its pool.
+  for (auto& [key, list] : free_) {
+    for (Block* block : list.blocks()) {
+      if (block->is_segment()) static_cast<void>(source_.release(block->address));
+    }
+  }
+}
+
+PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   if (size_bytes == 0) return {};
   const std::lock_guard lock(mutex_);
   ++statistics_.allocation_count;
-  if (size_bytes > statistics_.limit_bytes) {
+  if (size_bytes > options_.limit_bytes) {
     ++statistics_.out_of_memory_count;
-    throw OutOfMemory(size_bytes, statistics_.allocated_bytes, statistics_.limit_bytes, "");
+    throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, "");
   }
-  std::size_t capacity = RoundUp(size_bytes);
-  void* address = TakeCached(capacity, &capacity);
-  if (address != nullptr) {
+  const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + kPadding, kGranule);
+  const bool is_small = size <= kSmallSize;
+  Block* block = options_.pass_through ? nullptr : FindFree(size, is_small, stream);
+  if (block != nullptr) {
     ++statistics_.hit_count;
+    ListOf(*block).Remove(block);
+    if (block->stream != nullptr) statistics_.active_bytes -= block->size;
   } else {
-    address = Reserve(capacity);
+    block = Reserve(size, is_small, size_bytes);
   }
-  statistics_.allocated_bytes += capacity;
+  block->is_free = false;
+  if (!options_.pass_through) SplitOff(block, size);
+  block->stream = nullptr;
+  statistics_.allocated_bytes += block->size;
+  statistics_.active_bytes += block->size;
   statistics_.peak_allocated_bytes = std::max(statistics_.peak_allocated_bytes, statistics_.allocated_bytes);
-  return {this, address, capacity};
+  return {this, block};
+}
+
+void MemoryPool::Synchronized(aclrtStream stream) {
+  const std::lock_guard lock(mutex_);
+  for (const bool is_small : {false, true}) {
+    const auto found = free_.find({is_small, stream});
+    if (stream == nullptr || found == free_.end()) continue;
+    const FreeList blocks = std::move(found->second);
+    free_.erase(found);
+    for (Block* block : blocks.blocks()) {
+      block->stream = nullptr;
+      statistics_.active_bytes -= block->size;
+    }
+    // Only now that all have changed their list may neighbours become one.
+    for (Block* block : blocks.blocks()) ListOf(*block).Insert(block);
+    std::vector<Block*> to_join(blocks.blocks().begin(), blocks.blocks().end());
+    for (Block* block : to_join) {
+      // One that was joined to a neighbour on the way is free no more.
+      if (!block->is_free) continue;
+      ListOf(*block).Remove(block);
+      InsertJoined(block);
+    }
+  }
 }
 
 void MemoryPool::Trim() {
@@ -71,55 +124,138 @@ void MemoryPool::Trim() {
 
 PoolStatistics MemoryPool::Statistics() const {
   const std::lock_guard lock(mutex_);
-  return statistics_;
+  PoolStatistics statistics = statistics_;
+  for (const auto& [key, list] : free_) {
+    statistics.largest_free_bytes = std::max(statistics.largest_free_bytes, list.largest());
+  }
+  return statistics;
 }
 
-void MemoryPool::Release(void* address, std::size_t capacity) noexcept {
-  const std::lock_guard lock(mutex_);
-  statistics_.allocated_bytes -= capacity;
-  cached_.emplace(capacity, address);
+Block* MemoryPool::FindFree(std::size_t size, bool is_small, aclrtStream stream) {
+  // First what only this stream can have.
+  for (const aclrtStream owner : {stream, aclrtStream{nullptr}}) {
+    const auto list = free_.find({is_small, owner});
+    if (list == free_.end()) continue;
+    if (Block* block = list->second.BestFit(size)) return block;
+  }
+  return nullptr;
 }
 
-void* MemoryPool::TakeCached(std::size_t capacity, std::size_t* found) {
-  const auto best = cached_.lower_bound(capacity);
-  // A block of more than twice the size is left for a larger tensor.
-  if (best == cached_.end() || best->first / 2 > capacity) return nullptr;
-  void* address = best->second;
-  *found = best->first;
-  cached_.erase(best);
-  return address;
-}
-
-void* MemoryPool::Reserve(std::size_t capacity) {
-  const auto within_limit = [&] { return capacity <= statistics_.limit_bytes - statistics_.reserved_bytes; };
-  const auto try_device = [&](void** address) {
-    return within_limit() ? library_->aclrtMalloc(address, capacity, ACL_MEM_MALLOC_HUGE_FIRST)
-                          : ACL_ERROR_RT_MEMORY_ALLOCATION;
-  };
+Block* MemoryPool::Reserve(std::size_t size, bool is_small, std::size_t asked_bytes) {
+  std::size_t segment_size = 0;
   void* address = nullptr;
-  int code = try_device(&address);
+  bool was_source_asked = false;
+  const auto try_source = [&]() -> int {
+    const std::size_t room = options_.limit_bytes - statistics_.reserved_bytes;
+    segment_size = options_.pass_through ? size : SegmentSize(size);
+    // Near the limit a segment of the block's own size is better than none.
+    if (segment_size > room) segment_size = size;
+    if (segment_size > room) return ACL_ERROR_RT_MEMORY_ALLOCATION;
+    was_source_asked = true;
+    return source_.allocate(&address, segment_size);
+  };
+  int code = try_source();
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) {
     TrimLocked();
-    code = try_device(&address);
+    code = try_source();
     if (code == ACL_SUCCESS) ++statistics_.retry_count;
   }
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) {
     ++statistics_.out_of_memory_count;
-    const char* detail = library_->aclGetRecentErrMsg();
-    throw OutOfMemory(capacity, statistics_.allocated_bytes, statistics_.limit_bytes, detail != nullptr ? detail : "");
+    const char* detail = was_source_asked ? library_->aclGetRecentErrMsg() : nullptr;
+    throw OutOfMemory(asked_bytes, statistics_.allocated_bytes, options_.limit_bytes, detail != nullptr ? detail : "");
   }
   library_.Check(code, "aclrtMalloc");
-  statistics_.reserved_bytes += capacity;
+  Block* block = NewBlock();
+  block->address = static_cast<std::byte*>(address);
+  block->size = segment_size;
+  block->is_small = is_small;
+  statistics_.reserved_bytes += segment_size;
   statistics_.peak_reserved_bytes = std::max(statistics_.peak_reserved_bytes, statistics_.reserved_bytes);
-  return address;
+  return block;
+}
+
+void MemoryPool::SplitOff(Block* block, std::size_t size) {
+  const std::size_t rest = block->size - size;
+  if (block->is_small ? rest < kGranule : rest <= kSmallSize) return;
+  Block* remainder = NewBlock();
+  // The stream that may still work on the block may work on all of it.
+  *remainder = {block->address + size, rest, block, block->behind, block->stream, true, block->is_small};
+  if (remainder->stream != nullptr) statistics_.active_bytes += rest;
+  if (remainder->behind != nullptr) remainder->behind->before = remainder;
+  block->behind = remainder;
+  block->size = size;
+  ListOf(*remainder).Insert(remainder);
+}
+
+void MemoryPool::Release(Block* block, aclrtStream stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  statistics_.allocated_bytes -= block->size;
+  if (stream == nullptr) statistics_.active_bytes -= block->size;
+  block->stream = stream;
+  InsertJoined(block);
+}
+
+// Makes the block free, one with its free neighbours, and gives the segment back if it is more than should be kept.
+void MemoryPool::InsertJoined(Block* block) {
+  block->is_free = true;
+  if (block->joins(block->before)) {
+    Block* before = block->before;
+    ListOf(*before).Remove(before);
+    block->address = before->address;
+    block->size += before->size;
+    Unlink(before);
+  }
+  if (block->joins(block->behind)) {
+    Block* behind = block->behind;
+    ListOf(*behind).Remove(behind);
+    block->size += behind->size;
+    Unlink(behind);
+  }
+  const bool is_surplus = options_.pass_through || statistics_.reserved_bytes > options_.high_water_bytes;
+  if (is_surplus && block->is_segment() && block->stream == nullptr) {
+    GiveBack(block);
+  } else {
+    ListOf(*block).Insert(block);
+  }
+}
+
+void MemoryPool::Unlink(Block* block) {
+  if (block->before != nullptr) block->before->behind = block->behind;
+  if (block->behind != nullptr) block->behind->before = block->before;
+  block->is_free = false;
+  unused_.push_back(block);
+}
+
+void MemoryPool::GiveBack(Block* segment) {
+  // What the source will not take back stays counted: it is not there to be handed out again.
+  if (source_.release(segment->address) == ACL_SUCCESS) statistics_.reserved_bytes -= segment->size;
+  Unlink(segment);
 }
 
 void MemoryPool::TrimLocked() {
-  for (const auto& [capacity, address] : cached_) {
-    // A block that the device will not take back stays counted: it is not there to be handed out again.
-    if (library_->aclrtFree(address) == ACL_SUCCESS) statistics_.reserved_bytes -= capacity;
+  for (const bool is_small : {false, true}) {
+    FreeList& list = free_[{is_small, nullptr}];
+    const std::vector<Block*> blocks(list.blocks().begin(), list.blocks().end());
+    for (Block* block : blocks) {
+      if (!block->is_segment()) continue;
+      list.Remove(block);
+      GiveBack(block);
+    }
   }
-  cached_.clear();
+}
+
+Block* MemoryPool::NewBlock() {
+  if (unused_.empty()) {
+    storage_.push_back(std::make_unique<Block>());
+    // So that Unlink, which runs in destructors, never allocates.
+    unused_.reserve(storage_.size());
+    return storage_.back().get();
+  }
+  Block* block = unused_.back();
+  unused_.pop_back();
+  *block = {};
+  return block;
 }
 
 }  // namespace aclgrad

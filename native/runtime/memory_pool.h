@@ -1,76 +1,118 @@
-// Device memory for tensors and workspaces, cached between calls.
+// Memory of a device, or pinned memory of the host, cached between calls.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "acl_library.h"
+#include "free_list.h"
 
 namespace aclgrad {
 
 struct PoolStatistics {
   std::size_t allocated_bytes = 0;  // in the hands of callers
-  std::size_t reserved_bytes = 0;   // held of the device, allocated or cached
+  std::size_t active_bytes = 0;     // allocated, or free and possibly still in use by a stream
+  std::size_t reserved_bytes = 0;   // taken from the source
   std::size_t peak_allocated_bytes = 0;
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
+  std::size_t largest_free_bytes = 0;
   uint64_t allocation_count = 0;
-  uint64_t hit_count = 0;    // served from the cache
+  uint64_t hit_count = 0;    // served without asking the source
   uint64_t retry_count = 0;  // succeeded only after a trim
   uint64_t out_of_memory_count = 0;
 };
 
+struct PoolOptions {
+  std::size_t limit_bytes = 0;
+  // Segments that fall free go back to the source while more than this is reserved.
+  std::size_t high_water_bytes = SIZE_MAX;
+  // Every block is an allocation of its own, so that the device library sees each of them.
+  bool pass_through = false;
+};
+
+// Where a pool has its memory from. Both functions return ACL codes.
+struct MemorySource {
+  std::function<int(void**, std::size_t)> allocate;
+  std::function<int(void*)> release;
+};
+
+[[nodiscard]] MemorySource DeviceMemorySource(const AclLibrary& library);
+[[nodiscard]] MemorySource PinnedMemorySource(const AclLibrary& library);
+
 class MemoryPool;
 
 // Owns one block and gives it back to its pool.
-class DeviceBlock {
+class PoolBlock {
  public:
-  DeviceBlock() = default;
-  DeviceBlock(MemoryPool* pool, void* address, std::size_t capacity) noexcept;
-  ~DeviceBlock();
-  DeviceBlock(DeviceBlock&& other) noexcept;
-  DeviceBlock& operator=(DeviceBlock&& other) noexcept;
+  PoolBlock() = default;
+  PoolBlock(MemoryPool* pool, Block* block) noexcept : pool_(pool), block_(block) {}
+  ~PoolBlock();
+  PoolBlock(PoolBlock&& other) noexcept;
+  PoolBlock& operator=(PoolBlock&& other) noexcept;
 
-  [[nodiscard]] void* address() const noexcept { return address_; }
+  [[nodiscard]] void* address() const noexcept { return block_ != nullptr ? block_->address : nullptr; }
   // At least what was asked for.
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return block_ != nullptr ? block_->size : 0; }
+
+  // Gives the block back while the stream may still work on it.
+  void ReleaseOn(aclrtStream stream) noexcept;
 
  private:
   MemoryPool* pool_ = nullptr;
-  void* address_ = nullptr;
-  std::size_t capacity_ = 0;
+  Block* block_ = nullptr;
 };
 
-// A block is reused as soon as it is given back, by any stream: give it back only when no stream works on it any more.
-// The device's context must be current in every calling thread.
+// Stream-ordered: a block that was given back on a stream is handed out on that stream at once, and to anybody else
+// only after Synchronized. Sizes and segments are those of CANN's own caching allocator. The device's context must be
+// current in every calling thread.
 class MemoryPool {
  public:
-  MemoryPool(const AclLibrary& library, std::size_t limit_bytes);
+  MemoryPool(const AclLibrary& library, MemorySource source, const PoolOptions& options);
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Size 0 gives an empty block. Throws OutOfMemory, or AclError where the device fails otherwise.
-  [[nodiscard]] DeviceBlock Allocate(std::size_t size_bytes);
+  // Size 0 gives an empty block. Throws OutOfMemory, or AclError where the source fails otherwise.
+  [[nodiscard]] PoolBlock Allocate(std::size_t size_bytes, aclrtStream stream = nullptr);
 
-  // Gives every cached block back to the device.
+  // Tells that the stream has done all its work: what was given back on it is everybody's.
+  void Synchronized(aclrtStream stream);
+
+  // Gives every segment that is free, and that no stream may work on, back to the source.
   void Trim();
 
   [[nodiscard]] PoolStatistics Statistics() const;
+  [[nodiscard]] bool is_pass_through() const noexcept { return options_.pass_through; }
 
  private:
-  friend class DeviceBlock;
-  void Release(void* address, std::size_t capacity) noexcept;
-  [[nodiscard]] void* TakeCached(std::size_t capacity, std::size_t* found);
-  [[nodiscard]] void* Reserve(std::size_t capacity);
+  friend class PoolBlock;
+
+  [[nodiscard]] FreeList& ListOf(const Block& block) { return free_[{block.is_small, block.stream}]; }
+  [[nodiscard]] Block* FindFree(std::size_t size, bool is_small, aclrtStream stream);
+  // Throws OutOfMemory for what was asked, or AclError.
+  [[nodiscard]] Block* Reserve(std::size_t size, bool is_small, std::size_t asked_bytes);
+  void SplitOff(Block* block, std::size_t size);
+  void Release(Block* block, aclrtStream stream) noexcept;
+  void InsertJoined(Block* block);
+  void Unlink(Block* block);
+  void GiveBack(Block* segment);
   void TrimLocked();
+  [[nodiscard]] Block* NewBlock();
 
   const AclLibrary& library_;
+  const MemorySource source_;
+  const PoolOptions options_;
   mutable std::mutex mutex_;
-  std::multimap<std::size_t, void*> cached_;
+  // By size class and by the stream that may still work on the blocks.
+  std::map<std::pair<bool, aclrtStream>, FreeList> free_;
+  std::vector<std::unique_ptr<Block>> storage_;
+  std::vector<Block*> unused_;
   PoolStatistics statistics_;
 };
 

@@ -36,10 +36,15 @@ void SharedLibraries::RequireAll() const {
 }
 
 void* SharedLibraries::Find(const char* symbol) {
+  void* address = Search(symbol);
+  if (address == nullptr) missing_.emplace_back(symbol);
+  return address;
+}
+
+void* SharedLibraries::Search(const char* symbol) const {
   for (void* handle : handles_) {
     if (void* address = dlsym(handle, symbol)) return address;
   }
-  missing_.emplace_back(symbol);
   return nullptr;
 }
 

@@ -24,11 +24,18 @@ class SharedLibraries {
     pointer = reinterpret_cast<Function*>(Find(symbol));
   }
 
+  // Sets the pointer to the symbol, or to null.
+  template <typename Function>
+  void BindOptional(const char* symbol, Function*& pointer) {
+    pointer = reinterpret_cast<Function*>(Search(symbol));
+  }
+
   // Throws LibraryError with the names of all missing symbols, if there are any.
   void RequireAll() const;
 
  private:
   [[nodiscard]] void* Find(const char* symbol);
+  [[nodiscard]] void* Search(const char* symbol) const;
 
   std::vector<void*> handles_;
   std::vector<std::string> opened_;

@@ -1,30 +1,55 @@
 #include "stream_pool.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "error.h"
+
 namespace aclgrad {
+namespace {
 
-StreamLease::~StreamLease() { pool_->Return(stream_); }
+constexpr std::chrono::milliseconds kReclaimInterval{10};
 
-StreamPool::StreamPool(const AclLibrary& library, std::size_t limit) : library_(library), limit_(limit) {
+}  // namespace
+
+StreamLease::~StreamLease() {
+  if (stream_ != nullptr) pool_->Return(std::move(stream_));
+}
+
+StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, const StreamPoolOptions& options)
+    : library_(library), memory_(memory), options_(options) {
   // So that returning a stream, which happens in destructors, never allocates.
-  idle_.reserve(limit);
+  idle_.reserve(options.limit);
 }
 
-StreamPool::~StreamPool() {
-  for (aclrtStream stream : idle_) library_->aclrtDestroyStream(stream);
-}
-
-std::unique_ptr<StreamLease> StreamPool::Lease() {
+StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& reclaim) {
   std::unique_lock lock(mutex_);
-  returned_.wait(lock, [this] { return !idle_.empty() || stream_count_ < limit_; });
-  aclrtStream stream = nullptr;
-  if (idle_.empty()) {
-    library_.Check(library_->aclrtCreateStream(&stream), "aclrtCreateStream");
-    ++stream_count_;
-  } else {
-    stream = idle_.back();
-    idle_.pop_back();
+  const auto is_one_free = [this] { return !idle_.empty() || stream_count_ < options_.limit; };
+  // Nobody tells when a kernel that was given up ends: that has to be asked.
+  while (!returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + kReclaimInterval), is_one_free)) {
+    lock.unlock();
+    reclaim();
+    lock.lock();
+    if (is_one_free()) break;
+    if (Deadline::clock::now() < deadline) continue;
+    throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the wait for a stream",
+                   "all " + std::to_string(options_.limit) + " streams are in use");
   }
-  return std::make_unique<StreamLease>(this, stream);
+  if (idle_.empty()) {
+    auto stream = std::make_unique<Stream>(library_, memory_, options_.executor_limit);
+    ++stream_count_;
+    return {this, std::move(stream)};
+  }
+  // The last one back: its workspace and executors are the warmest.
+  std::unique_ptr<Stream> stream = std::move(idle_.back());
+  idle_.pop_back();
+  return {this, std::move(stream)};
+}
+
+void StreamPool::Trim() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& stream : idle_) stream->ReleaseWorkspace();
 }
 
 std::size_t StreamPool::stream_count() const {
@@ -37,9 +62,9 @@ std::size_t StreamPool::leased_count() const {
   return stream_count_ - idle_.size();
 }
 
-void StreamPool::Return(aclrtStream stream) noexcept {
+void StreamPool::Return(std::unique_ptr<Stream> stream) noexcept {
   const std::lock_guard lock(mutex_);
-  idle_.push_back(stream);
+  idle_.push_back(std::move(stream));
   returned_.notify_one();
 }
 

@@ -1,56 +1,67 @@
 // The streams of one device, leased one to a call.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "acl_library.h"
+#include "stream.h"
 
 namespace aclgrad {
+
+using Deadline = std::chrono::steady_clock::time_point;
 
 class StreamPool;
 
 // Holds a stream until it goes out of scope.
 class StreamLease {
  public:
-  StreamLease(StreamPool* pool, aclrtStream stream) noexcept : pool_(pool), stream_(stream) {}
+  StreamLease(StreamPool* pool, std::unique_ptr<Stream> stream) noexcept : pool_(pool), stream_(std::move(stream)) {}
   ~StreamLease();
-  StreamLease(const StreamLease&) = delete;
-  StreamLease& operator=(const StreamLease&) = delete;
+  StreamLease(StreamLease&&) = default;
+  StreamLease& operator=(StreamLease&&) = delete;
 
-  [[nodiscard]] aclrtStream get() const noexcept { return stream_; }
+  [[nodiscard]] Stream* operator->() const noexcept { return stream_.get(); }
 
  private:
   StreamPool* pool_;
-  aclrtStream stream_;
+  std::unique_ptr<Stream> stream_;
+};
+
+struct StreamPoolOptions {
+  std::size_t limit = 0;
+  std::size_t executor_limit = 0;  // of each stream's cache; 0 turns it off
 };
 
 // Makes streams as they are needed, up to a limit. The device's context must be current in every calling thread.
 class StreamPool {
  public:
-  StreamPool(const AclLibrary& library, std::size_t limit);
-  ~StreamPool();
-  StreamPool(const StreamPool&) = delete;
-  StreamPool& operator=(const StreamPool&) = delete;
+  StreamPool(const AclLibrary& library, MemoryPool& memory, const StreamPoolOptions& options);
 
-  // Waits while all streams are leased. Throws AclError where the device makes none.
-  [[nodiscard]] std::unique_ptr<StreamLease> Lease();
+  // Waits while all streams are leased, and calls reclaim from time to time, which may bring some back. Throws
+  // AclError: 507046 where none came back in time, or whatever the device answers where it makes none.
+  [[nodiscard]] StreamLease Lease(Deadline deadline, const std::function<void()>& reclaim);
+
+  // Gives the workspaces of streams that are not leased back to the pool.
+  void Trim();
 
   [[nodiscard]] std::size_t stream_count() const;
   [[nodiscard]] std::size_t leased_count() const;
 
  private:
   friend class StreamLease;
-  void Return(aclrtStream stream) noexcept;
+  void Return(std::unique_ptr<Stream> stream) noexcept;
 
   const AclLibrary& library_;
-  const std::size_t limit_;
+  MemoryPool& memory_;
+  const StreamPoolOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;
-  std::vector<aclrtStream> idle_;
+  std::vector<std::unique_ptr<Stream>> idle_;
   std::size_t stream_count_ = 0;
 };
 

@@ -33,11 +33,11 @@ void CheckIndices(const void* indices, std::size_t count, int64_t bound) {
   }
 }
 
-double CountSamples(const void* boxes, std::size_t count, const RoiAlign& roi_align) {
+double CountWork(const void* boxes, std::size_t count, const RoiAlign& roi_align) {
   constexpr std::size_t kColumns = 5;
-  const double bins = static_cast<double>(roi_align.pooled_height) * static_cast<double>(roi_align.pooled_width);
+  constexpr double kStepsPerAxisSample = 8;
   const float offset = roi_align.aligned ? 0.5F : 0.0F;
-  double samples = 0.0;
+  double work = 0.0;
   for (std::size_t box = 0; box < count; ++box) {
     float corner[4];
     bool finite = std::isfinite(Load<float>(boxes, box * kColumns));
@@ -49,14 +49,26 @@ double CountSamples(const void* boxes, std::size_t count, const RoiAlign& roi_al
     if (!finite || !std::isfinite(sizes[0]) || !std::isfinite(sizes[1])) {
       throw InvalidValue("has a box at row " + std::to_string(box) + " that is not finite after scaling");
     }
-    const auto grid = [&](float size, int64_t pooled) {
-      if (roi_align.sampling_ratio > 0) return static_cast<double>(roi_align.sampling_ratio);
+    // Samples of all bins along one axis.
+    const auto samples = [&](float size, int64_t pooled) {
+      if (roi_align.sampling_ratio > 0)
+        return static_cast<double>(roi_align.sampling_ratio) * static_cast<double>(pooled);
       const float extent = roi_align.aligned ? size : std::max(size, 1.0F);
-      return std::max(0.0, static_cast<double>(std::ceil(extent / static_cast<float>(pooled))));
+      return std::max(0.0, static_cast<double>(std::ceil(extent / static_cast<float>(pooled)))) *
+             static_cast<double>(pooled);
     };
-    samples += bins * grid(sizes[0], roi_align.pooled_height) * grid(sizes[1], roi_align.pooled_width);
+    const double rows = samples(sizes[0], roi_align.pooled_height);
+    const double columns = samples(sizes[1], roi_align.pooled_width);
+    if (rows == 0 || columns == 0) continue;
+    // Cells between the first and the last that the box touches, which are passed over whether or not they are touched.
+    const double row_span = std::min(2 * rows, static_cast<double>(roi_align.height));
+    const double column_span =
+        std::min(std::abs(static_cast<double>(sizes[1])) + 3, static_cast<double>(roi_align.width));
+    const double spread = (row_span + static_cast<double>(roi_align.pooled_height)) * column_span;
+    work +=
+        static_cast<double>(roi_align.channels) * (rows * columns + spread) + kStepsPerAxisSample * (rows + columns);
   }
-  return samples * static_cast<double>(roi_align.channels);
+  return work;
 }
 
 }  // namespace aclgrad

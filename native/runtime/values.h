@@ -49,6 +49,8 @@ void EncodeBitMask(const Argmax& argmax, uint16_t* words);
 // What RoI align makes of its boxes, rows of five float32: image, x1, y1, x2, y2.
 struct RoiAlign {
   int64_t channels;
+  int64_t height;
+  int64_t width;
   int64_t pooled_height;
   int64_t pooled_width;
   float spatial_scale;
@@ -56,8 +58,9 @@ struct RoiAlign {
   bool aligned;
 };
 
-// Throws InvalidValue for a box that is not finite after scaling. Returns how many bilinear samples the boxes ask for,
-// over all channels; a double, for it may exceed 64 bits.
-[[nodiscard]] double CountSamples(const void* boxes, std::size_t count, const RoiAlign& roi_align);
+// Throws InvalidValue for a box that is not finite after scaling. Returns a bound on the work that the boxes ask for,
+// in elementary steps: bilinear samples, cells that a separable kernel passes over, and the preparation of both axes. A
+// double, for it may exceed 64 bits.
+[[nodiscard]] double CountWork(const void* boxes, std::size_t count, const RoiAlign& roi_align);
 
 }  // namespace aclgrad

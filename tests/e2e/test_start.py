@@ -176,3 +176,27 @@ def test_device_that_is_named_twice() -> None:
 def test_variable_that_is_no_setting_is_told() -> None:
     with Server(ACLGRAD_STREAM="3") as server:
         assert "ACLGRAD_STREAM is no setting" in server.log
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--call-timeout-s", "inf"), "call_timeout_s"),
+        (("--call-timeout-s", "3000000"), "call_timeout_s"),
+        (("--drain-timeout-s", "inf"), "drain_timeout_s"),
+        (("--streams", "0"), "streams"),
+    ],
+)
+def test_number_that_no_clock_or_device_can_use_is_named(flags: tuple[str, ...], told: str) -> None:
+    done = run_to_end(*flags)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("path", "told"), [("x" * 150, "too long"), ("nowhere/x", "there is no folder")])
+def test_socket_that_cannot_be_is_explained(tmp_path: Path, path: str, told: str) -> None:
+    done = run_to_end("--backend", "host", "--listen", f"unix:{tmp_path}/{path}")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

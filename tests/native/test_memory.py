@@ -1,4 +1,8 @@
-"""The memory pool, as a device's statistics tell of it."""
+"""The memory pool, as a device's statistics tell of it: a device that does not take host memory as its own."""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +14,14 @@ from .pooling import FLOAT32, SYMBOL, pool
 
 GRAD = np.ones((1, 2, 2), np.float32)
 MEBIBYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aclgrad_native.AclLibrary]:
+    config: Path = tmp_path_factory.mktemp("config") / "acl.json"
+    config.write_text('{"host": {"host_pointers": false}}')
+    yield aclgrad_native.open("host", str(config))
+    gc.collect()
 
 
 def test_memory_of_a_call_is_given_back_and_used_again(device: Device) -> None:

@@ -93,7 +93,7 @@ def test_an_argmax_shorter_than_its_shape_is_refused(argmax: np.ndarray) -> None
 
 
 def roi_align(sampling_ratio: int, aligned: bool = True, scale: float = 1.0) -> aclgrad_native.RoiAlign:
-    return aclgrad_native.RoiAlign(3, 2, 5, scale, sampling_ratio, aligned)
+    return aclgrad_native.RoiAlign(3, 100, 100, 2, 5, scale, sampling_ratio, aligned)
 
 
 def boxes(*rows: tuple[float, ...]) -> bytes:
@@ -103,18 +103,35 @@ def boxes(*rows: tuple[float, ...]) -> bytes:
 @pytest.mark.parametrize(
     ("rows", "options", "samples"),
     [
-        pytest.param([(0, 0, 0, 10, 10)], {"sampling_ratio": 2}, 3 * 2 * 5 * 2 * 2, id="fixed"),
-        pytest.param([(0, 0, 0, 11, 7)], {"sampling_ratio": 0}, 3 * 2 * 5 * 4 * 3, id="ceil of 7/2 and 11/5"),
-        pytest.param([(0, 5, 5, 5, 5)], {"sampling_ratio": 0}, 0, id="no extent"),
-        pytest.param([(0, 5, 5, 5, 5)], {"sampling_ratio": 0, "aligned": False}, 3 * 2 * 5, id="at least one cell"),
-        pytest.param([(0, 9, 9, 1, 1)], {"sampling_ratio": 0}, 0, id="reversed"),
-        pytest.param([(0, 0, 0, 20, 20)], {"sampling_ratio": 0, "scale": 0.5}, 3 * 2 * 5 * 5 * 2, id="scaled"),
-        pytest.param([], {"sampling_ratio": 2}, 0, id="no boxes"),
-        pytest.param([(0, 0, 0, 1, 1)], {"sampling_ratio": 2**40}, 30 * 2.0**80, id="beyond 64 bits"),
+        pytest.param([(0, 0, 0, 10, 10)], {"sampling_ratio": 2}, 2 * 5 * 2 * 2, id="fixed"),
+        pytest.param([(0, 0, 0, 11, 7)], {"sampling_ratio": 0}, 2 * 5 * 4 * 3, id="ceil of 7/2 and 11/5"),
+        pytest.param([(0, 5, 5, 5, 5)], {"sampling_ratio": 0, "aligned": False}, 2 * 5, id="at least one cell"),
+        pytest.param([(0, 0, 0, 20, 20)], {"sampling_ratio": 0, "scale": 0.5}, 2 * 5 * 5 * 2, id="scaled"),
+        pytest.param([(0, 0, 0, 1, 1)], {"sampling_ratio": 2**40}, 10 * 2.0**80, id="beyond 64 bits"),
     ],
 )
-def test_samples_are_counted(rows: list[tuple[float, ...]], options: dict, samples: float) -> None:
-    assert aclgrad_native.count_samples(boxes(*rows), roi_align(**options)) == samples
+def test_work_is_no_less_than_the_samples(rows: list[tuple[float, ...]], options: dict, samples: float) -> None:
+    work = aclgrad_native.count_work(boxes(*rows), roi_align(**options))
+    assert 3 * samples <= work <= 3 * samples + 3 * (100 + 2) * 100 + 8 * (samples + 100)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([], id="no boxes"),
+        pytest.param([(0, 5, 5, 5, 5)], id="no extent"),
+        pytest.param([(0, 9, 9, 1, 1)], id="reversed"),
+        pytest.param([(0, 0, 10, 2**21, 0)], id="reversed along one axis alone"),
+    ],
+)
+def test_boxes_without_samples_are_no_work(rows: list[tuple[float, ...]]) -> None:
+    assert aclgrad_native.count_work(boxes(*rows), roi_align(0)) == 0
+
+
+def test_cells_that_are_only_passed_over_are_work() -> None:
+    """Two samples at both ends of a row of four million cells: a separable kernel passes over all of them."""
+    wide = aclgrad_native.RoiAlign(1, 1, 2**22, 1, 2, 1.0, 1, True)
+    assert aclgrad_native.count_work(boxes((0, 0, 0, 2**22, 1)), wide) >= 2**22
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -123,9 +140,9 @@ def test_a_box_that_is_not_finite_is_refused(value: float, column: int) -> None:
     rows = np.array([(0, 1, 1, 4, 4)] * 3, np.float32)
     rows[1, column] = value
     with pytest.raises(aclgrad_native.InvalidValueError, match="box at row 1"):
-        aclgrad_native.count_samples(rows.tobytes(), roi_align(2))
+        aclgrad_native.count_work(rows.tobytes(), roi_align(2))
 
 
 def test_a_box_that_is_not_finite_after_scaling_is_refused() -> None:
     with pytest.raises(aclgrad_native.InvalidValueError, match="after scaling"):
-        aclgrad_native.count_samples(boxes((0, 1, 1, 1e30, 1)), roi_align(2, scale=1e30))
+        aclgrad_native.count_work(boxes((0, 1, 1, 1e30, 1)), roi_align(2, scale=1e30))

@@ -4,14 +4,16 @@ import grpc
 import pytest
 
 from aclgrad import errors
-from aclgrad_server.faults import error_of_code
+from aclgrad_native import fault_class
+from aclgrad_server.faults import error_of_fault
 
 # code, its name in CANN's rt_error_codes.h or aclnn_status.h
 OUT_OF_MEMORY = {207001: "MEMORY_ALLOCATION", 207018: "HBM_OUT_OF_MEMORY"}
-TIMEOUT = {107019: "STREAM_SYNC_TIMEOUT", 507046: "STREAM_SYNC_TIMEOUT", 507047: "EVENT_SYNC_TIMEOUT"}
+TIMEOUT = {107019: "WAIT_TIMEOUT", 107020: "TASK_TIMEOUT", 507046: "STREAM_SYNC_TIMEOUT", 507047: "EVENT_SYNC_TIMEOUT"}
 LOST = {
     507010: "LOST_HEARTBEAT",
     507011: "MODEL_EXECUTE",
+    507033: "DEV_SETUP_ERROR",
     507014: "AICORE_TIMEOUT",
     507015: "AICORE_EXCEPTION",
     507016: "AICORE_TRAP_EXCEPTION",
@@ -22,7 +24,9 @@ LOST = {
     507036: "VECTOR_CORE_TRAP_EXCEPTION",
     507053: "DEVICE_MEM_ERROR",
     507054: "HBM_MULTI_BIT_ECC_ERROR",
+    507055: "SUSPECT_MEM",
     507056: "LINK_ERROR",
+    507057: "SUSPECT_REMOTE",
     507899: "DRV_INTERNAL_ERROR",
     507900: "AICPU_INTERNAL_ERROR",
     507901: "SOCKET_CLOSE",
@@ -42,7 +46,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("code", "kind", "status"), ROWS, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_code_has_its_error(code: int, kind: type[errors.AclgradError], status: grpc.StatusCode) -> None:
-    error = error_of_code(code)
+    error = error_of_fault(fault_class(code), code)
     assert type(error) is kind
     assert error.code is status
     assert error.metadata == {"acl_error": str(code)}

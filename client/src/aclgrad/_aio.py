@@ -81,7 +81,9 @@ class AsyncClient(AsyncOperatorMethods):
         if method is None:
             method = self._methods[call.method] = self._channel.unary_unary(_calls.SERVICE + call.method)
         try:
-            reply = await method(call.request, timeout=self.timeout_s if timeout_s is None else timeout_s)
+            reply = await method(
+                call.request, timeout=_calls.time_limit(self.timeout_s if timeout_s is None else timeout_s)
+            )
         except grpc.aio.AioRpcError as failure:
             raise _calls.error_of(failure, self.target) from None
         return call.read(reply)

@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 Input = ArrayLike | tuple[int, ...]
 """An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
 
+MAX_TIMEOUT_S = 1e8
 SERVICE = "/aclgrad.v1.OperatorService/"
 _Result = TypeVar("_Result")
 
@@ -53,6 +54,11 @@ def execute_call(
     return Call("ExecuteOperator", request, _read_gradient)
 
 
+def time_limit(timeout_s: float | None) -> float | None:
+    """Returns the limit as grpc takes it: none beyond what its clock can count."""
+    return None if timeout_s is None or timeout_s > MAX_TIMEOUT_S else timeout_s
+
+
 def list_operators_call() -> Call[list[pb.OperatorDescription]]:
     """Returns the call for the operators that the server serves."""
     return Call(
@@ -72,7 +78,7 @@ def server_status_call() -> Call[pb.GetServerStatusResponse]:
 def _array(name: str, value: Input) -> Array:
     try:
         return np.asarray(value)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # whatever the object's own conversion raises
         problem = f"is no array: {error}"
         raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give an array or a shape")) from error
 

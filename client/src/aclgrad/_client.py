@@ -80,8 +80,9 @@ class Client(OperatorMethods):
         method = self._methods.get(call.method)
         if method is None:
             method = self._methods[call.method] = self._channel.unary_unary(_calls.SERVICE + call.method)
+        limit_s = _calls.time_limit(self.timeout_s if timeout_s is None else timeout_s)
         try:
-            reply = method(call.request, timeout=self.timeout_s if timeout_s is None else timeout_s)
+            reply = method(call.request, timeout=limit_s)
         except grpc.RpcError as failure:
             raise _calls.error_of(failure, self.target) from None
         return call.read(reply)

@@ -208,6 +208,15 @@ def _subclasses(kind: type[AclgradError]) -> Iterator[type[AclgradError]]:
 _BY_REASON: Final = {kind.reason: kind for kind in _subclasses(AclgradError) if kind.reason}
 
 
+_MAX_TEXT: Final = 400
+_MAX_VIOLATIONS: Final = 8
+"""gRPC takes 16 KiB of metadata in all, and a status beyond that does not arrive: texts that a client chose are cut."""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT // 2]} ... {text[-_MAX_TEXT // 4 :]}"
+
+
 def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
     """Returns the status that tells a client of this error."""
     metadata = {**error.metadata, "request_id": request_id}
@@ -215,13 +224,14 @@ def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
         metadata["field"] = error.field
     if error.remedy:
         metadata["remedy"] = error.remedy
-    status = status_pb2.Status(code=error.code.value[0], message=error.message)
+    metadata = {key: _cut(value) for key, value in metadata.items()}
+    status = status_pb2.Status(code=error.code.value[0], message=_cut(error.message))
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata))
     if error.violations:
         bad_request = error_details_pb2.BadRequest()
-        for violation in error.violations:
+        for violation in error.violations[:_MAX_VIOLATIONS]:
             bad_request.field_violations.add(
-                field=violation.field, description=f"{violation.problem}; {violation.remedy}"
+                field=_cut(violation.field), description=_cut(f"{violation.problem}; {violation.remedy}")
             )
         status.details.add().Pack(bad_request)
     if error.retry_after_s is not None:
@@ -261,5 +271,5 @@ def from_status(status: status_pb2.Status) -> AclgradError | None:
         violations=tuple(violations),
     )
     error.reason = info.reason
-    error.code = next(code for code in grpc.StatusCode if code.value[0] == status.code)
+    error.code = next((code for code in grpc.StatusCode if code.value[0] == status.code), error.code)
     return error

@@ -11,6 +11,7 @@ the unpadded plane. A mask is an INT8 tensor of shape (N, C, kH * kW, (ceil(oH *
   p = oh * oW + ow.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -49,6 +50,10 @@ class Pooling:
     padding: tuple[int, int]
     ceil_mode: bool = False
 
+    def __post_init__(self) -> None:
+        if min(*self.kernel_size, *self.stride) < 1 or min(*self.input_size, *self.padding) < 0:
+            raise ValueError(f"{self} is no pooling: kernel and stride are at least 1, size and padding at least 0")
+
     @classmethod
     def of(
         cls,
@@ -61,7 +66,8 @@ class Pooling:
         """Takes one value for both axes or a pair, as PyTorch does; without a stride it is the kernel's size."""
         kernel = pair(kernel_size)
         height, width = input_size
-        return cls((height, width), kernel, pair(stride) if stride else kernel, pair(padding), ceil_mode)
+        has_stride = not (isinstance(stride, Sequence) and len(stride) == 0)
+        return cls((height, width), kernel, pair(stride) if has_stride else kernel, pair(padding), ceil_mode)
 
     @property
     def output_size(self) -> tuple[int, int]:
@@ -90,10 +96,10 @@ class Pooling:
 
 def pair(value: int | Sequence[int]) -> tuple[int, int]:
     """Returns (value, value) for one number, and a sequence of one or two numbers as a pair."""
-    if isinstance(value, int):
-        return value, value
-    first, *rest = value
-    return first, rest[0] if rest else first
+    if isinstance(value, Sequence | np.ndarray):
+        first, *rest = (operator.index(each) for each in value)
+        return first, rest[0] if rest else first
+    return operator.index(value), operator.index(value)
 
 
 def argmax_of_input(input: Array, pooling: Pooling) -> tuple[Array, Array]:

@@ -50,6 +50,8 @@ def _rows() -> tuple[DType, ...]:
 
 DTYPES: Final = {dtype.name: dtype for dtype in _rows()}
 _BY_WIRE: Final[dict[int, DType]] = {dtype.wire: dtype for dtype in DTYPES.values()}
+_NUMERIC_KINDS: Final = "biufcV"
+"""bfloat16 is of kind V; types without a fixed size have no byte order to normalise."""
 _BY_NUMPY: Final = {dtype.numpy: dtype for dtype in DTYPES.values()}
 
 
@@ -60,7 +62,7 @@ def dtype_of_wire(number: int) -> DType | None:
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> DType | None:
     """Returns the dtype of a numpy array, whatever its byte order, or None where the wire has no such type."""
-    return _BY_NUMPY.get(dtype.newbyteorder("="))
+    return _BY_NUMPY.get(dtype.newbyteorder("=")) if dtype.kind in _NUMERIC_KINDS else None
 
 
 @dataclass(frozen=True, slots=True)

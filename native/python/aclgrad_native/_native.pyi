@@ -5,6 +5,7 @@ class LibraryError(RuntimeError): ...
 
 class AclError(RuntimeError):
     code: int
+    fault: str
     call: str
     detail: str
 
@@ -18,6 +19,10 @@ class InvalidValueError(ValueError): ...
 @final
 class AclLibrary:
     def __init__(self, files: Sequence[tuple[str, bool]], config_path: str | None = None) -> None: ...
+    @property
+    def is_host(self) -> bool: ...
+    @property
+    def host_pointers(self) -> bool: ...
     def device_count(self) -> int: ...
     def version(self) -> str: ...
 
@@ -25,6 +30,10 @@ class AclLibrary:
 class PoolStatistics:
     @property
     def allocated_bytes(self) -> int: ...
+    @property
+    def active_bytes(self) -> int: ...
+    @property
+    def largest_free_bytes(self) -> int: ...
     @property
     def reserved_bytes(self) -> int: ...
     @property
@@ -43,6 +52,30 @@ class PoolStatistics:
     def out_of_memory_count(self) -> int: ...
 
 @final
+class PoolBlock:
+    @property
+    def address(self) -> int: ...
+    @property
+    def capacity(self) -> int: ...
+    def release(self, stream: int = 0) -> None: ...
+
+@final
+class MemoryPool:
+    def __init__(
+        self,
+        library: AclLibrary,
+        *,
+        limit_bytes: int,
+        high_water_bytes: int | None = None,
+        pass_through: bool = False,
+        pinned: bool = False,
+    ) -> None: ...
+    def allocate(self, size_bytes: int, stream: int = 0) -> PoolBlock: ...
+    def synchronized(self, stream: int) -> None: ...
+    def trim(self) -> None: ...
+    def statistics(self) -> PoolStatistics: ...
+
+@final
 class Pooling:
     def __init__(
         self,
@@ -58,6 +91,8 @@ class RoiAlign:
     def __init__(
         self,
         channels: int,
+        height: int,
+        width: int,
         pooled_height: int,
         pooled_width: int,
         spatial_scale: float,
@@ -74,8 +109,9 @@ class Argmax:
     def int32_prefix(self) -> bytes: ...
     def bit_mask(self) -> bytes: ...
 
+def fault_class(code: int) -> str: ...
 def check_indices(indices: bytes | memoryview, bound: int) -> None: ...
-def count_samples(boxes: bytes | memoryview, roi_align: RoiAlign) -> float: ...
+def count_work(boxes: bytes | memoryview, roi_align: RoiAlign) -> float: ...
 
 @final
 class ReplyBuffer:
@@ -85,7 +121,19 @@ class ReplyBuffer:
 
 @final
 class Device:
-    def __init__(self, library: AclLibrary, index: int, *, pool_limit_bytes: int | None, stream_limit: int) -> None: ...
+    def __init__(
+        self,
+        library: AclLibrary,
+        index: int,
+        *,
+        pool_limit_bytes: int | None,
+        stream_limit: int,
+        pool_high_water_bytes: int | None = None,
+        pool_pass_through: bool = False,
+        executor_limit: int = 0,
+        deterministic: bool = False,
+        hang_timeout_ms: int = 60_000,
+    ) -> None: ...
     def execute(
         self,
         symbol: str,
@@ -104,6 +152,8 @@ class Device:
     def index(self) -> int: ...
     @property
     def soc_name(self) -> str: ...
+    @property
+    def is_deterministic(self) -> bool: ...
     @property
     def stream_count(self) -> int: ...
     @property

@@ -11,24 +11,37 @@ RETRY_AFTER_DRAIN_S: Final = 1.0
 
 
 class ActiveCalls:
-    """Counts calls from their start until grpc has sent the reply; after `refuse` no call starts any more."""
+    """Counts calls until their handler has returned and grpc has sent the reply; after `refuse` none starts any more.
+
+    Neither end implies the other: a client that gives up ends its call while the handler still runs.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._count = 0
+        self._handlers = 0
+        self._replies = 0
         self._refusing = False
 
     def enter(self, context: grpc.ServicerContext) -> None:
-        """Counts the call until it ends; raises ServerDrainingError after `refuse`."""
+        """Counts the reply until it is sent; raises ServerDrainingError after `refuse`."""
         with self._changed:
             if self._refusing:
                 remedy = "try again, on another server if there is one"
                 raise ServerDrainingError(
                     f"the server is shutting down; {remedy}", remedy=remedy, retry_after_s=RETRY_AFTER_DRAIN_S
                 )
-            self._count += 1
+            self._replies += 1
         if not context.add_callback(self._leave):
             self._leave()  # the client has gone already
+
+    def enter_handler(self) -> None:
+        with self._changed:
+            self._handlers += 1
+
+    def leave_handler(self) -> None:
+        with self._changed:
+            self._handlers -= 1
+            self._changed.notify_all()
 
     def refuse(self) -> None:
         with self._changed:
@@ -37,9 +50,9 @@ class ActiveCalls:
     def wait_until_none(self, timeout_s: float) -> bool:
         """Says whether the last call ended in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._count == 0, timeout_s)
+            return self._changed.wait_for(lambda: not (self._handlers or self._replies), timeout_s)
 
     def _leave(self) -> None:
         with self._changed:
-            self._count -= 1
+            self._replies -= 1
             self._changed.notify_all()

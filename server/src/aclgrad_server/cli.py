@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 EXIT_START: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_UNDRAINED: Final = 3
+EXIT_DEVICE_LOST: Final = 4
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -55,15 +56,21 @@ def main(**flags: Any) -> None:
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
         log.warning("%s is no setting of the server; see --help", name)
-    server = Server(settings)
     stop = _catch_stop_signals()
+    server = Server(settings, on_device_lost=stop.set)
     try:
         server.start()
     except StartError as error:
         _fail(EXIT_START, str(error))
     print(f"ready: {' '.join(server.addresses)}", flush=True)
     stop.wait()
-    if not server.stop():
+    drained = server.stop()
+    if server.is_device_lost:
+        log.error("a device was lost; ending with exit code %d to be started again", EXIT_DEVICE_LOST)
+        logging.shutdown()
+        # Nothing of a lost device can be relied on to end by itself.
+        os._exit(EXIT_DEVICE_LOST)
+    if not drained:
         # A thread that a device does not give back would keep the interpreter from ending.
         logging.shutdown()
         os._exit(EXIT_UNDRAINED)

@@ -36,6 +36,9 @@ class Device(Protocol):
     @property
     def soc_name(self) -> str: ...
 
+    @property
+    def deterministic(self) -> bool: ...
+
     def new_reply(self, prefix: bytes, payload_bytes: int) -> Reply: ...
 
     def prepare(self, field: str, tensor: TensorView, rule: ValueRule) -> TensorView:

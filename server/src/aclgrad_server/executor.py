@@ -2,10 +2,10 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from aclgrad.errors import DeadlinePassedError
+from aclgrad.errors import DeadlinePassedError, DeviceLostError
 from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import response_prefix
 from aclgrad_server.admission import Admission
@@ -14,11 +14,17 @@ from aclgrad_server.validation import OperatorPlan
 
 
 class Executor:
-    """Runs at most `admission.running_limit` plans at once, each on the device with the fewest outstanding bytes."""
+    """Runs at most `admission.running_limit` plans at once, each on the device with the fewest outstanding bytes.
 
-    def __init__(self, devices: Sequence[Device], admission: Admission) -> None:
+    `on_device_lost` is called whenever a plan ends because its device failed.
+    """
+
+    def __init__(
+        self, devices: Sequence[Device], admission: Admission, on_device_lost: Callable[[], None] = lambda: None
+    ) -> None:
         self.devices = tuple(devices)
         self.admission = admission
+        self._on_device_lost = on_device_lost
         self._lock = threading.Lock()
         self._outstanding_bytes = [0] * len(self.devices)
 
@@ -48,6 +54,9 @@ class Executor:
             outstanding[chosen] += size_bytes
         try:
             yield self.devices[chosen]
+        except DeviceLostError:
+            self._on_device_lost()
+            raise
         finally:
             with self._lock:
                 outstanding[chosen] -= size_bytes

@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 REQUEST_ID: Final = "x-request-id"
 MAX_REQUEST_ID: Final = 128
+MAX_LOGGED: Final = 1000
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
 Behaviour = Callable[[bytes, grpc.ServicerContext], bytes]
@@ -46,6 +47,7 @@ def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviou
     def call(request: bytes, context: grpc.ServicerContext) -> bytes:
         start = time.monotonic()
         request_id = request_id_of(context)
+        calls.enter_handler()
         try:
             calls.enter(context)
             reply = behaviour(request, context)
@@ -60,7 +62,9 @@ def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviou
             context.set_trailing_metadata(((REQUEST_ID, request_id),))
             log.debug("%s %s ok in %.1f ms", request_id, method, (time.monotonic() - start) * 1e3)
             return reply
-        context.abort(ours.code, ours.message)
+        finally:
+            calls.leave_handler()
+        context.abort(ours.code, status.message)
         raise AssertionError("abort does not return")
 
     return call
@@ -88,4 +92,4 @@ def _log_failure(method: str, request_id: str, ours: AclgradError, error: Except
         log.error("%s %s failed", request_id, method, exc_info=error)
         return
     cause = f" ({error.__cause__})" if error.__cause__ else ""
-    log.info("%s %s %s: %s%s", request_id, method, ours.code.name, ours.message, cause)
+    log.info("%s %s %s: %s%s", request_id, method, ours.code.name, ours.message[:MAX_LOGGED], cause[:MAX_LOGGED])

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -21,7 +22,10 @@ def bind(server: grpc.Server, addresses: Sequence[str]) -> tuple[str, ...]:
 
 
 def _bind(server: grpc.Server, address: str) -> str:
-    if address.startswith(_UNIX) and _is_answered(address.removeprefix(_UNIX)):
+    path = Path(address.removeprefix(_UNIX))
+    if address.startswith(_UNIX) and not path.parent.is_dir():
+        raise StartError(f"cannot listen on {address}: there is no folder {path.parent}; make it")
+    if address.startswith(_UNIX) and _is_answered(str(path)):
         # grpc would remove the socket of a running server and bind in its place.
         raise StartError(f"cannot listen on {address}: another process does; stop it or give another --listen")
     try:
@@ -37,4 +41,7 @@ def _bind(server: grpc.Server, address: str) -> str:
 def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_CONNECT_TIMEOUT_S)
-        return probe.connect_ex(path) == 0
+        try:
+            return probe.connect_ex(path) == 0
+        except OSError as error:
+            raise StartError(f"cannot listen on {_UNIX}{path}: {error}; give another --listen") from error

@@ -1,8 +1,18 @@
-"""Where log lines go and what they look like: standard error, one line each, in UTC."""
+"""Where log lines go and what they look like: standard error, in UTC, one line for each message."""
 
 import logging
 import logging.config
 import time
+
+
+class OneLineFormatter(logging.Formatter):
+    """Writes control characters out: a name that a client chose cannot begin a line of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        return super().formatMessage(record).translate(_CONTROL_CHARACTERS)
+
+
+_CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
 
 
 def configure(level: str) -> None:
@@ -12,7 +22,11 @@ def configure(level: str) -> None:
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "line": {"format": "%(asctime)sZ %(levelname)s %(name)s: %(message)s", "datefmt": "%Y-%m-%dT%H:%M:%S"}
+                "line": {
+                    "()": OneLineFormatter,
+                    "fmt": "%(asctime)sZ %(levelname)s %(name)s: %(message)s",
+                    "datefmt": "%Y-%m-%dT%H:%M:%S",
+                }
             },
             "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
             "root": {"handlers": ["stderr"], "level": level.upper()},

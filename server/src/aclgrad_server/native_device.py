@@ -12,14 +12,19 @@ from aclgrad.masks import MaskLayout
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule
 from aclgrad.tensors import TensorView
 from aclgrad_server.device import DeviceGroup, DeviceState, Reply
-from aclgrad_server.faults import RETRY_AFTER_MEMORY_S, StartError, error_of_code
+from aclgrad_server.faults import RETRY_AFTER_MEMORY_S, StartError, error_of_fault
 from aclgrad_server.settings import Settings
 from aclgrad_server.validation import OperatorPlan
 
 log = logging.getLogger(__name__)
 
+EXECUTOR_LIMIT: Final = 64
+"""Executors that each stream keeps."""
+
 POOL_FIELDS: Final = (
     "allocated_bytes",
+    "active_bytes",
+    "largest_free_bytes",
     "reserved_bytes",
     "peak_allocated_bytes",
     "peak_reserved_bytes",
@@ -62,11 +67,20 @@ class NativeDevice:
 
     def __init__(self, library: aclgrad_native.AclLibrary, index: int, settings: Settings) -> None:
         self._device = aclgrad_native.Device(
-            library, index, pool_limit_bytes=settings.pool_bytes, stream_limit=settings.streams
+            library,
+            index,
+            pool_limit_bytes=settings.pool_bytes,
+            stream_limit=settings.streams,
+            pool_high_water_bytes=settings.pool_keep_bytes,
+            pool_pass_through=settings.pool_pass_through,
+            executor_limit=EXECUTOR_LIMIT if _keeps_executors(library, settings) else 0,
+            deterministic=settings.deterministic,
+            hang_timeout_ms=round(settings.hang_timeout_s * 1000),
         )
-        self._max_samples = settings.max_samples
+        self._max_roi_work = settings.max_roi_work
         self.index = index
         self.soc_name = self._device.soc_name
+        self.deterministic = self._device.is_deterministic
 
     def new_reply(self, prefix: bytes, payload_bytes: int) -> aclgrad_native.ReplyBuffer:
         return aclgrad_native.ReplyBuffer(prefix, payload_bytes)
@@ -79,14 +93,16 @@ class NativeDevice:
             if isinstance(rule, IndexRule):
                 aclgrad_native.check_indices(tensor.data, rule.bound)
             else:
-                self._check_samples(field, _count_samples(tensor.data, rule))
+                self._check_work(field, _count_work(tensor.data, rule))
         except aclgrad_native.InvalidValueError as error:
-            raise InvalidFieldError.of(Violation(f"{field}.data", str(error), "send legal values")) from error
+            raise InvalidFieldError.of(
+                Violation(f"{field}.data", str(error), "send a value within what is told there")
+            ) from error
         return tensor
 
     def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
         assert isinstance(reply, aclgrad_native.ReplyBuffer)
-        with _acl_errors_as_ours():
+        with _acl_errors_as_ours(plan.size_bytes):
             self._device.execute(
                 plan.spec.symbol,
                 [(tensor.type.shape, tensor.type.dtype.acl, tensor.data) for tensor in inputs],
@@ -111,11 +127,16 @@ class NativeDevice:
             total_bytes,
         )
 
-    def _check_samples(self, field: str, samples: float) -> None:
-        if samples > self._max_samples:
-            problem = f"ask for {samples:.3g} bilinear samples and the limit is {self._max_samples}"
-            remedy = "send fewer or smaller boxes or a lower sampling_ratio, or raise --max-samples"
+    def _check_work(self, field: str, work: float) -> None:
+        if work > self._max_roi_work:
+            problem = f"ask for {work:.3g} steps of work and the limit is {self._max_roi_work}"
+            remedy = "send fewer or smaller boxes or a lower sampling_ratio, or raise --max-roi-work"
             raise LimitExceededError.of(Violation(f"{field}.data", problem, remedy))
+
+
+def _keeps_executors(library: aclgrad_native.AclLibrary, settings: Settings) -> bool:
+    """By default executors are kept where the library is known to run them again rightly."""
+    return library.is_host if settings.executor_cache == "auto" else settings.executor_cache == "on"
 
 
 def _mask(tensor: TensorView, rule: ArgmaxRule) -> TensorView:
@@ -143,30 +164,33 @@ def _mask(tensor: TensorView, rule: ArgmaxRule) -> TensorView:
     return TensorView(tensor.name, rule.mask, memoryview(argmax.int32_prefix()))
 
 
-def _count_samples(boxes: memoryview, rule: BoxRule) -> float:
+def _count_work(boxes: memoryview, rule: BoxRule) -> float:
     roi_align = aclgrad_native.RoiAlign(
         rule.channels,
+        rule.height,
+        rule.width,
         rule.pooled_height,
         rule.pooled_width,
         rule.spatial_scale,
         rule.sampling_ratio,
         rule.aligned,
     )
-    return aclgrad_native.count_samples(boxes, roi_align)
+    return aclgrad_native.count_work(boxes, roi_align)
 
 
 @contextmanager
-def _acl_errors_as_ours() -> Iterator[None]:
+def _acl_errors_as_ours(size_bytes: int = 0) -> Iterator[None]:
+    """Translates; `size_bytes` is what the call needs in all."""
     try:
         yield
     except aclgrad_native.OutOfMemoryError as error:
-        raise _out_of_memory(error) from error
+        raise _out_of_memory(error, size_bytes) from error
     except aclgrad_native.AclError as error:
-        raise error_of_code(error.code) from error
+        raise error_of_fault(error.fault, error.code) from error
 
 
-def _out_of_memory(error: aclgrad_native.OutOfMemoryError) -> DeviceMemoryError:
-    alone = error.size_bytes > error.limit_bytes
+def _out_of_memory(error: aclgrad_native.OutOfMemoryError, size_bytes: int) -> DeviceMemoryError:
+    alone = max(error.size_bytes, size_bytes) > error.limit_bytes
     remedy = "send a smaller tensor, or raise --pool-bytes (ACLGRAD_POOL_BYTES)" if alone else "try again later"
     return DeviceMemoryError(
         f"an allocation of {error.size_bytes} bytes does not fit: {error.allocated_bytes} of the pool's "

@@ -1,6 +1,8 @@
 """One server process: start, serve, drain, stop. Stopping mirrors starting."""
 
 import logging
+import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -26,13 +28,16 @@ log = logging.getLogger(__name__)
 SPARE_THREADS: Final = 16
 """Threads beyond admission's bound: for calls that are still being received, and to refuse what is too much."""
 STOP_GRACE_S: Final = 0.5
+LOST_DRAIN_S: Final = 5.0
 
 
 class Server:
     """Owns the devices and the listeners from `start` to `stop`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_device_lost: Callable[[], None] = lambda: None) -> None:
         self._settings = settings
+        self._on_device_lost = on_device_lost
+        self.is_device_lost = False
         self._health = Health()
         self._grpc: grpc.Server | None = None
         self._calls = ActiveCalls()
@@ -46,7 +51,7 @@ class Server:
         for device in group.devices:
             warm_up(device, product, settings.call_timeout_s)
         admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls)
-        executor = Executor(group.devices, admission)
+        executor = Executor(group.devices, admission, self._lose_device)
         server = _make_grpc_server(settings, admission, self._calls)
         self.addresses = bind(server, settings.listen)
         service = OperatorService(settings, product, group, executor, self.addresses)
@@ -57,14 +62,22 @@ class Server:
         self._health.set_ready(True)
         self._grpc = server
 
+    def _lose_device(self) -> None:
+        """A poisoned context is mended by nothing but a new process: says so to whoever asks, and to the owner."""
+        self.is_device_lost = True
+        self._health.set_ready(False)
+        self._on_device_lost()
+
     def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
         if self._grpc is None:
             return True
         self._health.set_ready(False)
         self._calls.refuse()
-        log.info("draining for at most %.0f s", self._settings.drain_timeout_s)
-        drained = self._calls.wait_until_none(self._settings.drain_timeout_s)
+        # After a loss the calls in flight have nothing to wait for but their error.
+        limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
+        log.info("draining for at most %.0f s", limit_s)
+        drained = self._calls.wait_until_none(limit_s)
         # What is left are streams of health and reflection, and calls that are refused at this moment.
         self._grpc.stop(STOP_GRACE_S if drained else None).wait()
         log.info("stopped" if drained else "stopped with calls still running")

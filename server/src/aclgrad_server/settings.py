@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -17,6 +17,7 @@ from pydantic_settings import (
 
 _PREFIX = "ACLGRAD_"
 GIBIBYTE = 2**30
+MAX_TIME_S = 86400.0
 MAX_MESSAGE_BYTES = 2**31 - 1
 """What protobuf can hold at most."""
 
@@ -40,15 +41,30 @@ class Settings(BaseSettings):
     pool_bytes: PositiveInt | None = Field(
         None, description="Bound on the memory pool of one device; 90 % of its free memory by default."
     )
+    pool_keep_bytes: NonNegativeInt | None = Field(
+        None, description="Free memory goes back to the device while a pool holds more than this; never by default."
+    )
+    pool_pass_through: bool = Field(False, description="Ask the device for every block; for checking, not for speed.")
+    executor_cache: Literal["auto", "on", "off"] = Field(
+        "auto", description="Run executors again; auto: where the library is known to do that rightly."
+    )
+    deterministic: bool = Field(False, description="Ask the device for the same bits for the same call.")
+    hang_timeout_s: PositiveFloat = Field(
+        60.0, le=MAX_TIME_S, description="A kernel that was given up and does not end in this time is a lost device."
+    )
     max_message_bytes: PositiveInt = Field(
         GIBIBYTE, le=MAX_MESSAGE_BYTES, description="Largest message that is received or sent."
     )
     max_tensor_bytes: PositiveInt = Field(GIBIBYTE, description="Largest tensor that is taken or made.")
-    max_samples: PositiveInt = Field(
-        2**30, description="Bilinear samples, over all boxes and channels, that one RoI align may ask for."
+    max_roi_work: PositiveInt = Field(
+        2**33, le=2**34, description="Work, in samples and cells over all channels, that one RoI align may ask for."
     )
-    call_timeout_s: PositiveFloat = Field(300.0, description="Bound on the wait and the computation of one call.")
-    drain_timeout_s: PositiveFloat = Field(30.0, description="Time that calls in flight get when the server stops.")
+    call_timeout_s: PositiveFloat = Field(
+        300.0, le=MAX_TIME_S, description="Bound on the wait and the computation of one call."
+    )
+    drain_timeout_s: PositiveFloat = Field(
+        30.0, le=MAX_TIME_S, description="Time that calls in flight get when the server stops."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
 
     @field_validator("listen", "device", mode="before")

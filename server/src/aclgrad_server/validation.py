@@ -65,6 +65,9 @@ def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> Op
         _check_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
         if rule is not None:
             _check_size(f"inputs[{tensor.name}] on the device", rule.device_type(tensor.type), max_tensor_bytes)
+    if _overflows(output):
+        problem = f"would be {output}, whose size overflows 64 bits"
+        raise LimitExceededError.of(Violation(f"outputs[{spec.output.name}]", problem, "ask for smaller sizes"))
     _check_size(f"outputs[{spec.output.name}]", output, max_tensor_bytes)
     for each in spec.inputs:
         _check_presence(each, inputs[each.name], arguments, product)
@@ -129,18 +132,24 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
     field = f"inputs[{spec.name}]"
     shape, dtypes = tensor.type.shape, spec.dtypes[product]
     if tensor.type.dtype.name not in dtypes:
-        yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", f"send {' or '.join(dtypes)} on {product}")
+        hint = ", and a shape as a tuple" if spec.unread_on is not None and len(shape) == 1 else ""
+        remedy = f"send {' or '.join(dtypes)} on {product}{hint}"
+        yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", remedy)
     if len(shape) not in spec.ranks:
         ranks = " or ".join(map(str, spec.ranks))
         yield Violation(f"{field}.shape", f"has {len(shape)} dimensions", f"send {ranks} sizes")
     elif any(size < 0 for size in shape):
         yield Violation(f"{field}.shape", f"is {shape}, with a negative size", "send sizes of at least 0")
-    elif math.prod(max(size, 1) for size in shape) * tensor.type.dtype.itemsize > MAX_INT64:
-        # Without its zeros: strides and window sums are computed from these sizes even where nothing is stored.
+    elif _overflows(tensor.type):
         yield Violation(f"{field}.shape", f"is {shape}, whose size overflows 64 bits", "send smaller sizes")
     elif tensor.data is not None and tensor.data.nbytes != tensor.type.size_bytes:
         problem = f"has {tensor.data.nbytes} bytes where {tensor.type} takes {tensor.type.size_bytes}"
         yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")
+
+
+def _overflows(type: TensorType) -> bool:
+    """Leaves zeros out: strides and window sums are computed from the other sizes even where nothing is stored."""
+    return math.prod(max(size, 1) for size in type.shape) * type.dtype.itemsize > MAX_INT64
 
 
 def _check_attribute(spec: AttributeSpec, value: AttributeValue) -> Iterator[Violation]:

@@ -23,8 +23,8 @@ _NO_LIMIT: Final = 2**63 - 1
 def warm_up(device: Device, product: Product, timeout_s: float) -> None:
     """Runs the first case of the table on the device; raises StartError where it does not answer."""
     start = time.monotonic()
+    plan = plan_call(_call_of(next(typed_cases(product))), product, _NO_LIMIT)
     try:
-        plan = plan_call(_call_of(next(typed_cases(product))), product, _NO_LIMIT)
         Executor([device], Admission(1, 1)).execute(plan, start + timeout_s)
     except AclgradError as error:
         cause = error.__cause__ or error

@@ -29,6 +29,8 @@ _PRODUCTS = (
 _DTYPES = same_on(_PRODUCTS, ("float32", "float16", "bfloat16", "float64", "complex64", "complex128"))
 _RANKS = (3, 4)
 _MAX_BFLOAT16_PADDING = 7
+_MAX_PADDING = 2**31 - 1
+"""So that no sum of a size and two paddings leaves 64 bits."""
 _CROPPED = tuple(name for name in _DTYPES[Product.ATLAS_A2] if name != "bfloat16")
 """The dtypes whose padding may be negative, or large above and below."""
 
@@ -43,7 +45,9 @@ def _check(arguments: Arguments) -> Iterator[Violation]:
 
 def _check_sizes(arguments: Arguments) -> Iterator[Violation]:
     input, grad_output = arguments.inputs["self"].shape, arguments.inputs["grad_output"].shape
-    left, right, top, bottom = arguments.ints("padding")
+    left, right, top, bottom = padding = arguments.ints("padding")
+    if any(abs(each) > _MAX_PADDING for each in padding):
+        yield Violation("attributes[padding]", f"is {padding}", f"send at most {_MAX_PADDING} on each side")
     expected = (input[-2] + top + bottom, input[-1] + left + right)
     if grad_output[-2:] != expected:
         problem = f"ends with {grad_output[-2:]} where self with padding ends with {expected}"

@@ -28,6 +28,8 @@ from aclgrad.wire.messages import AttributeValue
 _PRODUCTS = (Product.ATLAS_TRAINING, Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950)
 _DTYPES = same_on(_PRODUCTS, ("float32",))
 _BOX: Final = 5
+_MAX_BINS: Final = 4096
+"""Far beyond any model; a bound on what a device prepares for each bin."""
 _FLOAT32: Final = np.finfo(np.float32)
 _SMALLEST_SCALE: Final = float(np.nextafter(_FLOAT32.tiny, np.float32(1)))
 """The first float32 above FLT_MIN: CANN wants more than that."""
@@ -45,8 +47,11 @@ def _check(arguments: Arguments) -> Iterator[Violation]:
 
 def _box_rule(arguments: Arguments, product: Product) -> BoxRule:
     attributes = arguments.attributes
+    _, channels, height, width = arguments.ints("input_shape")
     return BoxRule(
-        channels=arguments.ints("input_shape")[1],
+        channels=channels,
+        height=height,
+        width=width,
         pooled_height=arguments.int("pooled_height"),
         pooled_width=arguments.int("pooled_width"),
         spatial_scale=float(attributes["spatial_scale"]),  # type: ignore[arg-type]
@@ -120,8 +125,12 @@ SPEC = OperatorSpec(
             (4,),
             minimum=0,
         ),
-        AttributeSpec("pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=0),
-        AttributeSpec("pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=0),
+        AttributeSpec(
+            "pooled_height", "Bins of a box along its height.", AttributeKind.INT, minimum=0, maximum=_MAX_BINS
+        ),
+        AttributeSpec(
+            "pooled_width", "Bins of a box along its width.", AttributeKind.INT, minimum=0, maximum=_MAX_BINS
+        ),
         AttributeSpec(
             "spatial_scale",
             "What box coordinates are multiplied by, as float32.",

@@ -39,10 +39,12 @@ class ArgmaxRule:
 class BoxRule:
     """Every box (image, x1, y1, x2, y2) is finite after scaling, and all of them together ask for bounded work.
 
-    The work is the number of bilinear samples: boxes x channels x bins x samples in a bin.
+    The work is counted in bilinear samples and in cells that are passed over, both over all channels.
     """
 
     channels: int
+    height: int
+    width: int
     pooled_height: int
     pooled_width: int
     spatial_scale: float

@@ -12,6 +12,8 @@ from aclgrad.errors import MalformedRequestError
 _VARINT, _FIXED64, _LENGTH, _GROUP_START, _GROUP_END, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
 _INDEX_BYTES = 4
+_MAX_FIELDS = 20_000
+"""Far beyond any message of ours; a bound on the time that a message of nothing but tiny fields can take."""
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
@@ -33,7 +35,11 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
     pieces: list[bytes | memoryview] = []
     kept = position
     open_groups = 0
+    field_count = 0
     while position < end:
+        field_count += 1
+        if field_count > _MAX_FIELDS:
+            raise MalformedRequestError(f"the message has more than {_MAX_FIELDS} fields")
         start = position
         tag, position = read_varint(view, position, end)
         wire_type = tag & 7

@@ -77,6 +77,7 @@ class OperatorService:
             limits=pb.Limits(
                 message_bytes=self._settings.max_message_bytes, tensor_bytes=self._settings.max_tensor_bytes
             ),
+            deterministic=all(device.deterministic for device in self._group.devices),
             endpoints=self._endpoints,
         ).SerializeToString()
 

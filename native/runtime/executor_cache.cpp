@@ -1,0 +1,34 @@
+#include "executor_cache.h"
+
+#include <utility>
+
+#include "acl_library.h"
+#include "aclnn/aclnn_status.h"
+
+namespace aclgrad {
+
+PlannedCall* ExecutorCache::Find(const std::string& key) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return &found->second->call;
+}
+
+PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& key, PlannedCall& call) {
+  if (!is_on() || not_repeatable_.count(symbol) != 0) return nullptr;
+  const aclnnStatus status = library_->aclSetAclOpExecutorRepeatable(call.executor.get());
+  if (status == ACLNN_ERR_INNER) {
+    not_repeatable_.insert(symbol);
+    return nullptr;
+  }
+  library_.Check(status, "aclSetAclOpExecutorRepeatable");
+  if (entries_.size() == limit_) {
+    by_key_.erase(entries_.back().key);
+    entries_.pop_back();
+  }
+  entries_.push_front({key, std::move(call)});
+  by_key_.emplace(entries_.front().key, entries_.begin());
+  return &entries_.front().call;
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,37 @@
+// One stream of a device, with what only its work uses: a workspace that grows, and executors to run again.
+#pragma once
+
+#include <cstddef>
+
+#include "executor_cache.h"
+#include "memory_pool.h"
+
+namespace aclgrad {
+
+// One call at a time uses a stream, so nothing here is locked.
+class Stream {
+ public:
+  // Throws AclError where the device makes no stream.
+  Stream(const AclLibrary& library, MemoryPool& memory, std::size_t executor_limit);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  [[nodiscard]] aclrtStream get() const noexcept { return stream_; }
+  [[nodiscard]] ExecutorCache& executors() noexcept { return executors_; }
+
+  // Device memory of at least this size, the same as for the call before unless that was smaller; null for size 0.
+  [[nodiscard]] void* Workspace(std::size_t size_bytes);
+
+  // Gives the workspace back to the pool; no work may be under way.
+  void ReleaseWorkspace() { workspace_ = {}; }
+
+ private:
+  const AclLibrary& library_;
+  MemoryPool& memory_;
+  aclrtStream stream_ = nullptr;
+  PoolBlock workspace_;
+  ExecutorCache executors_;
+};
+
+}  // namespace aclgrad

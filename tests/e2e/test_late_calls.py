@@ -1,0 +1,89 @@
+"""A call that is given up while its kernel runs takes nothing from the calls after it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aclgrad
+from tests.serving import Server
+
+SMALL = (np.ones((1, 2, 2), np.float32), (1, 4, 4))
+
+
+def host_config(folder: Path, **host: object) -> str:
+    path = folder / "acl.json"
+    path.write_text(json.dumps({"host": host}))
+    return str(path)
+
+
+@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+def test_the_next_call_has_the_stream_as_soon_as_the_kernel_ends(tmp_path: Path, host_pointers: bool) -> None:
+    # The warm-up is launch 1; launch 2 takes longer than its call waits.
+    faults = [{"kind": "hang", "at": 2, "duration_ms": 600}]
+    config = host_config(tmp_path, faults=faults, host_pointers=host_pointers)
+    with (
+        Server("--streams", "1", "--acl-config", config) as server,
+        aclgrad.Client(server.address) as client,
+    ):
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+        for _ in range(3):
+            assert client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=30).sum() == 4
+        status = client.server_status()
+        assert status.devices[0].leased_stream_count == 0
+        assert (status.queue.running_count, status.queue.waiting_count) == (0, 0)
+
+
+def test_a_server_with_a_hanging_kernel_ends(tmp_path: Path) -> None:
+    config = host_config(tmp_path, faults=[{"kind": "hang", "at": 2}])
+    flags = ("--streams", "1", "--acl-config", config, "--drain-timeout-s", "0.5")
+    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+        server.ask_to_stop()
+        assert server.exit_code() in (0, 3)
+
+
+def test_a_kernel_that_never_ends_is_a_lost_device(tmp_path: Path) -> None:
+    config = host_config(tmp_path, faults=[{"kind": "hang", "at": 2}])
+    flags = ("--streams", "1", "--acl-config", config, "--hang-timeout-s", "0.3")
+    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+        with pytest.raises((aclgrad.DeviceLostError, aclgrad.ConnectionLostError)):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=30)
+        assert server.exit_code() == 4
+
+
+def test_a_lost_device_ends_the_server_with_its_own_code(tmp_path: Path) -> None:
+    """In flight and after: UNAVAILABLE with a delay; a new process serves again."""
+    config = host_config(tmp_path, faults=[{"kind": "launch_error", "at": 3, "code": 507015}])
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:
+        assert client.adaptive_avg_pool2d_backward(*SMALL).sum() == 4
+        with pytest.raises(aclgrad.DeviceLostError) as lost:
+            client.adaptive_avg_pool2d_backward(*SMALL)
+        assert lost.value.retry_after_s
+        assert lost.value.metadata == {"acl_error": "507015"}
+        assert "aicore" not in str(lost.value).lower()
+        assert server.exit_code() == 4
+        assert "exit code 4" in server.log
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:
+        assert client.adaptive_avg_pool2d_backward(*SMALL).sum() == 4
+
+
+@pytest.mark.parametrize("at", range(4, 8))
+def test_memory_that_is_exhausted_fails_that_request_alone(tmp_path: Path, at: int) -> None:
+    config = host_config(tmp_path, host_pointers=False, faults=[{"kind": "out_of_memory", "at": at, "count": 2}])
+    flags = ("--acl-config", config, "--pool-pass-through", "true", "--streams", "1")
+    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+        failures = []
+        for _ in range(6):
+            try:
+                assert client.adaptive_avg_pool2d_backward(*SMALL).sum() == 4
+            except aclgrad.DeviceMemoryError as error:
+                failures.append(error.retry_after_s)
+        assert len(failures) == 1
+        assert failures[0]
+        assert client.server_status().devices[0].pool.allocated_bytes == 0
