@@ -44,7 +44,8 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
     Dims strides = stride == nullptr ? acl_host::ContiguousStrides(view_dims) : Dims(stride, stride + viewDimsNum);
     Dims storage_dims = CopyDims(storageDims, storageDimsNum, "storageDims");
     tensor = std::make_unique<aclTensor>(aclTensor{std::move(view_dims), std::move(strides), offset,
-                                                   std::move(storage_dims), dataType, format, tensorData});
+                                                   std::move(storage_dims), dataType, format,
+                                                   std::make_shared<acl_host::Storage>(acl_host::Storage{tensorData})});
   });
   return status == OK ? tensor.release() : nullptr;
 }
@@ -98,9 +99,9 @@ aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
-  return GuardOperator(__func__, [&] { NotNull(tensor, "tensor").address = addr; });
+  return GuardOperator(__func__, [&] { NotNull(tensor, "tensor").storage->address = addr; });
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
-  return GuardOperator(__func__, [&] { NotNull(addr, "addr") = NotNull(tensor, "tensor").address; });
+  return GuardOperator(__func__, [&] { NotNull(addr, "addr") = NotNull(tensor, "tensor").storage->address; });
 }

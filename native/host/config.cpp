@@ -10,8 +10,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "error.h"
+#include "fault_settings.h"
+#include "settings_values.h"
 
 namespace acl_host {
 namespace {
@@ -32,24 +35,28 @@ uint64_t PhysicalMemoryBytes() {
   return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
 }
 
-int64_t IntegerBetween(const std::string& key, const Json& value, int64_t low, int64_t high) {
-  const bool fits = value.is_number_integer() && value <= high && value >= low;
-  if (!fits) {
-    throw Error(ACL_ERROR_INVALID_PARAM, "host." + key + " must be an integer from " + std::to_string(low) + " to " +
-                                             std::to_string(high) + ", not " + value.dump());
+const std::vector<std::string>& Operators() {
+  static const std::vector<std::string> operators = {"aclnnAdaptiveAvgPool2dBackward", "aclnnMaxPool2dWithMaskBackward",
+                                                     "aclnnMaxUnpool3dBackward", "aclnnReplicationPad2dBackward",
+                                                     "aclnnRoiAlignV2Backward"};
+  return operators;
+}
+
+std::vector<std::string> ReadOperators(const std::string& key, const Json& value) {
+  if (!value.is_array()) FailSetting(key, "a list of operators", value);
+  std::vector<std::string> names;
+  for (const Json& name : value) {
+    names.push_back(OneOf(key + "[" + std::to_string(names.size()) + "]", name, Operators()));
   }
-  return value.get<int64_t>();
+  return names;
 }
 
 using Setter = std::function<void(Config&, const std::string&, const Json&)>;
 
 const std::map<std::string, Setter>& Setters() {
   static const std::map<std::string, Setter> setters = {
-      {"product",
-       [](Config& config, const std::string& key, const Json& value) {
-         if (!value.is_string()) throw Error(ACL_ERROR_INVALID_PARAM, "host." + key + " must be a string");
-         config.product = &FindProduct(value.get<std::string>());
-       }},
+      {"product", [](Config& config, const std::string& key,
+                     const Json& value) { config.product = &FindProduct(String(key, value)); }},
       {"devices", [](Config& config, const std::string& key,
                      const Json& value) { config.devices = static_cast<int32_t>(IntegerBetween(key, value, 1, 64)); }},
       {"memory_bytes",
@@ -60,6 +67,12 @@ const std::map<std::string, Setter>& Setters() {
        [](Config& config, const std::string& key, const Json& value) {
          config.threads = static_cast<int32_t>(IntegerBetween(key, value, 1, 1024));
        }},
+      {"host_pointers",
+       [](Config& config, const std::string& key, const Json& value) { config.host_pointers = Boolean(key, value); }},
+      {"not_repeatable", [](Config& config, const std::string& key,
+                            const Json& value) { config.not_repeatable = ReadOperators(key, value); }},
+      {"faults",
+       [](Config& config, const std::string& key, const Json& value) { config.faults = ReadFaults(key, value); }},
   };
   return setters;
 }
@@ -79,7 +92,7 @@ void Apply(const Json& host, Config& config) {
   for (const auto& [key, value] : host.items()) {
     const auto setter = Setters().find(key);
     if (setter == Setters().end()) throw Error(ACL_ERROR_INVALID_PARAM, "unknown key host." + key);
-    setter->second(config, key, value);
+    setter->second(config, "host." + key, value);
   }
 }
 

@@ -3,7 +3,10 @@
 #define ACL_HOST_CONFIG_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "fault_plan.h"
 #include "product.h"
 
 namespace acl_host {
@@ -11,8 +14,11 @@ namespace acl_host {
 struct Config {
   const Product* product;
   int32_t devices;
-  uint64_t memory_bytes;  // limit of each device
-  int32_t threads;        // of each device, the stream's own thread included
+  uint64_t memory_bytes;      // limit of each device
+  int32_t threads;            // of each device, the stream's own thread included
+  bool host_pointers = true;  // any host memory will do as device memory
+  std::vector<Fault> faults{};
+  std::vector<std::string> not_repeatable{};  // operators whose executors cannot be made repeatable
 };
 
 // Reads the key "host" of the JSON file at path, or of the file that the environment variable ACL_HOST_CONFIG names if

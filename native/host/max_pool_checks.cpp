@@ -173,7 +173,7 @@ aclTensor ArgmaxTensor(const aclTensor& indices, const MaxPool& pool) {
   // A device takes the positions from the storage's first byte on, whatever the view's offset and strides.
   const int64_t bytes = SaturatedProduct({int64_t{sizeof(int32_t)}, pool.batches, pool.channels, PositionsOf(pool)});
   CheckSize(indices, StorageElements(indices), bytes);
-  return {{bytes}, {1}, 0, {bytes}, ACL_INT8, indices.format, indices.address};
+  return {{bytes}, {1}, 0, {bytes}, ACL_INT8, indices.format, indices.storage};
 }
 
 aclTensor MaskTensor(const aclTensor& indices, const MaxPool& pool) {

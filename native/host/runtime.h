@@ -28,6 +28,7 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
+  [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] const Product& product() const { return *config_.product; }
   [[nodiscard]] int32_t device_count() const { return config_.devices; }
   [[nodiscard]] Memory& memory() { return memory_; }

@@ -41,8 +41,7 @@ void ForRows(const aclTensor& tensor, int64_t begin, int64_t end, const Row& row
 }
 
 template <typename Element, bool kToView>
-void CopyRows(ThreadPool& pool, const aclTensor& tensor, std::byte* contiguous) {
-  auto* const view = static_cast<std::byte*>(tensor.address);
+void CopyRows(ThreadPool& pool, const aclTensor& tensor, std::byte* view, std::byte* contiguous) {
   const int64_t columns = tensor.view_dims.back();
   const int64_t stride = tensor.strides.back();
   const int64_t rows = ElementCount(tensor.view_dims) / columns;
@@ -62,7 +61,8 @@ void CopyRows(ThreadPool& pool, const aclTensor& tensor, std::byte* contiguous) 
 }
 
 template <bool kToView>
-void Copy(ThreadPool& pool, aclTensor tensor, std::byte* contiguous) {
+void Copy(ThreadPool& pool, aclTensor tensor, void* storage, std::byte* contiguous) {
+  auto* const view = static_cast<std::byte*>(storage);
   if (tensor.empty()) return;
   if (tensor.view_dims.empty()) {
     tensor.view_dims = {1};
@@ -70,15 +70,15 @@ void Copy(ThreadPool& pool, aclTensor tensor, std::byte* contiguous) {
   }
   switch (aclDataTypeSize(tensor.data_type)) {
     case 1:
-      return CopyRows<Blob<1>, kToView>(pool, tensor, contiguous);
+      return CopyRows<Blob<1>, kToView>(pool, tensor, view, contiguous);
     case 2:
-      return CopyRows<Blob<2>, kToView>(pool, tensor, contiguous);
+      return CopyRows<Blob<2>, kToView>(pool, tensor, view, contiguous);
     case 4:
-      return CopyRows<Blob<4>, kToView>(pool, tensor, contiguous);
+      return CopyRows<Blob<4>, kToView>(pool, tensor, view, contiguous);
     case 8:
-      return CopyRows<Blob<8>, kToView>(pool, tensor, contiguous);
+      return CopyRows<Blob<8>, kToView>(pool, tensor, view, contiguous);
     case 16:
-      return CopyRows<Blob<16>, kToView>(pool, tensor, contiguous);
+      return CopyRows<Blob<16>, kToView>(pool, tensor, view, contiguous);
     default:
       throw OperatorError(ACLNN_ERR_INNER_FIND_KERNEL_ERROR, "cannot copy " + DataTypeName(tensor.data_type));
   }
@@ -86,13 +86,13 @@ void Copy(ThreadPool& pool, aclTensor tensor, std::byte* contiguous) {
 
 }  // namespace
 
-void CopyFromView(ThreadPool& pool, const aclTensor& tensor, std::byte* contiguous) {
-  Copy<false>(pool, tensor, contiguous);
+// One loop serves both directions; it only reads from the side that is const here.
+void CopyFromView(ThreadPool& pool, const aclTensor& tensor, const void* storage, std::byte* contiguous) {
+  Copy<false>(pool, tensor, const_cast<void*>(storage), contiguous);
 }
 
-void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor) {
-  // One loop serves both directions; this one only reads from the contiguous side.
-  Copy<true>(pool, tensor, const_cast<std::byte*>(contiguous));
+void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor, void* storage) {
+  Copy<true>(pool, tensor, storage, const_cast<std::byte*>(contiguous));
 }
 
 }  // namespace acl_host

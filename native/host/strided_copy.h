@@ -9,9 +9,10 @@
 
 namespace acl_host {
 
-// Both read and write the view at tensor.address; the contiguous side is row-major and may start at any byte.
-void CopyFromView(ThreadPool& pool, const aclTensor& tensor, std::byte* contiguous);
-void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor);
+// The view is that of tensor, of a storage at the address given; the contiguous side is row-major and may start at any
+// byte.
+void CopyFromView(ThreadPool& pool, const aclTensor& tensor, const void* storage, std::byte* contiguous);
+void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor, void* storage);
 
 }  // namespace acl_host
 

@@ -3,6 +3,7 @@
 #define ACL_HOST_TENSOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,22 @@ using Dims = std::vector<int64_t>;
 // Row-major strides of a tensor of these dims.
 [[nodiscard]] Dims ContiguousStrides(const Dims& dims);
 
+// Where a tensor's data lies. Shared with the executors that were made from the tensor: a new address is theirs as
+// well, from the next launch on.
+struct Storage {
+  void* address;
+};
+
 }  // namespace acl_host
 
 struct aclTensor {
   acl_host::Dims view_dims;
   acl_host::Dims strides;  // in elements
-  int64_t offset;          // in elements, from address to the view's first element
+  int64_t offset;          // in elements, from the storage's address to the view's first element
   acl_host::Dims storage_dims;
   aclDataType data_type;
   aclFormat format;
-  void* address;  // of the storage
+  std::shared_ptr<acl_host::Storage> storage;
 
   [[nodiscard]] int64_t rank() const { return static_cast<int64_t>(view_dims.size()); }
   [[nodiscard]] bool empty() const;

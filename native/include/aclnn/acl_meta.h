@@ -2,6 +2,7 @@
 #ifndef ACLNN_ACL_META_H_
 #define ACLNN_ACL_META_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "acl/acl_base.h"
@@ -43,8 +44,26 @@ ACLNN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* siz
 ACLNN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);
 ACLNN_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr);
 
-// For executors that are never run; running one destroys it.
+// To be called right after phase 1: running the executor then no longer destroys it, so that it may be run again, with
+// other addresses but with everything else as it is. Its tensors must live as long. Fails for operators that cannot.
+ACLNN_API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor);
+
+// For repeatable executors, also while launches of them are queued, and for those that are never run: running one that
+// is not repeatable destroys it.
 ACLNN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
+
+// Set where the data of one of the executor's tensors lies, from the next run on. The tensor is one that phase 1 was
+// given; index tells its place among the operator's inputs, its outputs or both.
+ACLNN_API aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
+ACLNN_API aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                             void* addr);
+ACLNN_API aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
+
+// The same under their other names.
+ACLNN_API aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
+ACLNN_API aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                             void* addr);
+ACLNN_API aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,75 @@
+// The ABI: executors between their two phases.
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "aclnn/acl_meta.h"
+#include "error.h"
+#include "executor.h"
+#include "runtime.h"
+
+using acl_host::GuardOperator;
+using acl_host::OperatorError;
+using acl_host::Runtime;
+
+namespace {
+
+// Not ACLNN_ERR_PARAM_NULLPTR: that is how CANN answers in these functions.
+template <typename T>
+T& Given(T* pointer, const char* name) {
+  if (pointer == nullptr) throw OperatorError(ACLNN_ERR_INNER_NULLPTR, std::string(name) + " must not be null");
+  return *pointer;
+}
+
+// The index is not looked at: for the executors of composite operators, which all of these are, CANN replaces the
+// address of the tensor itself.
+aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, aclTensor* tensor, void* address) {
+  return GuardOperator(function, [&] {
+    (void)Given(executor, "executor");
+    Given(tensor, "tensor").storage->address = address;
+  });
+}
+
+}  // namespace
+
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  return GuardOperator(__func__, [&] {
+    aclOpExecutor& target = Given(executor, "executor");
+    const auto runtime = Runtime::Current();
+    const auto& excluded = runtime->config().not_repeatable;
+    if (std::find(excluded.begin(), excluded.end(), target.operator_name) != excluded.end()) {
+      throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.operator_name) + " are not repeatable");
+    }
+    target.repeatable = true;
+  });
+}
+
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  const std::unique_ptr<aclOpExecutor> owned(executor);
+  return OK;
+}
+
+aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
