@@ -16,7 +16,7 @@ namespace {
 void SynchronizeDevice(int32_t timeout_ms) {
   const auto deadline = DeadlineAfter(timeout_ms);
   const auto runtime = Runtime::Current();
-  const auto context = runtime->CurrentContext();
+  const auto context = runtime->UsableContext();
   for (const auto& stream : runtime->StreamsOf(context->device)) {
     if (!stream->Synchronize(deadline)) {
       throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
@@ -45,6 +45,10 @@ aclError aclrtResetDevice(int32_t deviceId) {
   return GuardRuntime(__func__, [&] { Runtime::Current()->ReleaseDevice(deviceId); });
 }
 
+aclError aclrtResetDeviceForce(int32_t deviceId) {
+  return GuardRuntime(__func__, [&] { Runtime::Current()->ReleaseDeviceForce(deviceId); });
+}
+
 aclError aclrtGetDevice(int32_t* deviceId) {
   return GuardRuntime(__func__,
                       [&] { Required(deviceId, "deviceId") = Runtime::Current()->CurrentContext()->device.id; });
@@ -58,8 +62,8 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {
   return GuardRuntime(__func__, [&] {
     aclrtDeviceStatus& status = Required(deviceStatus, "deviceStatus");
-    (void)Runtime::Current()->device(deviceId);
-    status = ACL_RT_DEVICE_STATUS_NORMAL;
+    const bool lost = Runtime::Current()->device(deviceId).lost();
+    status = lost ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
   });
 }
 

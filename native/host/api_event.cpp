@@ -32,11 +32,13 @@ void Create(aclrtEvent* event, uint32_t flags) {
 
 void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
   const auto deadline = DeadlineAfter(timeout_ms);
-  const auto recording = Runtime::Current()->events().Find(handle)->latest();
+  const auto runtime = Runtime::Current();
+  const auto recording = runtime->events().Find(handle)->latest();
   if (recording && !recording->Wait(deadline)) {
     throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
                 "the event was not complete after " + std::to_string(timeout_ms) + " ms");
   }
+  if (recording) recording->device().CheckUsable();
 }
 
 // As CANN: an event that was never recorded is an internal error there, not an invalid parameter.

@@ -1,15 +1,25 @@
 // The ABI: memory and copies.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "acl/acl_rt.h"
+#include "device_access.h"
 #include "error.h"
+#include "fault_plan.h"
 #include "runtime.h"
 
+using acl_host::CheckCopySides;
+using acl_host::CheckSetSide;
+using acl_host::Device;
 using acl_host::Error;
+using acl_host::FaultKind;
 using acl_host::GuardRuntime;
+using acl_host::Occurrence;
 using acl_host::Required;
 using acl_host::Runtime;
+using acl_host::Site;
 
 namespace {
 
@@ -31,9 +41,32 @@ void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count,
   }
 }
 
+void CountAllocation(Runtime& runtime, size_t size) {
+  if (size == 0) return;  // refused elsewhere and not counted
+  const Occurrence occurrence = runtime.faults().Next(Site::kAllocation);
+  if (occurrence.Has(FaultKind::kOutOfMemory)) {
+    throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "out of memory: allocation " + std::to_string(occurrence.number) + " fails by the fault plan");
+  }
+}
+
+// A copy as its thread makes it; pause waits, and returns false if the copy is not to be made any more.
+template <typename Pause>
+void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* src, size_t count, const Pause& pause) {
+  device.CheckUsable();
+  if (occurrence.Has(FaultKind::kSlowCopy) && !pause(*occurrence.fault->duration)) {
+    throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed during this copy");
+  }
+  if (occurrence.Has(FaultKind::kCopyError)) {
+    device.Fail(occurrence.fault->code, "copy " + std::to_string(occurrence.number) + " fails by the fault plan");
+  }
+  std::memmove(dst, src, count);
+}
+
 void* Allocate(size_t size, bool padded) {
   const auto runtime = Runtime::Current();
-  const auto context = runtime->CurrentContext();
+  const auto context = runtime->UsableContext();
+  CountAllocation(*runtime, size);
   const size_t padding_bytes = padded ? runtime->product().allocation_padding_bytes : 0;
   return runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes);
 }
@@ -62,7 +95,8 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
   return GuardRuntime(__func__, [&] {
     void*& address = Required(hostPtr, "hostPtr");
     const auto runtime = Runtime::Current();
-    (void)runtime->CurrentContext();
+    (void)runtime->UsableContext();
+    CountAllocation(*runtime, size);
     address = runtime->memory().AllocatePinned(size);
   });
 }
@@ -74,8 +108,13 @@ aclError aclrtFreeHost(void* hostPtr) {
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
   return GuardRuntime(__func__, [&] {
     CheckCopy(dst, destMax, src, count, kind);
-    (void)Runtime::Current()->CurrentContext();
-    std::memmove(dst, src, count);
+    const auto runtime = Runtime::Current();
+    const auto context = runtime->UsableContext();
+    CheckCopySides(*runtime, dst, src, count, kind);
+    Copy(context->device, runtime->faults().Next(Site::kCopy), dst, src, count, [](std::chrono::milliseconds duration) {
+      std::this_thread::sleep_for(duration);
+      return true;
+    });
   });
 }
 
@@ -85,7 +124,11 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
     CheckCopy(dst, destMax, src, count, kind);
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
-    const auto copy = [=] { std::memmove(dst, src, count); };
+    CheckCopySides(*runtime, dst, src, count, kind);
+    const auto copy = [=, occurrence = runtime->faults().Next(Site::kCopy), &owner = *target] {
+      Copy(owner.device(), occurrence, dst, src, count,
+           [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
+    };
     // A device cannot reach pageable memory later on its own, so the caller waits until its turn in the stream.
     if (runtime->memory().IsPageable(dst) || runtime->memory().IsPageable(src)) {
       target->RunInOrder(copy);
@@ -99,7 +142,9 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   return GuardRuntime(__func__, [&] {
     if (devPtr == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "devPtr must not be null");
     CheckCounts(maxCount, count);
-    (void)Runtime::Current()->CurrentContext();
+    const auto runtime = Runtime::Current();
+    (void)runtime->UsableContext();
+    CheckSetSide(*runtime, devPtr, count);
     std::memset(devPtr, value, count);
   });
 }
@@ -109,7 +154,12 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
     if (devPtr == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "devPtr must not be null");
     CheckCounts(maxCount, count);
     const auto runtime = Runtime::Current();
-    runtime->FindStream(stream)->Enqueue([=] { std::memset(devPtr, value, count); });
+    const auto target = runtime->FindStream(stream);
+    CheckSetSide(*runtime, devPtr, count);
+    target->Enqueue([=, &device = target->device()] {
+      device.CheckUsable();
+      std::memset(devPtr, value, count);
+    });
   });
 }
 

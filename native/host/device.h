@@ -1,4 +1,4 @@
-// A device: its worker threads, its default context and how many streams it has given out.
+// A device: its worker threads, its default context, whether it was lost and how many streams it has given out.
 #ifndef ACL_HOST_DEVICE_H_
 #define ACL_HOST_DEVICE_H_
 
@@ -21,10 +21,24 @@ struct Device {
   ThreadPool pool;
   std::atomic<int32_t> streams{0};
 
+  // Throws an error of the device. After one of those that a card does not survive, the device is lost: whatever
+  // touches it throws that same code, until it is reset by force.
+  [[noreturn]] void Fail(aclError code, const std::string& message);
+  void CheckUsable() const {
+    if (lost()) ThrowLost();
+  }
+  [[nodiscard]] bool lost() const { return lost_code_ != ACL_SUCCESS; }
+  void Recover() { lost_code_ = ACL_SUCCESS; }
+
   // aclrtSetDevice and aclrtResetDevice count; the default context lives while the count is above zero.
   std::mutex mutex;
   int32_t uses = 0;
   void* default_context = nullptr;
+
+ private:
+  [[noreturn]] void ThrowLost() const;
+
+  std::atomic<aclError> lost_code_{ACL_SUCCESS};
 };
 
 // One stream of the device's limited number.

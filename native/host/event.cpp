@@ -34,7 +34,7 @@ void Event::Record(Stream& stream) {
     ~Completion() { recording->Complete(); }
     std::shared_ptr<Recording> recording;
   };
-  const auto recording = std::make_shared<Recording>();
+  const auto recording = std::make_shared<Recording>(stream.device());
   stream.Enqueue([completion = std::make_shared<Completion>(recording)] { completion->recording->Complete(); });
   const std::lock_guard<std::mutex> lock(mutex_);
   latest_ = recording;

@@ -16,12 +16,16 @@ namespace acl_host {
 // them.
 class Recording {
  public:
+  explicit Recording(const Device& device) : device_(device) {}
+
+  [[nodiscard]] const Device& device() const { return device_; }
   void Complete();
   [[nodiscard]] bool IsComplete() const;
   [[nodiscard]] bool Wait(const Deadline& deadline) const;
   [[nodiscard]] Clock::time_point CompletedAt() const;  // of a complete one
 
  private:
+  const Device& device_;
   mutable std::mutex mutex_;
   mutable std::condition_variable completed_;
   bool complete_ = false;

@@ -3,6 +3,8 @@
 #include <memory>
 #include <string>
 
+#include "device_access.h"
+#include "launch.h"
 #include "runtime.h"
 
 namespace acl_host {
@@ -51,10 +53,12 @@ aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspac
       return;
     }
     auto addresses = plan->ReadAddresses();
-    const auto target = Runtime::Current()->FindStream(stream);
-    target->Enqueue([plan, addresses = std::move(addresses), workspace, &pool = target->device().pool] {
-      plan->Run(pool, addresses, static_cast<std::byte*>(workspace));
-    });
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->FindStream(stream);
+    CheckLaunchSides(*runtime, target->device(), *plan, addresses, workspace, workspace_size);
+    QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
+                        runtime->faults().Next(Site::kLaunch)};
+    target->Enqueue([launch = std::move(launch), &owner = *target] { launch.Run(owner); });
   });
 }
 

@@ -30,7 +30,7 @@ constexpr Row kRows[] = {
     {"launch_error",  FaultKind::kLaunchError, Site::kLaunch,     ACL_ERROR_RT_AICORE_EXCEPTION, false, false},
     {"hang",          FaultKind::kHang,        Site::kLaunch,     0,                             true,  false},
     {"slow_copy",     FaultKind::kSlowCopy,    Site::kCopy,       0,                             true,  true},
-    {"copy_error",    FaultKind::kCopyError,   Site::kCopy,       ACL_ERROR_RT_PARAM_INVALID,    false, false},
+    {"copy_error",    FaultKind::kCopyError,   Site::kCopy,       ACL_ERROR_RT_INTERNAL_ERROR,   false, false},
 };
 // clang-format on
 

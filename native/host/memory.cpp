@@ -63,13 +63,14 @@ void Memory::FreeOnDevice(void* address) { Release(address, false); }
 
 void Memory::FreePinned(void* address) { Release(address, true); }
 
-bool Memory::IsPageable(const void* address) const {
+std::optional<Memory::Found> Memory::Find(const void* address) const {
   const auto key = reinterpret_cast<uintptr_t>(address);
   const std::lock_guard<std::mutex> lock(mutex_);
   auto next = blocks_.upper_bound(key);
-  if (next == blocks_.begin()) return true;
+  if (next == blocks_.begin()) return std::nullopt;
   const auto& [base, block] = *std::prev(next);
-  return key - base >= block.size_bytes;
+  if (key - base >= block.size_bytes) return std::nullopt;
+  return Found{base, block.size_bytes, block.device};
 }
 
 uint64_t Memory::used_bytes(int32_t device) const {

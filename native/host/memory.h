@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace acl_host {
@@ -23,8 +24,23 @@ class Memory {
   void FreeOnDevice(void* address);
   void FreePinned(void* address);
 
+  struct Found {
+    uintptr_t base;
+    size_t size_bytes;
+    int32_t device;
+
+    [[nodiscard]] bool pinned() const { return device == kPinned; }
+    [[nodiscard]] bool Holds(const void* address, uint64_t count) const {
+      const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - base;
+      return offset <= size_bytes && count <= size_bytes - offset;
+    }
+  };
+
+  // The live block in which the address lies.
+  [[nodiscard]] std::optional<Found> Find(const void* address) const;
+
   // Memory that neither function above returned: a device cannot copy from it on its own.
-  [[nodiscard]] bool IsPageable(const void* address) const;
+  [[nodiscard]] bool IsPageable(const void* address) const { return !Find(address); }
 
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }
   [[nodiscard]] uint64_t used_bytes(int32_t device) const;

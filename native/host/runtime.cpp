@@ -49,16 +49,22 @@ void Runtime::Stop() {
     process.runtime = nullptr;
   }
   if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
+  // Threads that wait for a stream keep the runtime alive; this ends their wait.
+  ending->CloseStreams();
 }
 
-Runtime::Runtime(const Config& config) : config_(config), memory_(config.devices, config.memory_bytes) {
+Runtime::Runtime(const Config& config)
+    : config_(config), memory_(config.devices, config.memory_bytes), faults_(config.faults) {
   for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<Device>(id, config));
 }
 
 Runtime::~Runtime() {
-  // Close all before joining any: a stream may be waiting for an event that another one records.
-  for (const auto& [handle, stream] : streams_.All()) stream->Close(Stream::Pending::kDrop);
+  CloseStreams();  // before joining any: a stream may be waiting for an event that another one records
   for (const auto& [handle, stream] : streams_.All()) stream->Join();
+}
+
+void Runtime::CloseStreams() {
+  for (const auto& [handle, stream] : streams_.All()) stream->Close(Stream::Pending::kDrop);
 }
 
 Device& Runtime::device(int32_t id) {
@@ -86,7 +92,9 @@ void Runtime::DestroyContext(void* handle) {
   if (contexts_.Find(handle)->is_default) {
     throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default context cannot be destroyed; call aclrtResetDevice");
   }
-  RemoveContext(handle);
+  if (!RemoveContext(handle, Stream::Pending::kRun)) {
+    throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the context is being destroyed already");
+  }
 }
 
 void Runtime::UseDevice(int32_t id) {
@@ -103,10 +111,36 @@ void Runtime::ReleaseDevice(int32_t id) {
   if (target.uses == 0) {
     throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
   }
-  if (--target.uses == 0) RemoveContext(std::exchange(target.default_context, nullptr));
+  if (--target.uses == 0) (void)RemoveContext(std::exchange(target.default_context, nullptr), Stream::Pending::kRun);
+}
+
+void Runtime::ReleaseDeviceForce(int32_t id) {
+  Device& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  if (target.uses == 0) {
+    throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
+  }
+  for (const auto& [handle, context] : contexts_.All()) {
+    if (&context->device == &target) (void)RemoveContext(handle, Stream::Pending::kDrop);
+  }
+  target.default_context = nullptr;
+  target.uses = 0;
+  target.Recover();
+}
+
+std::shared_ptr<Context> Runtime::UsableContext() const {
+  auto context = CurrentContext();
+  context->device.CheckUsable();
+  return context;
 }
 
 std::shared_ptr<Stream> Runtime::FindStream(void* handle) const {
+  auto stream = OwnStream(handle);
+  stream->device().CheckUsable();
+  return stream;
+}
+
+std::shared_ptr<Stream> Runtime::OwnStream(void* handle) const {
   const std::shared_ptr<Context> context = CurrentContext();
   if (handle == nullptr) return context->default_stream;
   std::shared_ptr<Stream> stream = streams_.Find(handle);
@@ -117,13 +151,13 @@ std::shared_ptr<Stream> Runtime::FindStream(void* handle) const {
 }
 
 void* Runtime::CreateStream() {
-  const std::shared_ptr<Context> context = CurrentContext();
+  const std::shared_ptr<Context> context = UsableContext();
   return streams_.Add(std::make_shared<Stream>(context->device, context->handle));
 }
 
 void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
   if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
-  const std::shared_ptr<Stream> stream = FindStream(handle);
+  const std::shared_ptr<Stream> stream = OwnStream(handle);
   if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
   stream->Close(pending);
   stream->Join();
@@ -151,15 +185,16 @@ void* Runtime::AddContext(Device& device, bool is_default) {
   return handle;
 }
 
-void Runtime::RemoveContext(void* handle) {
-  if (!contexts_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the context is being destroyed already");
+bool Runtime::RemoveContext(void* handle, Stream::Pending pending) {
+  if (!contexts_.Remove(handle)) return false;
   std::vector<std::shared_ptr<Stream>> closing;
   for (auto& [stream_handle, stream] : streams_.All()) {
     if (stream->context() != handle || !streams_.Remove(stream_handle)) continue;
-    stream->Close(Stream::Pending::kRun);
+    stream->Close(pending);
     closing.push_back(std::move(stream));
   }
   for (const auto& stream : closing) stream->Join();
+  return true;
 }
 
 }  // namespace acl_host

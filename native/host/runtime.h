@@ -10,6 +10,7 @@
 #include "context.h"
 #include "device.h"
 #include "event.h"
+#include "fault_plan.h"
 #include "handle_table.h"
 #include "memory.h"
 #include "stream.h"
@@ -32,6 +33,7 @@ class Runtime {
   [[nodiscard]] const Product& product() const { return *config_.product; }
   [[nodiscard]] int32_t device_count() const { return config_.devices; }
   [[nodiscard]] Memory& memory() { return memory_; }
+  [[nodiscard]] FaultPlan& faults() { return faults_; }
   [[nodiscard]] HandleTable<Event>& events() { return events_; }
   [[nodiscard]] Device& device(int32_t id);
 
@@ -42,6 +44,11 @@ class Runtime {
   void DestroyContext(void* handle);
   void UseDevice(int32_t id);
   void ReleaseDevice(int32_t id);
+  // Drops the work of all of the device's contexts and makes a lost device usable again.
+  void ReleaseDeviceForce(int32_t id);
+
+  // As CurrentContext and FindStream; both throw if the device is lost.
+  [[nodiscard]] std::shared_ptr<Context> UsableContext() const;
 
   // Streams of the calling thread's context; null means its default stream.
   [[nodiscard]] std::shared_ptr<Stream> FindStream(void* handle) const;
@@ -51,10 +58,14 @@ class Runtime {
 
  private:
   void* AddContext(Device& device, bool is_default);
-  void RemoveContext(void* handle);
+  // False if somebody else removed it.
+  [[nodiscard]] bool RemoveContext(void* handle, Stream::Pending pending);
+  [[nodiscard]] std::shared_ptr<Stream> OwnStream(void* handle) const;
+  void CloseStreams();
 
   const Config config_;
   Memory memory_;
+  FaultPlan faults_;
   std::vector<std::unique_ptr<Device>> devices_;
   HandleTable<Context> contexts_{"context"};
   HandleTable<Stream> streams_{"stream"};

@@ -1,5 +1,6 @@
 #include "stream.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <new>
@@ -60,6 +61,7 @@ bool Stream::Synchronize(const Deadline& deadline) {
   const uint64_t target = enqueued_;
   if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) return false;
   if (error_) throw *std::exchange(error_, std::nullopt);
+  device_.CheckUsable();
   return true;
 }
 
@@ -73,11 +75,24 @@ void Stream::Close(Pending pending) {
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
   if (pending == Pending::kDrop) {
+    dropping_ = true;
     dropped.swap(queue_);
     finished_ += dropped.size();
     ended_.notify_all();
   }
-  wake_.notify_one();
+  wake_.notify_all();
+}
+
+bool Stream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
+  constexpr std::chrono::milliseconds kLossCheck{5};
+  const auto end = duration ? Deadline(Clock::now() + *duration) : std::nullopt;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!end || Clock::now() < *end) {
+    const auto next = Clock::now() + kLossCheck;
+    if (wake_.wait_until(lock, end ? std::min(*end, next) : next, [this] { return dropping_; })) return false;
+    device_.CheckUsable();
+  }
+  return true;
 }
 
 void Stream::Join() {

@@ -2,6 +2,7 @@
 #ifndef ACL_HOST_STREAM_H_
 #define ACL_HOST_STREAM_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -36,10 +37,14 @@ class Stream {
   void RunInOrder(const Task& task);
 
   // Waits for everything enqueued so far; false if the deadline passed first. Throws, once, the first error of the
-  // tasks that ran since the last report.
+  // tasks that ran since the last report; then, every time, that the device is lost.
   [[nodiscard]] bool Synchronize(const Deadline& deadline);
 
   [[nodiscard]] bool Idle() const;
+
+  // For a task: waits for the duration, or for ever. False at once if the task is to be dropped; throws if the device
+  // is lost meanwhile.
+  [[nodiscard]] bool Pause(const std::optional<std::chrono::milliseconds>& duration);
 
   enum class Pending { kRun, kDrop };
 
@@ -63,6 +68,7 @@ class Stream {
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
   bool closed_ = false;
+  bool dropping_ = false;
   std::optional<Error> error_;
   std::mutex join_mutex_;
   std::thread thread_;  // starts with the first task: streams that are never used cost no thread

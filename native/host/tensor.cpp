@@ -35,6 +35,18 @@ Dims ContiguousStrides(const Dims& dims) {
   return strides;
 }
 
+ByteExtent ViewExtent(const aclTensor& tensor) {
+  if (tensor.empty()) return {0, 0};
+  int64_t lowest = tensor.offset;
+  int64_t highest = tensor.offset;
+  for (size_t axis = 0; axis < tensor.view_dims.size(); ++axis) {
+    const int64_t reach = (tensor.view_dims[axis] - 1) * tensor.strides[axis];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  const auto element_bytes = static_cast<int64_t>(aclDataTypeSize(tensor.data_type));
+  return {lowest * element_bytes, static_cast<uint64_t>((highest - lowest + 1) * element_bytes)};
+}
+
 }  // namespace acl_host
 
 bool aclTensor::empty() const { return std::find(view_dims.begin(), view_dims.end(), 0) != view_dims.end(); }

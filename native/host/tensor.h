@@ -29,6 +29,12 @@ struct Storage {
   void* address;
 };
 
+// Bytes from the address of a storage on.
+struct ByteExtent {
+  int64_t begin;
+  uint64_t size;
+};
+
 }  // namespace acl_host
 
 struct aclTensor {
@@ -48,5 +54,12 @@ struct aclTensor {
 struct aclIntArray {
   std::vector<int64_t> values;
 };
+
+namespace acl_host {
+
+// From the first to the last element of a view that passed CheckAddressable.
+[[nodiscard]] ByteExtent ViewExtent(const aclTensor& tensor);
+
+}  // namespace acl_host
 
 #endif  // ACL_HOST_TENSOR_H_

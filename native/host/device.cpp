@@ -1,0 +1,38 @@
+#include "device.h"
+
+#include <algorithm>
+#include <array>
+
+#include "acl/acl_rt.h"
+
+namespace acl_host {
+namespace {
+
+// clang-format off
+constexpr std::array kFatal = {
+    ACL_ERROR_RT_LOST_HEARTBEAT,
+    ACL_ERROR_RT_AICORE_TIMEOUT, ACL_ERROR_RT_AICORE_EXCEPTION, ACL_ERROR_RT_AICORE_TRAP_EXCEPTION,
+    ACL_ERROR_RT_AICPU_TIMEOUT, ACL_ERROR_RT_AICPU_EXCEPTION,
+    ACL_ERROR_RT_VECTOR_CORE_TIMEOUT, ACL_ERROR_RT_VECTOR_CORE_EXCEPTION, ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION,
+    ACL_ERROR_RT_DEVICE_MEM_ERROR, ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR, ACL_ERROR_RT_SUSPECT_DEVICE_MEM_ERROR,
+    ACL_ERROR_RT_LINK_ERROR, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+    ACL_ERROR_RT_DRV_INTERNAL_ERROR, ACL_ERROR_RT_AICPU_INTERNAL_ERROR, ACL_ERROR_RT_SOCKET_CLOSE,
+};
+// clang-format on
+
+}  // namespace
+
+void Device::Fail(aclError code, const std::string& message) {
+  if (std::find(kFatal.begin(), kFatal.end(), code) != kFatal.end()) {
+    aclError usable = ACL_SUCCESS;
+    (void)lost_code_.compare_exchange_strong(usable, code);  // the first loss is the one to report
+  }
+  throw Error(code, message);
+}
+
+void Device::ThrowLost() const {
+  throw Error(lost_code_,
+              "device " + std::to_string(id) + " has failed; only aclrtResetDeviceForce or aclFinalize help");
+}
+
+}  // namespace acl_host

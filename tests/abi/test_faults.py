@@ -1,0 +1,183 @@
+"""The fault plan of the configuration: each fault at its number, and what it does to what follows."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import time
+NAME = "aclnnAdaptiveAvgPool2dBackward"
+acl.call('aclInit', None)
+acl.call('aclrtSetDevice', 0)
+device = acl.create('aclrtMalloc', 256, 0).value
+pinned = acl.create('aclrtMallocHost', 256).value
+host = (ctypes.c_uint8 * 256)(*range(256))
+out = ctypes.c_void_p()
+stream = acl.create('aclrtCreateStream')
+
+def launch(on=stream):
+    with acl.describe((1, 1, 2, 2), address=device) as grad, acl.describe((1, 1, 4, 4), address=device + 64) as result:
+        size, executor = acl.plan(NAME, grad, result, result)
+        return getattr(acl, NAME)(None, size, executor, on)
+
+def malloc():
+    return acl.aclrtMalloc(ctypes.byref(out), 8, 0)
+
+def sync(timeout=-1, on=stream):
+    return acl.aclrtSynchronizeStreamWithTimeout(on, timeout)
+
+def copy():
+    return acl.aclrtMemcpy(device, 256, host, 256, 1)
+"""
+
+Fails = Callable[..., list[str]]
+
+
+@pytest.fixture
+def run(run_program: Callable[..., list[str]], tmp_path: Path) -> Fails:
+    def run(faults: list[dict[str, object]], program: str) -> list[str]:
+        config = tmp_path / "acl.json"
+        config.write_text(json.dumps({"host": {"faults": faults, "devices": 2}}))
+        return run_program(RUN + program, ACL_HOST_CONFIG=str(config))
+
+    return run
+
+
+def test_out_of_memory(run: Fails) -> None:
+    # Two allocations are made before; those that are refused for their arguments do not count.
+    faults = [{"kind": "out_of_memory", "at": 3}, {"kind": "out_of_memory", "at": 5, "count": 2}]
+    lines = run(
+        faults,
+        "acl.aclrtMalloc(ctypes.byref(out), 0, 0)\n"
+        "print(malloc(), acl.message())\n"
+        "print(malloc(), malloc(), acl.aclrtMallocHost(ctypes.byref(out), 8), malloc())\n"
+        "print(launch(), sync(), copy())\n",
+    )
+    assert lines[0].startswith("207001 ")
+    assert "allocation 3" in lines[0]
+    assert lines[1:] == ["0 207001 207001 0", "0 0 0"]
+
+
+def test_an_error_that_the_device_survives(run: Fails) -> None:
+    lines = run(
+        [{"kind": "launch_error", "at": 2, "code": 507011}],
+        "print(launch(), launch(), launch(), sync())\n"
+        "print(acl.message())\n"
+        "print(sync(), launch(), sync(), malloc())\n",
+    )
+    assert lines[0] == "0 0 0 507011"
+    assert "launch 2" in lines[1]
+    assert lines[2] == "0 0 0 0"
+
+
+@pytest.mark.parametrize("code", [507010, 507015, 507034, 507057, 507901])
+def test_an_error_that_the_device_does_not_survive(run: Fails, code: int) -> None:
+    lines = run(
+        [{"kind": "launch_error", "at": 1, "code": code}],
+        "status = ctypes.c_int(-1)\n"
+        "other = acl.create('aclrtCreateStream')\n"
+        "event = acl.create('aclrtCreateEvent')\n"
+        "acl.call('aclrtRecordEvent', event, stream)\n"
+        "print(launch(), sync())\n"
+        "print(acl.message())\n"
+        "print(sync(), sync(on=other), acl.aclrtSynchronizeDevice(), malloc(), copy(),\n"
+        "      acl.aclrtMemset(device, 8, 0, 8), acl.aclrtStreamQuery(other, ctypes.byref(status)),\n"
+        "      acl.aclrtCreateStream(ctypes.byref(out)), acl.aclrtMemcpyAsync(device, 8, pinned, 8, 1, other),\n"
+        "      acl.aclrtRecordEvent(event, other), acl.aclrtSynchronizeEvent(event))\n"
+        "print(acl.message())\n"
+        "print(launch(other), acl.aclrtGetLastError(0))\n"
+        "print(acl.aclrtQueryDeviceStatus(0, ctypes.byref(status)), status.value)\n"
+        "print(acl.aclrtDestroyStream(other), acl.aclrtFree(device), acl.aclrtSetDevice(1), malloc())\n"
+        "print(acl.aclrtSetDevice(0), malloc(), acl.aclrtResetDevice(0), malloc())\n"
+        "print(acl.aclrtResetDeviceForce(0), acl.aclrtResetDeviceForce(0), malloc())\n"
+        "print(acl.aclrtSetDevice(0), malloc(), sync(on=None))\n"
+        "device = out.value\n"
+        "print(acl.aclrtSynchronizeStream(stream), acl.aclrtMemset(device, 8, 0, 8))\n",
+    )
+    assert lines[0] == f"0 {code}"
+    assert "launch 1" in lines[1]
+    assert lines[2].split() == [str(code)] * 11
+    assert "aclrtResetDeviceForce" in lines[3]
+    assert lines[4] == f"361001 {code}"  # phase 2 has one code for all that the runtime says
+    assert lines[5] == "0 1"
+    assert lines[6:] == ["0 0 0 0", f"0 {code} 0 {code}", "0 107002 107002", "0 0 0", "107017 0"]
+
+
+def test_finalize_ends_a_loss(run: Fails) -> None:
+    lines = run(
+        [{"kind": "launch_error", "at": 1}],
+        "print(launch(), sync(), sync())\n"
+        "print(acl.aclFinalize(), acl.aclInit(None), acl.aclrtSetDevice(0), malloc(), sync(on=None))\n",
+    )
+    assert lines == ["0 507015 507015", "0 0 0 0 0"]
+
+
+def test_a_hang_of_some_time(run: Fails) -> None:
+    lines = run(
+        [{"kind": "hang", "at": 1, "duration_ms": 300}],
+        "begin = time.monotonic()\nprint(launch(), sync(0), sync(20), sync(), 0.25 < time.monotonic() - begin < 20)\n",
+    )
+    assert lines == ["0 507046 507046 0 True"]
+
+
+def test_a_hang_ends_with_its_stream(run: Fails) -> None:
+    program = (
+        "event = acl.create('aclrtCreateEvent')\n"
+        "print(launch(), acl.aclrtRecordEvent(event, stream), sync(20), sync(on=None))\n"
+        "print(acl.aclrtSynchronizeEventWithTimeout(event, 20), acl.aclrtSynchronizeDeviceWithTimeout(20))\n"
+        "print(acl.aclrtDestroyStreamForce(stream), acl.aclrtSynchronizeEvent(event), acl.aclrtSynchronizeDevice())\n"
+    )
+    assert run([{"kind": "hang", "at": 1}], program) == ["0 0 507046 0", "507047 507046", "0 0 0"]
+
+
+def test_finalize_and_a_forced_reset_end_a_hang_and_the_wait_for_it(run: Fails) -> None:
+    program = (
+        "def wait():\n"
+        "    acl.call('aclrtSetDevice', 0)\n"
+        "    acl.aclrtSynchronizeStream(None)\n"
+        "for end in (lambda: acl.aclrtResetDeviceForce(0), acl.aclFinalize):\n"
+        "    acl.call('aclrtSetDevice', 0)\n"
+        "    codes = [launch(None), sync(20, None)]\n"
+        "    waiter = threading.Thread(target=wait)\n"
+        "    waiter.start()\n"
+        "    time.sleep(0.05)\n"
+        "    codes.append(end())\n"
+        "    waiter.join()\n"
+        "    print(*codes)\n"
+    )
+    assert run([{"kind": "hang", "at": 1, "count": 2}], program) == ["0 507046 0", "0 507046 0"]
+
+
+def test_a_loss_ends_a_hang(run: Fails) -> None:
+    faults = [{"kind": "hang", "at": 1}, {"kind": "launch_error", "at": 2}]
+    assert run(faults, "print(launch(), sync(20), launch(None), sync(on=None), sync(20))\n") == [
+        "0 507046 0 507015 507015"
+    ]
+
+
+def test_slow_copies(run: Fails) -> None:
+    lines = run(
+        [{"kind": "slow_copy", "at": 2, "count": 3, "duration_ms": 200}],
+        "def timed(call):\n"
+        "    begin = time.monotonic()\n"
+        "    return f'{call()} {time.monotonic() - begin > 0.15}'\n"
+        "print(timed(copy), timed(copy))\n"
+        "print(timed(lambda: acl.aclrtMemcpyAsync(device, 256, pinned, 256, 1, stream)), timed(sync))\n"
+        "print(timed(lambda: acl.aclrtMemcpyAsync(host, 256, device, 256, 2, stream)), timed(copy))\n",
+    )
+    assert lines == ["0 False 0 True", "0 False 0 True", "0 True 0 False"]
+
+
+def test_copy_errors(run: Fails) -> None:
+    lines = run(
+        [{"kind": "copy_error", "at": 2, "count": 3}, {"kind": "copy_error", "at": 6, "code": 507054}],
+        "print(copy(), copy(), acl.message())\n"
+        "print(acl.aclrtMemcpyAsync(device, 256, pinned, 256, 1, stream), sync(), sync())\n"
+        "print(acl.aclrtMemcpyAsync(host, 256, device, 256, 2, stream), sync(), copy(), sync())\n"
+        "print(copy(), copy(), sync())\n",
+    )
+    assert lines[0].startswith("0 507000 ")
+    assert "copy 2" in lines[0]
+    assert lines[1:] == ["0 507000 0", "507000 0 0 0", "507054 507054 507054"]
