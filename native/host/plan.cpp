@@ -58,7 +58,8 @@ uint64_t Plan::Reserve(uint64_t size_bytes) {
   const uint64_t offset = workspace_bytes_;
   uint64_t end = 0;
   if (__builtin_add_overflow(size_bytes, kWorkspaceAlignment - 1, &size_bytes) ||
-      __builtin_add_overflow(offset, size_bytes / kWorkspaceAlignment * kWorkspaceAlignment, &end)) {
+      __builtin_add_overflow(offset, size_bytes / kWorkspaceAlignment * kWorkspaceAlignment, &end) ||
+      end > UINT64_MAX - kRedZoneBytes) {
     throw OperatorError(ACLNN_ERR_PARAM_INVALID, "the workspace would exceed 64 bits");
   }
   workspace_bytes_ = end;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "red_zone.h"
 #include "tensor.h"
 #include "thread_pool.h"
 
@@ -38,7 +39,11 @@ class Plan {
   // A plan without computation is valid and does nothing: what CANN does for empty tensors.
   void SetCompute(Compute compute) { compute_ = std::move(compute); }
 
-  [[nodiscard]] uint64_t workspace_bytes() const { return workspace_bytes_; }
+  // What phase 1 asks for: what Run uses and, behind it, a red zone.
+  [[nodiscard]] uint64_t workspace_bytes() const {
+    return workspace_bytes_ == 0 ? 0 : workspace_bytes_ + kRedZoneBytes;
+  }
+  [[nodiscard]] uint64_t used_workspace_bytes() const { return workspace_bytes_; }
   [[nodiscard]] bool does_nothing() const { return !compute_; }
 
   // The storages of one launch, inputs before outputs.

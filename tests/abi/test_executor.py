@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,3 +109,29 @@ def test_aclnn_init_and_finalize(acl: Library) -> None:
     assert acl.aclnnInit(None) == 0
     assert acl.aclnnInit(None) == 0
     assert acl.aclnnFinalize() == 0
+
+
+def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+    # No kernel does it, so the test does, while a launch hangs between the writing of the red zone and the kernel.
+    config = tmp_path / "acl.json"
+    config.write_text('{"host": {"faults": [{"kind": "hang", "at": 1, "count": 2, "duration_ms": 200}]}}')
+    lines = run_program(
+        "import numpy as np, time\n"
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        f"name = {NAME!r}\n"
+        "storage = np.zeros((2, 3, 4, 4), np.float32)\n"
+        "with acl.tensor(np.ones((2, 3, 2, 2), np.float32)) as grad, acl.tensor(storage) as self:\n"
+        "    with acl.tensor(storage, storage.transpose(0, 1, 3, 2)) as out, acl.buffer(1 << 12) as workspace:\n"
+        "        for offset in (1, 512, 513):\n"
+        "            size, executor = acl.plan(name, grad.handle, self.handle, out.handle)\n"
+        "            acl.call(name, workspace, size, executor, None)\n"
+        "            time.sleep(0.1 if offset < 513 else 0)\n"
+        "            ctypes.memset(workspace + size - offset, 1, 1)\n"
+        "            print(acl.aclrtSynchronizeStream(None), acl.message())\n"
+        "        print(acl.aclrtSynchronizeStream(None))\n",
+        ACL_HOST_CONFIG=str(config),
+    )
+    for line, code in zip(lines, (507015, 507015, 0, 0), strict=True):
+        assert line.split()[0] == str(code)
+        assert ("behind the workspace" in line) == (code != 0)

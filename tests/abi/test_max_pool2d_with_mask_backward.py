@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from . import max_pool
-from .acl import Library
+from .acl import DataType, Library
 from .max_pool import Pool
 from .values import VIEWS, assert_close, random, storage_of
 
@@ -187,3 +187,15 @@ def test_many_windows_add_up_in_float32(acl: Library) -> None:
     indices = np.zeros(pool.indices_shape, np.int8)
     indices.reshape(-1)[: argmax.nbytes] = np.frombuffer(argmax.tobytes(), np.int8)
     assert gradient(acl, pool, grad, indices)[0, 0, 32, 32] == ml_dtypes.bfloat16(33 * 33)
+
+
+@pytest.mark.parametrize("pool", [POOLS[0], POOLS_1X1[0]])
+def test_the_sums_need_a_workspace(acl: Library, pool: Pool) -> None:
+    with (
+        acl.describe(pool.grad_shape) as grad, acl.describe(pool.shape) as self,
+        acl.describe(pool.indices_shape, DataType.INT8) as mask, acl.int_array(pool.kernel) as kernel,
+        acl.int_array(pool.stride) as stride, acl.int_array(pool.padding) as padding, acl.int_array((1,)) as dilation,
+    ):  # fmt: skip
+        size, executor = acl.plan(NAME, grad, self, mask, kernel, stride, padding, dilation, False, self)
+        acl.call("aclDestroyAclOpExecutor", executor)
+    assert size >= np.prod(pool.shape[-2:]) * 4

@@ -3,13 +3,15 @@
 // Sums are made in float32, windows in row-major order, and rounded once to the data type. Each plane is made by one
 // thread, so the result does not depend on the number of threads.
 #include <algorithm>
-#include <vector>
+#include <cstring>
 
 #include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
 #include "checks.h"
 #include "elements.h"
 #include "executor.h"
 #include "max_pool_checks.h"
+#include "runtime.h"
+#include "scratch_slots.h"
 
 namespace acl_host {
 namespace {
@@ -89,30 +91,38 @@ struct MaskLayout {
 };
 
 template <typename T, typename Layout>
-void ComputePlanes(const MaxPool& pool, const Layout& layout, const Launch& launch, int64_t begin, int64_t end) {
+void ComputePlanes(const MaxPool& pool, const Layout& layout, const Launch& launch, std::byte* sums, int64_t begin,
+                   int64_t end) {
   const int64_t cells = pool.input.height * pool.input.width;
   const int64_t positions = pool.output.height * pool.output.width;
-  std::vector<float> sums(static_cast<size_t>(cells));
   for (int64_t plane = begin; plane < end; ++plane) {
-    std::fill(sums.begin(), sums.end(), 0.0F);
+    std::memset(sums, 0, static_cast<size_t>(cells) * sizeof(float));
     layout.ForChosenCells(plane, [&](int64_t cell, int64_t position) {
-      sums[static_cast<size_t>(cell)] += LoadWide<T>(launch.inputs[0], plane * positions + position);
+      const float sum = LoadElement<float>(sums, cell) + LoadWide<T>(launch.inputs[0], plane * positions + position);
+      StoreElement(sums, cell, sum);
     });
     for (int64_t cell = 0; cell < cells; ++cell) {
-      StoreRounded<T>(launch.outputs[0], plane * cells + cell, sums[static_cast<size_t>(cell)]);
+      StoreRounded<T>(launch.outputs[0], plane * cells + cell, LoadElement<float>(sums, cell));
     }
   }
 }
 
+// The sums of one plane; the workspace holds as many of them as planes can be worked on at once.
+uint64_t SlotBytes(const MaxPool& pool) {
+  return static_cast<uint64_t>(pool.input.height * pool.input.width) * sizeof(float);
+}
+
 template <typename Layout>
-void Compute(const MaxPool& pool, aclDataType type, const Launch& launch) {
+void Compute(const MaxPool& pool, aclDataType type, int64_t slot_count, const Launch& launch) {
   const Layout layout{pool, launch.inputs[1]};
+  ScratchSlots slots(launch.scratch[0], slot_count, SlotBytes(pool));
   const int64_t elements_per_plane = pool.input.height * pool.input.width + pool.output.height * pool.output.width;
   VisitFloatType(type, [&](auto tag) {
-    launch.pool.ParallelFor(pool.batches * pool.channels, kElementsPerPiece / elements_per_plane + 1,
-                            [&](int64_t begin, int64_t end) {
-                              ComputePlanes<typename decltype(tag)::Type>(pool, layout, launch, begin, end);
-                            });
+    launch.pool.ParallelFor(
+        pool.batches * pool.channels, kElementsPerPiece / elements_per_plane + 1, [&](int64_t begin, int64_t end) {
+          const ScratchSlots::Lease sums(slots);
+          ComputePlanes<typename decltype(tag)::Type>(pool, layout, launch, sums.memory(), begin, end);
+        });
   });
 }
 
@@ -125,8 +135,14 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(argmax ? ArgmaxTensor(*arguments.indices, pool) : MaskTensor(*arguments.indices, pool));
   plan.AddOutput(*arguments.grad_input);
-  plan.SetCompute([pool, argmax, type = arguments.self->data_type](const Launch& launch) {
-    argmax ? Compute<ArgmaxLayout>(pool, type, launch) : Compute<MaskLayout>(pool, type, launch);
+  const int64_t slots = std::min<int64_t>(pool.batches * pool.channels, Runtime::Current()->config().threads);
+  uint64_t slots_bytes = 0;
+  if (__builtin_mul_overflow(SlotBytes(pool), static_cast<uint64_t>(slots), &slots_bytes)) {
+    FailInvalid("self: there is no workspace for planes of shape " + DimsText(arguments.self->view_dims));
+  }
+  plan.AddScratch(slots_bytes);
+  plan.SetCompute([pool, argmax, slots, type = arguments.self->data_type](const Launch& launch) {
+    argmax ? Compute<ArgmaxLayout>(pool, type, slots, launch) : Compute<MaskLayout>(pool, type, slots, launch);
   });
   return plan;
 }
