@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include <algorithm>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
@@ -72,6 +73,14 @@ void Device::Trim() {
   ReleaseFinished();
   streams_->Trim();
   memory_->Trim();
+}
+
+PoolStatistics Device::pool_statistics() const {
+  PoolStatistics statistics = memory_->Statistics();
+  // Calls come and go between the two questions, so the difference is bounded by hand.
+  statistics.workspace_bytes = std::min(streams_->idle_workspace_bytes(), statistics.allocated_bytes);
+  statistics.allocated_bytes -= statistics.workspace_bytes;
+  return statistics;
 }
 
 DeviceMemory Device::Memory() const {

@@ -56,7 +56,7 @@ class Device {
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] const std::string& soc_name() const noexcept { return soc_name_; }
   [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
-  [[nodiscard]] PoolStatistics pool_statistics() const { return memory_->Statistics(); }
+  [[nodiscard]] PoolStatistics pool_statistics() const;
   [[nodiscard]] std::size_t stream_count() const { return streams_->stream_count(); }
   [[nodiscard]] std::size_t leased_stream_count() const { return streams_->leased_count(); }
   [[nodiscard]] DeviceMemory Memory() const;

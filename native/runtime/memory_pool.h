@@ -22,6 +22,7 @@ struct PoolStatistics {
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
   std::size_t largest_free_bytes = 0;
+  std::size_t workspace_bytes = 0;  // kept by idle streams, and not in allocated_bytes
   uint64_t allocation_count = 0;
   uint64_t hit_count = 0;    // served without asking the source
   uint64_t retry_count = 0;  // succeeded only after a trim

@@ -23,6 +23,8 @@ class Stream {
   // Device memory of at least this size, the same as for the call before unless that was smaller; null for size 0.
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
 
+  [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_.capacity(); }
+
   // Gives the workspace back to the pool; no work may be under way.
   void ReleaseWorkspace() { workspace_ = {}; }
 

@@ -62,6 +62,13 @@ std::size_t StreamPool::leased_count() const {
   return stream_count_ - idle_.size();
 }
 
+std::size_t StreamPool::idle_workspace_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& stream : idle_) bytes += stream->workspace_bytes();
+  return bytes;
+}
+
 void StreamPool::Return(std::unique_ptr<Stream> stream) noexcept {
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(stream));

@@ -51,6 +51,8 @@ class StreamPool {
 
   [[nodiscard]] std::size_t stream_count() const;
   [[nodiscard]] std::size_t leased_count() const;
+  // What streams that are not leased keep.
+  [[nodiscard]] std::size_t idle_workspace_bytes() const;
 
  private:
   friend class StreamLease;

@@ -15,7 +15,7 @@ ACL_ERROR_REPEAT_INITIALIZE = 100002
 TESTS = Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def library_path() -> str:
     named = os.environ.get("ACLGRAD_ABI_LIBRARY")
     if named:
@@ -27,7 +27,7 @@ def library_path() -> str:
     return str(Path(module.origin).parent / "libacl_host.so")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def initialized(library_path: str) -> Iterator[Library]:
     library = Library(library_path)
     code = library.aclInit(None)
@@ -48,7 +48,7 @@ def acl(initialized: Library) -> Iterator[Library]:
     initialized.call("aclrtResetDevice", 0)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def run_program(library_path: str) -> Callable[..., list[str]]:
     """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints."""
 

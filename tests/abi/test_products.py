@@ -69,7 +69,7 @@ def free_bytes(acl: Library) -> int:
     return free.value
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def answers(tmp_path_factory: pytest.TempPathFactory, run_program: Callable[..., list[str]]) -> Callable[[str], dict]:
     @cache
     def ask(product: str) -> dict:

@@ -33,7 +33,7 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def programs_library(library_path: str) -> Path:
     if not SANITIZE:
         return Path(library_path).resolve()

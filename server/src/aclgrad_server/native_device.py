@@ -25,6 +25,7 @@ POOL_FIELDS: Final = (
     "allocated_bytes",
     "active_bytes",
     "largest_free_bytes",
+    "workspace_bytes",
     "reserved_bytes",
     "peak_allocated_bytes",
     "peak_reserved_bytes",
