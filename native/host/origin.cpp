@@ -18,13 +18,20 @@ const void* OwnModule() {
   return dladdr(reinterpret_cast<void*>(&OwnModule), &info) != 0 ? info.dli_fbase : nullptr;
 }
 
+std::string_view ModuleName(const Dl_info& info) {
+  const std::string_view path = info.dli_fname == nullptr ? "?" : info.dli_fname;
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Frames between a caller in another language and this library say nothing about the caller.
+bool IsForeignCallGlue(const Dl_info& info) { return ModuleName(info).substr(0, 7) == "libffi."; }
+
 std::string FrameText(const Dl_info& info, const void* frame) {
   const auto distance = [&](const void* from) {
     return reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(from);
   };
-  const std::string_view path = info.dli_fname == nullptr ? "?" : info.dli_fname;
   std::ostringstream text;
-  text << path.substr(path.rfind('/') + 1) << std::hex << "+0x" << distance(info.dli_fbase);
+  text << ModuleName(info) << std::hex << "+0x" << distance(info.dli_fbase);
   if (info.dli_sname != nullptr) text << " (" << info.dli_sname << "+0x" << distance(info.dli_saddr) << ")";
   return text.str();
 }
@@ -48,7 +55,7 @@ std::string Origin::Text() const {
   for (int index = 0; index < frame_count_ && callers < kCallers; ++index) {
     void* const frame = frames_[static_cast<size_t>(index)];
     Dl_info info{};
-    if (dladdr(frame, &info) == 0 || info.dli_fbase == own) continue;
+    if (dladdr(frame, &info) == 0 || info.dli_fbase == own || IsForeignCallGlue(info)) continue;
     text += (callers++ == 0 ? " called from " : ", ") + FrameText(info, frame);
   }
   return text;
