@@ -5,6 +5,7 @@
 #include "error.h"
 #include "event.h"
 #include "runtime.h"
+#include "strict.h"
 #include "wait.h"
 
 using acl_host::DeadlineAfter;
@@ -28,6 +29,7 @@ void Create(aclrtEvent* event, uint32_t flags) {
   const auto runtime = Runtime::Current();
   (void)runtime->CurrentContext();
   handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
+  acl_host::NoteMade("an event", handle);
 }
 
 void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
@@ -75,6 +77,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
     if (!runtime->events().Remove(event)) {
       throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
     }
+    acl_host::NoteEnded(event);
   });
 }
 

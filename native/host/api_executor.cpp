@@ -1,13 +1,13 @@
 // The ABI: executors between their two phases.
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <string>
 
 #include "aclnn/acl_meta.h"
 #include "error.h"
 #include "executor.h"
 #include "runtime.h"
+#include "strict.h"
 
 using acl_host::GuardOperator;
 using acl_host::OperatorError;
@@ -19,6 +19,7 @@ namespace {
 template <typename T>
 T& Given(T* pointer, const char* name) {
   if (pointer == nullptr) throw OperatorError(ACLNN_ERR_INNER_NULLPTR, std::string(name) + " must not be null");
+  acl_host::CheckAlive(pointer);
   return *pointer;
 }
 
@@ -46,8 +47,7 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
-  const std::unique_ptr<aclOpExecutor> owned(executor);
-  return OK;
+  return GuardOperator(__func__, [&] { acl_host::Discard(executor); });
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {

@@ -2,14 +2,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "acl/acl_rt.h"
 #include "device_access.h"
 #include "error.h"
 #include "fault_plan.h"
 #include "runtime.h"
+#include "strict.h"
 
+using acl_host::Access;
 using acl_host::CheckCopySides;
 using acl_host::CheckSetSide;
 using acl_host::Device;
@@ -20,6 +25,7 @@ using acl_host::Occurrence;
 using acl_host::Required;
 using acl_host::Runtime;
 using acl_host::Site;
+using acl_host::Strict;
 
 namespace {
 
@@ -41,13 +47,44 @@ void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count,
   }
 }
 
-void CountAllocation(Runtime& runtime, size_t size) {
-  if (size == 0) return;  // refused elsewhere and not counted
+// Returns its number.
+uint64_t CountAllocation(Runtime& runtime, size_t size) {
+  if (size == 0) return 0;  // refused elsewhere and not counted
   const Occurrence occurrence = runtime.faults().Next(Site::kAllocation);
   if (occurrence.Has(FaultKind::kOutOfMemory)) {
     throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "out of memory: allocation " + std::to_string(occurrence.number) + " fails by the fault plan");
   }
+  return occurrence.number;
+}
+
+void* NoteAllocation(void* address, size_t size, const char* kind, uint64_t number) {
+  if (Strict* const strict = Strict::Active()) strict->memory.Add(address, size, kind, number);
+  return address;
+}
+
+template <typename Release>
+void Free(void* address, const Release& release) {
+  Strict* const strict = Strict::Active();
+  if (strict != nullptr) strict->memory.CheckFree(address);
+  acl_host::Memory::Owned memory = release(Runtime::Current()->memory());
+  if (strict != nullptr) strict->memory.Retire(address, std::move(memory));
+}
+
+// Of a copy or, without src, a fill that is made at once.
+void CheckNow(const std::vector<Access>& accesses) {
+  const Strict* const strict = Strict::Active();
+  if (strict == nullptr) return;
+  for (const Access& access : accesses) strict->memory.CheckReachable(access);
+  strict->memory.CheckUnused(accesses);
+}
+
+// The same of one that a stream makes later; the task holds what is returned.
+std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const char* what, uint64_t number) {
+  Strict* const strict = Strict::Active();
+  if (strict == nullptr) return nullptr;
+  for (const Access& access : accesses) strict->memory.CheckReachable(access);
+  return strict->memory.BeginUse(accesses, what, number);
 }
 
 // A copy as its thread makes it; pause waits, and returns false if the copy is not to be made any more.
@@ -66,9 +103,10 @@ void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* s
 void* Allocate(size_t size, bool padded) {
   const auto runtime = Runtime::Current();
   const auto context = runtime->UsableContext();
-  CountAllocation(*runtime, size);
+  const uint64_t number = CountAllocation(*runtime, size);
   const size_t padding_bytes = padded ? runtime->product().allocation_padding_bytes : 0;
-  return runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes);
+  void* const address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes);
+  return NoteAllocation(address, size, "device memory", number);
 }
 
 }  // namespace
@@ -88,7 +126,8 @@ aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy /*p
 }
 
 aclError aclrtFree(void* devPtr) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->memory().FreeOnDevice(devPtr); });
+  return GuardRuntime(__func__,
+                      [&] { Free(devPtr, [&](acl_host::Memory& memory) { return memory.ReleaseOnDevice(devPtr); }); });
 }
 
 aclError aclrtMallocHost(void** hostPtr, size_t size) {
@@ -96,13 +135,14 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
     void*& address = Required(hostPtr, "hostPtr");
     const auto runtime = Runtime::Current();
     (void)runtime->UsableContext();
-    CountAllocation(*runtime, size);
-    address = runtime->memory().AllocatePinned(size);
+    const uint64_t number = CountAllocation(*runtime, size);
+    address = NoteAllocation(runtime->memory().AllocatePinned(size), size, "pinned memory", number);
   });
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->memory().FreePinned(hostPtr); });
+  return GuardRuntime(__func__,
+                      [&] { Free(hostPtr, [&](acl_host::Memory& memory) { return memory.ReleasePinned(hostPtr); }); });
 }
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
@@ -111,6 +151,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
     const auto runtime = Runtime::Current();
     const auto context = runtime->UsableContext();
     CheckCopySides(*runtime, dst, src, count, kind);
+    if (Strict::Active() != nullptr) CheckNow({{dst, count, true}, {src, count, false}});
     Copy(context->device, runtime->faults().Next(Site::kCopy), dst, src, count, [](std::chrono::milliseconds duration) {
       std::this_thread::sleep_for(duration);
       return true;
@@ -125,7 +166,11 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
     CheckCopySides(*runtime, dst, src, count, kind);
-    const auto copy = [=, occurrence = runtime->faults().Next(Site::kCopy), &owner = *target] {
+    const Occurrence occurrence = runtime->faults().Next(Site::kCopy);
+    std::shared_ptr<const void> use;
+    if (Strict::Active() != nullptr)
+      use = BeginUse({{dst, count, true}, {src, count, false}}, "copy", occurrence.number);
+    const auto copy = [=, use = std::move(use), &owner = *target] {
       Copy(owner.device(), occurrence, dst, src, count,
            [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
     };
@@ -145,6 +190,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
     const auto runtime = Runtime::Current();
     (void)runtime->UsableContext();
     CheckSetSide(*runtime, devPtr, count);
+    if (Strict::Active() != nullptr) CheckNow({{devPtr, count, true}});
     std::memset(devPtr, value, count);
   });
 }
@@ -156,7 +202,9 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
     CheckSetSide(*runtime, devPtr, count);
-    target->Enqueue([=, &device = target->device()] {
+    std::shared_ptr<const void> use;
+    if (Strict::Active() != nullptr) use = BeginUse({{devPtr, count, true}}, "fill", 0);
+    target->Enqueue([=, use = std::move(use), &device = target->device()] {
       device.CheckUsable();
       std::memset(devPtr, value, count);
     });

@@ -5,17 +5,20 @@
 
 #include "aclnn/acl_meta.h"
 #include "error.h"
+#include "strict.h"
 #include "tensor.h"
 
 using acl_host::Dims;
 using acl_host::GuardOperator;
 using acl_host::OperatorError;
+using acl_host::Strict;
 
 namespace {
 
 template <typename T>
 T& NotNull(T* pointer, const char* name) {
   if (pointer == nullptr) throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, std::string(name) + " must not be null");
+  acl_host::CheckAlive(pointer);
   return *pointer;
 }
 
@@ -46,25 +49,27 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
     tensor = std::make_unique<aclTensor>(aclTensor{std::move(view_dims), std::move(strides), offset,
                                                    std::move(storage_dims), dataType, format,
                                                    std::make_shared<acl_host::Storage>(acl_host::Storage{tensorData})});
+    tensor->storage->tensor = tensor.get();
+    if (Strict* const strict = Strict::Active()) strict->objects.Add("an aclTensor", tensor.get());
   });
   return status == OK ? tensor.release() : nullptr;
 }
 
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
   std::unique_ptr<aclIntArray> array;
-  const aclnnStatus status = GuardOperator(
-      __func__, [&] { array = std::make_unique<aclIntArray>(aclIntArray{CopyDims(value, size, "value")}); });
+  const aclnnStatus status = GuardOperator(__func__, [&] {
+    array = std::make_unique<aclIntArray>(aclIntArray{CopyDims(value, size, "value")});
+    if (Strict* const strict = Strict::Active()) strict->objects.Add("an aclIntArray", array.get());
+  });
   return status == OK ? array.release() : nullptr;
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
-  const std::unique_ptr<const aclTensor> owned(tensor);
-  return OK;
+  return GuardOperator(__func__, [&] { acl_host::Discard(tensor); });
 }
 
 aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
-  const std::unique_ptr<const aclIntArray> owned(array);
-  return OK;
+  return GuardOperator(__func__, [&] { acl_host::Discard(array); });
 }
 
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {

@@ -6,6 +6,7 @@
 #include "data_type.h"
 #include "error.h"
 #include "runtime.h"
+#include "strict.h"
 
 namespace acl_host {
 namespace {
@@ -27,6 +28,7 @@ void FailInvalid(const std::string& message) { throw OperatorError(ACLNN_ERR_PAR
 
 void CheckNotNull(const char* name, const void* pointer) {
   if (pointer == nullptr) throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, std::string(name) + " must not be null");
+  CheckAlive(pointer);
 }
 
 void CheckProduct(const Product& product, std::initializer_list<const char*> products) {

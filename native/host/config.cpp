@@ -15,6 +15,7 @@
 #include "error.h"
 #include "fault_settings.h"
 #include "settings_values.h"
+#include "visible_devices.h"
 
 namespace acl_host {
 namespace {
@@ -69,6 +70,10 @@ const std::map<std::string, Setter>& Setters() {
        }},
       {"host_pointers",
        [](Config& config, const std::string& key, const Json& value) { config.host_pointers = Boolean(key, value); }},
+      {"strict",
+       [](Config& config, const std::string& key, const Json& value) { config.strict = Boolean(key, value); }},
+      {"strict_report",
+       [](Config& config, const std::string& key, const Json& value) { config.strict_report = String(key, value); }},
       {"not_repeatable", [](Config& config, const std::string& key,
                             const Json& value) { config.not_repeatable = ReadOperators(key, value); }},
       {"faults",
@@ -96,18 +101,24 @@ void Apply(const Json& host, Config& config) {
   }
 }
 
+void ApplyFile(const std::string& path, Config& config) {
+  const Json json = ReadJson(path);
+  if (!json.is_object()) {
+    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " must hold an object");
+  }
+  if (const auto host = json.find("host"); host != json.end()) Apply(*host, config);
+}
+
 }  // namespace
 
 Config LoadConfig(const char* path) {
   // A quarter stays with the process itself and the rest of the machine: device memory is this machine's memory.
   Config config{&FindProduct("910B"), 1, PhysicalMemoryBytes() / 4 * 3, UsableCpus()};
   if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
-  if (path == nullptr || *path == '\0') return config;
-  const Json json = ReadJson(path);
-  if (!json.is_object()) {
-    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + std::string(path) + " must hold an object");
+  if (path != nullptr && *path != '\0') ApplyFile(path, config);
+  if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {
+    config.devices = CountVisibleDevices(visible, config.devices);
   }
-  if (const auto host = json.find("host"); host != json.end()) Apply(*host, config);
   return config;
 }
 

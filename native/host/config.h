@@ -14,15 +14,18 @@ namespace acl_host {
 struct Config {
   const Product* product;
   int32_t devices;
-  uint64_t memory_bytes;      // limit of each device
-  int32_t threads;            // of each device, the stream's own thread included
-  bool host_pointers = true;  // any host memory will do as device memory
+  uint64_t memory_bytes;        // limit of each device
+  int32_t threads;              // of each device, the stream's own thread included
+  bool host_pointers = true;    // any host memory will do as device memory
+  bool strict = false;          // report and refuse every misuse
+  std::string strict_report{};  // file to append reports to; stderr if empty
   std::vector<Fault> faults{};
   std::vector<std::string> not_repeatable{};  // operators whose executors cannot be made repeatable
 };
 
 // Reads the key "host" of the JSON file at path, or of the file that the environment variable ACL_HOST_CONFIG names if
 // path is null. Keys beside "host" belong to CANN and are ignored; an unknown key inside "host" is an error.
+// The environment variable ASCEND_RT_VISIBLE_DEVICES then hides some of the devices.
 [[nodiscard]] Config LoadConfig(const char* path);
 
 }  // namespace acl_host

@@ -4,6 +4,7 @@
 
 #include "data_type.h"
 #include "error.h"
+#include "strict.h"
 
 namespace acl_host {
 namespace {
@@ -35,6 +36,15 @@ bool SidesOf(aclrtMemcpyKind kind, Place& dst, Place& src) {
   }
 }
 
+// Freed memory is no longer a block; strict mode has more to say about it.
+void ReportOutside(const std::string& name, const void* address, uint64_t size_bytes) {
+  const Strict* const strict = Strict::Active();
+  if (strict == nullptr) return;
+  strict->memory.CheckReachable({address, size_bytes, false});
+  Report("memory outside any allocation",
+         name + ": " + std::to_string(size_bytes) + " bytes; given in " + Origin::Here().Text());
+}
+
 void CheckSide(const Memory& memory, const char* name, const void* address, uint64_t size_bytes, Place place) {
   const auto block = memory.Find(address);
   const bool on_device = block && !block->pinned();
@@ -42,6 +52,7 @@ void CheckSide(const Memory& memory, const char* name, const void* address, uint
     throw Error(ACL_ERROR_RT_PARAM_INVALID, std::string(name) + " lies in device memory, which kind says it does not");
   }
   if (place == Place::kDevice && !(on_device && block->Holds(address, size_bytes))) {
+    ReportOutside(name, address, size_bytes);
     throw Error(ACL_ERROR_RT_PARAM_INVALID, std::string(name) + ": its " + std::to_string(size_bytes) +
                                                 " bytes do not lie in memory from aclrtMalloc");
   }
@@ -51,6 +62,7 @@ void CheckReachable(const Memory& memory, const Device& device, const std::strin
                     uint64_t size_bytes) {
   const auto block = memory.Find(address);
   if (block && block->device == device.id && block->Holds(address, size_bytes)) return;
+  ReportOutside(name, address, size_bytes);
   throw OperatorError(ACLNN_ERR_PARAM_INVALID, name + ": its " + std::to_string(size_bytes) +
                                                    " bytes do not lie in memory from aclrtMalloc on device " +
                                                    std::to_string(device.id));

@@ -18,6 +18,8 @@ ThreadErrors& Errors() {
   return errors;
 }
 
+thread_local const char* current_function = nullptr;
+
 void SetRecentMessage(const char* function, int code, const char* text) noexcept {
   try {
     Errors().recent = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
@@ -27,6 +29,10 @@ void SetRecentMessage(const char* function, int code, const char* text) noexcept
 }
 
 }  // namespace
+
+const char* CurrentFunction() noexcept { return current_function; }
+
+void EnterFunction(const char* function) noexcept { current_function = function; }
 
 aclError TranslateRuntimeError(const char* function) noexcept {
   aclError code = ACL_ERROR_INTERNAL_ERROR;
@@ -51,6 +57,9 @@ aclnnStatus TranslateOperatorError(const char* function) noexcept {
     throw;
   } catch (const OperatorError& error) {
     code = error.code();
+    SetRecentMessage(function, code, error.what());
+  } catch (const Offence& error) {
+    code = ACLNN_ERR_PARAM_INVALID;
     SetRecentMessage(function, code, error.what());
   } catch (const Error& error) {
     code = ACLNN_ERR_RUNTIME_ERROR;

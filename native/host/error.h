@@ -28,6 +28,16 @@ class OperatorError : public Error {
   using Error::Error;
 };
 
+// What strict mode refuses; in an operator it becomes ACLNN_ERR_PARAM_INVALID.
+class Offence : public Error {
+ public:
+  using Error::Error;
+};
+
+// The function of the ABI that this thread is in, or was in last; null for threads of the library itself.
+[[nodiscard]] const char* CurrentFunction() noexcept;
+void EnterFunction(const char* function) noexcept;
+
 // Translate the exception being handled: set the thread's message (and, for the runtime, its last error); return the
 // code.
 [[nodiscard]] aclError TranslateRuntimeError(const char* function) noexcept;
@@ -35,6 +45,7 @@ class OperatorError : public Error {
 
 template <typename Body>
 [[nodiscard]] aclError GuardRuntime(const char* function, Body&& body) noexcept {
+  EnterFunction(function);
   try {
     std::forward<Body>(body)();
     return ACL_SUCCESS;
@@ -45,6 +56,7 @@ template <typename Body>
 
 template <typename Body>
 [[nodiscard]] aclnnStatus GuardOperator(const char* function, Body&& body) noexcept {
+  EnterFunction(function);
   try {
     std::forward<Body>(body)();
     return ACLNN_SUCCESS;

@@ -22,6 +22,9 @@ inline void* NextHandle() {
   return reinterpret_cast<void*>(next.fetch_add(0x10));
 }
 
+// Tells strict mode.
+void ReportMissing(void* handle);
+
 template <typename T>
 class HandleTable {
  public:
@@ -42,7 +45,10 @@ class HandleTable {
 
   [[nodiscard]] std::shared_ptr<T> Find(void* handle) const {
     std::shared_ptr<T> object = FindOrNull(handle);
-    if (!object) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this " + kind_ + " does not exist or was destroyed");
+    if (!object) {
+      ReportMissing(handle);
+      throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this " + kind_ + " does not exist or was destroyed");
+    }
     return object;
   }
 

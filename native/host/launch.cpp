@@ -6,6 +6,7 @@
 #include "device.h"
 #include "error.h"
 #include "red_zone.h"
+#include "strict.h"
 
 namespace acl_host {
 
@@ -20,9 +21,11 @@ void QueuedLaunch::Run(Stream& stream) const {
   }
   plan->Run(device.pool, addresses, workspace);
   if (const uint64_t intact_bytes = red_zone.IntactBytes(); intact_bytes != kRedZoneBytes) {
-    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, "launch " + std::to_string(occurrence.number) +
-                                                   ": something wrote behind the workspace, at byte " +
-                                                   std::to_string(used_bytes + intact_bytes) + " of it");
+    const std::string text = "launch " + std::to_string(occurrence.number) +
+                             ": something wrote behind the workspace, at byte " +
+                             std::to_string(used_bytes + intact_bytes) + " of it";
+    if (Strict::Active() != nullptr) Report("workspace overrun", text);
+    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, text);
   }
 }
 

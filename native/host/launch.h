@@ -16,6 +16,7 @@ struct QueuedLaunch {
   Plan::Addresses addresses;
   std::byte* workspace;
   Occurrence occurrence;
+  std::shared_ptr<const void> use;  // of memory, known to strict mode
 
   // On the stream's thread.
   void Run(Stream& stream) const;

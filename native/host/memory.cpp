@@ -59,10 +59,6 @@ void* Memory::AllocatePinned(size_t size_bytes) {
   return address;
 }
 
-void Memory::FreeOnDevice(void* address) { Release(address, false); }
-
-void Memory::FreePinned(void* address) { Release(address, true); }
-
 std::optional<Memory::Found> Memory::Find(const void* address) const {
   const auto key = reinterpret_cast<uintptr_t>(address);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -78,13 +74,12 @@ uint64_t Memory::used_bytes(int32_t device) const {
   return used_bytes_[static_cast<size_t>(device)];
 }
 
-std::unique_ptr<void, Memory::Free> Memory::Allocate(size_t size_bytes) {
-  return std::unique_ptr<void, Free>(std::aligned_alloc(kAlignment, RoundUp(size_bytes, kAlignment)));
+Memory::Owned Memory::Allocate(size_t size_bytes) {
+  return Owned(std::aligned_alloc(kAlignment, RoundUp(size_bytes, kAlignment)));
 }
 
-void Memory::Release(void* address, bool pinned) {
+Memory::Owned Memory::Release(void* address, bool pinned) {
   if (address == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "the address must not be null");
-  std::unique_ptr<void, Free> memory;  // given back to the system after the lock
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = blocks_.find(reinterpret_cast<uintptr_t>(address));
   if (found == blocks_.end() || (found->second.device == kPinned) != pinned) {
@@ -93,8 +88,9 @@ void Memory::Release(void* address, bool pinned) {
   }
   Block& block = found->second;
   if (!pinned) used_bytes_[static_cast<size_t>(block.device)] -= block.size_bytes;
-  memory = std::move(block.memory);
+  Owned memory = std::move(block.memory);
   blocks_.erase(found);
+  return memory;
 }
 
 }  // namespace acl_host

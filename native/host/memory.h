@@ -21,8 +21,15 @@ class Memory {
   // The memory is not initialised. Counts size_bytes rounded up to a multiple of 32, plus the padding.
   [[nodiscard]] void* AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding_bytes);
   [[nodiscard]] void* AllocatePinned(size_t size_bytes);
-  void FreeOnDevice(void* address);
-  void FreePinned(void* address);
+
+  struct Free {
+    void operator()(void* address) const { std::free(address); }
+  };
+  using Owned = std::unique_ptr<void, Free>;
+
+  // Forget a block; its memory goes back to the system with what is returned.
+  [[nodiscard]] Owned ReleaseOnDevice(void* address) { return Release(address, false); }
+  [[nodiscard]] Owned ReleasePinned(void* address) { return Release(address, true); }
 
   struct Found {
     uintptr_t base;
@@ -48,17 +55,14 @@ class Memory {
  private:
   static constexpr int32_t kPinned = -1;
 
-  struct Free {
-    void operator()(void* address) const { std::free(address); }
-  };
   struct Block {
-    std::unique_ptr<void, Free> memory;
+    Owned memory;
     size_t size_bytes;
     int32_t device;  // or kPinned
   };
 
-  [[nodiscard]] static std::unique_ptr<void, Free> Allocate(size_t size_bytes);
-  void Release(void* address, bool pinned);
+  [[nodiscard]] static Owned Allocate(size_t size_bytes);
+  [[nodiscard]] Owned Release(void* address, bool pinned);
 
   const uint64_t limit_bytes_;
   mutable std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error.h"
+#include "strict.h"
 
 namespace acl_host {
 namespace {
@@ -37,7 +38,10 @@ void Runtime::Start(const char* config_path) {
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
   if (process.runtime) throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
-  process.runtime = std::make_shared<Runtime>(LoadConfig(config_path));
+  const Config config = LoadConfig(config_path);
+  auto runtime = std::make_shared<Runtime>(config);
+  if (config.strict) Strict::Start(config.strict_report);
+  process.runtime = std::move(runtime);
 }
 
 void Runtime::Stop() {
@@ -51,6 +55,9 @@ void Runtime::Stop() {
   if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
   // Threads that wait for a stream keep the runtime alive; this ends their wait.
   ending->CloseStreams();
+  Strict::ReportLeaks();
+  ending = nullptr;
+  Strict::Stop();
 }
 
 Runtime::Runtime(const Config& config)
@@ -69,8 +76,9 @@ void Runtime::CloseStreams() {
 
 Device& Runtime::device(int32_t id) {
   if (id < 0 || id >= config_.devices) {
-    throw Error(ACL_ERROR_RT_INVALID_DEVICEID, "there is no device " + std::to_string(id) + "; the devices are 0 to " +
-                                                   std::to_string(config_.devices - 1));
+    const std::string visible =
+        config_.devices == 0 ? "none is visible" : "the devices are 0 to " + std::to_string(config_.devices - 1);
+    throw Error(ACL_ERROR_RT_INVALID_DEVICEID, "there is no device " + std::to_string(id) + "; " + visible);
   }
   return *devices_[static_cast<size_t>(id)];
 }
@@ -152,13 +160,16 @@ std::shared_ptr<Stream> Runtime::OwnStream(void* handle) const {
 
 void* Runtime::CreateStream() {
   const std::shared_ptr<Context> context = UsableContext();
-  return streams_.Add(std::make_shared<Stream>(context->device, context->handle));
+  void* const handle = streams_.Add(std::make_shared<Stream>(context->device, context->handle));
+  NoteMade("a stream", handle);
+  return handle;
 }
 
 void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
   if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
   const std::shared_ptr<Stream> stream = OwnStream(handle);
   if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
+  NoteEnded(handle);
   stream->Close(pending);
   stream->Join();
 }
@@ -190,6 +201,7 @@ bool Runtime::RemoveContext(void* handle, Stream::Pending pending) {
   std::vector<std::shared_ptr<Stream>> closing;
   for (auto& [stream_handle, stream] : streams_.All()) {
     if (stream->context() != handle || !streams_.Remove(stream_handle)) continue;
+    NoteEnded(stream_handle);
     stream->Close(pending);
     closing.push_back(std::move(stream));
   }

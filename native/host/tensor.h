@@ -27,6 +27,7 @@ using Dims = std::vector<int64_t>;
 // well, from the next launch on.
 struct Storage {
   void* address;
+  const void* tensor = nullptr;  // that it was made for, which may be gone
 };
 
 // Bytes from the address of a storage on.

@@ -98,6 +98,8 @@ def test_empty_configurations(run_program: Run, tmp_path: Path, text: str) -> No
         ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
         ('{"host": {"threads": "all"}}', "host.threads"),
         ('{"host": {"host_pointers": 1}}', "host.host_pointers must be true or false, not 1"),
+        ('{"host": {"strict": "yes"}}', "host.strict must be true or false"),
+        ('{"host": {"strict": true, "strict_report": "/no/such/folder/report"}}', "host.strict_report: cannot write"),
         ('{"host": {"not_repeatable": "aclnnRoiAlignV2Backward"}}', "host.not_repeatable must be a list"),
         ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
         ('{"host": {"faults": {}}}', "host.faults must be a list"),
@@ -126,3 +128,20 @@ def test_a_missing_configuration_file(run_program: Run, tmp_path: Path) -> None:
     lines = run_program("print(acl.aclInit(None))\nprint(acl.message())\n", ACL_HOST_CONFIG=path)
     assert lines[0] == "100000"
     assert path in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [("0,1,2,3", 4), ("1,3", 2), ("2", 1), ("0,2,x,3", 2), ("0,1,1", 2), ("2,1", 1), ("0,4", 1), ("1, 2", 1), ("", 0),
+     ("-1", 0), ("0,", 1), ("99999999999", 0)],
+)  # fmt: skip
+def test_visible_devices(run_program: Run, tmp_path: Path, value: str, count: int) -> None:
+    lines = run_program(
+        "count = ctypes.c_uint32(99)\n"
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtGetDeviceCount', ctypes.byref(count))\n"
+        "print(count.value, [acl.aclrtSetDevice(number) for number in range(5)])\n",
+        ACL_HOST_CONFIG=config_file(tmp_path, '{"host": {"devices": 4}}'),
+        ASCEND_RT_VISIBLE_DEVICES=value,
+    )
+    assert lines == [f"{count} {[0] * count + [107001] * (5 - count)}"]

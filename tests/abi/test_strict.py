@@ -1,0 +1,207 @@
+"""Strict mode: each offence is reported with where it came from, and refused."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PRELUDE = """
+NAME = "aclnnAdaptiveAvgPool2dBackward"
+acl.call('aclInit', None)
+acl.call('aclrtSetDevice', 0)
+host = (ctypes.c_uint8 * 4096)()
+pageable = ctypes.addressof(host)
+
+def malloc(size=256):
+    return acl.create('aclrtMalloc', size, 0).value
+
+def freed(size=256):
+    address = malloc(size)
+    acl.call('aclrtFree', address)
+    return address
+
+def copy_in(address, count=256):
+    return acl.aclrtMemcpy(address, count, pageable, count, 1)
+
+def copy_out(address, count=256):
+    return acl.aclrtMemcpy(pageable, count, address, count, 2)
+
+def tensor(shape, address=None):
+    shape = int64s(shape)
+    return acl.aclCreateTensor(shape, len(shape), 0, None, 0, 0, shape, len(shape), address)
+
+def plan(grad, out):
+    first, second = tensor((1, 1, 2, 2), grad), tensor((1, 1, 4, 4), out)
+    return first, second, acl.plan(NAME, first, second, second)[1]
+
+def launch(executor, stream=None):
+    return getattr(acl, NAME)(None, 0, executor, stream)
+
+def hang():
+    stream = acl.create('aclrtCreateStream')
+    grad, out = malloc(16), malloc(64)
+    assert launch(plan(grad, out)[2], stream) == 0
+    return stream, grad, out
+"""
+
+# The program, its output and the offences that it commits, in order: phrase, and what the report tells.
+CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
+    "reading freed memory": (
+        "print(copy_out(freed()))", "107000",
+        [("use after free", r"device memory of 256 bytes made in aclrtMalloc \(allocation 1\).*freed in aclrtFree"
+                            r".*256 bytes at offset 0 read in aclrtMemcpy called from")],
+    ),
+    "writing freed memory": (
+        "address = freed()\n"
+        "print(copy_in(address + 8, 8), acl.aclrtMemset(address, 8, 0, 8))\n"
+        "print(acl.aclrtMemsetAsync(address, 8, 0, 8, None))",
+        "107000 107000\n107000",
+        [("use after free", "8 bytes at offset 8 written in aclrtMemcpy"), ("use after free", "aclrtMemset"),
+         ("use after free", "aclrtMemsetAsync")],
+    ),
+    "an operand in freed memory": (
+        "grad, out, executor = plan(freed(16), malloc(64))\nprint(launch(executor))", "161002",
+        [("use after free", "read in aclnnAdaptiveAvgPool2dBackward")],
+    ),
+    "a copy past the end": (
+        "print(copy_in(malloc(100), 101), copy_in(malloc(100), 100))", "107000 0",
+        [("out of bounds", "101 bytes at offset 0 written in aclrtMemcpy")],
+    ),
+    "freeing twice": (
+        "pinned = acl.create('aclrtMallocHost', 8)\nacl.call('aclrtFreeHost', pinned)\n"
+        "print(acl.aclrtFree(freed()), acl.aclrtFreeHost(pinned))", "107000 107000",
+        [("double free", "freed in aclrtFree called from.*again in aclrtFree"), ("double free", "pinned memory of 8")],
+    ),
+    "destroying twice": (
+        "grad, out, executor = plan(None, None)\n"
+        "array = acl.aclCreateIntArray(int64s((1,)), 1)\n"
+        "stream, event = acl.create('aclrtCreateStream'), acl.create('aclrtCreateEvent')\n"
+        "names = 'aclDestroyAclOpExecutor aclDestroyTensor aclDestroyIntArray aclrtDestroyStream aclrtDestroyEvent'\n"
+        "for _ in range(2):\n"
+        "    calls = zip(names.split(), (executor, grad, array, stream, event))\n"
+        "    print(*[getattr(acl, name)(thing) for name, thing in calls])",
+        "0 0 0 0 0\n161002 161002 161002 107017 107017",
+        [("double destroy", "an executor made in aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize"),
+         ("double destroy", "an aclTensor made in aclCreateTensor.*destroyed in aclDestroyTensor.*again in"),
+         ("double destroy", "an aclIntArray"), ("double destroy", "a stream made in aclrtCreateStream"),
+         ("double destroy", "an event made in aclrtCreateEvent")],
+    ),
+    "using what was destroyed": (
+        "grad, out, executor = plan(None, None)\n"
+        "acl.call('aclDestroyTensor', grad)\n"
+        "stream = acl.create('aclrtCreateStream')\n"
+        "acl.call('aclrtDestroyStream', stream)\n"
+        "size = ctypes.c_uint64()\n"
+        "print(acl.aclGetViewOffset(grad, ctypes.byref(size)), acl.aclrtSynchronizeStream(stream))\n"
+        "phase = getattr(acl, NAME + 'GetWorkspaceSize')\n"
+        "print(phase(grad, out, out, ctypes.byref(size), ctypes.byref(ctypes.c_void_p())))\n"
+        "acl.call('aclDestroyAclOpExecutor', executor)\n"
+        "print(launch(executor))",
+        "161002 107017\n161002\n161002",
+        [("use of a destroyed object", "an aclTensor.*used in aclGetViewOffset"),
+         ("use of a destroyed object", "a stream.*used in aclrtSynchronizeStream"),
+         ("use of a destroyed object", "an aclTensor.*used in aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize"),
+         ("use of a destroyed object", "an executor")],
+    ),
+    "launching with a destroyed tensor": (
+        "grad, out, executor = plan(malloc(16), malloc(64))\n"
+        "acl.call('aclSetAclOpExecutorRepeatable', executor)\n"
+        "print(launch(executor))\nacl.call('aclDestroyTensor', grad)\nprint(launch(executor))\n"
+        "acl.call('aclrtSynchronizeStream', None)",
+        "0\n161002", [("use of a destroyed object", "an aclTensor.*used in aclnnAdaptiveAvgPool2dBackward")],
+    ),
+    "launching twice": (
+        "grad, out, executor = plan(malloc(16), malloc(64))\nprint(launch(executor), launch(executor))\n"
+        "print(acl.aclDestroyAclOpExecutor(executor))\nacl.call('aclrtSynchronizeStream', None)",
+        "0 161002\n161002",
+        [("executor launched twice", "an executor made in.*consumed in aclnnAdaptive.*again in aclnnAdaptive"),
+         ("double destroy", "consumed in aclnnAdaptive")],
+    ),
+    "a workspace too small": (
+        "shape, strides, size = int64s((1, 1, 2, 2)), int64s((4, 4, 1, 2)), malloc(64)\n"
+        "out = acl.aclCreateTensor(shape, 4, 0, strides, 0, 0, shape, 4, malloc(16))\n"
+        "bytes, executor = acl.plan(NAME, tensor((1, 1, 1, 1), malloc(4)), out, out)\n"
+        "print(getattr(acl, NAME)(malloc(4096), bytes - 1, executor, None))\n"
+        "_, executor = acl.plan(NAME, tensor((1, 1, 1, 1), malloc(4)), out, out)\n"
+        "print(getattr(acl, NAME)(malloc(64), bytes, executor, None))",
+        "161002\n161002", [("workspace too small", "bytes where"), ("out of bounds", "of 64 bytes")],
+    ),
+    "disturbing work": (
+        "stream, grad, out = hang()\n"
+        "print(acl.aclrtFree(grad), copy_in(grad, 16), acl.aclrtMemset(out, 64, 0, 64), copy_out(out, 64))\n"
+        "print(copy_out(grad, 16))\n"
+        "acl.call('aclrtDestroyStreamForce', stream)\n"
+        "print(copy_out(out, 64), copy_in(grad, 16), acl.aclrtFree(grad))",
+        "107000 107000 107000 107000\n0\n0 0 0",
+        [("freed in use", r"in use by aclnnAdaptiveAvgPool2dBackward \(launch 1\).*freed in aclrtFree"),
+         ("overwritten in use", "written in aclrtMemcpy"), ("overwritten in use", "written in aclrtMemset"),
+         ("unsynchronised read", "read in aclrtMemcpy")],
+    ),
+    "fresh memory": (
+        "print(copy_out(malloc()), bytes(host[:256]) == b'\\xcb' * 256)\n"
+        "print(ctypes.string_at(acl.create('aclrtMallocHost', 8).value, 8).hex())",
+        "0 True\n" + "cb" * 8, [],
+    ),
+    "leaks": (
+        "kept = plan(malloc(16), acl.create('aclrtMallocHost', 8).value)\n"
+        "kept = acl.create('aclrtCreateStream'), acl.create('aclrtCreateEvent'), acl.aclCreateIntArray(None, 0)\n"
+        "for function in ('aclrtDestroyStream', 'aclrtDestroyEvent'):\n"
+        "    acl.call(function, acl.create(function.replace('Destroy', 'Create')))\n"
+        "acl.call('aclrtFree', malloc())\n"
+        "print(acl.aclFinalize(), acl.aclInit(None), acl.aclFinalize())",
+        "0 0 0",
+        [("leak", text) for text in (
+            "an aclTensor", "an aclTensor", "an executor", "a stream", "an event", "an aclIntArray",
+            r"device memory of 16 bytes made in aclrtMalloc \(allocation 1\)", "pinned memory of 8 bytes",
+        )],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_offences(run_program: Callable[..., list[str]], tmp_path: Path, case: str) -> None:
+    program, output, offences = CASES[case]
+    report, config = tmp_path / "report", tmp_path / "acl.json"
+    settings = {"strict": True, "strict_report": str(report), "faults": [{"kind": "hang", "at": 1}]}
+    if "hang" not in program:
+        del settings["faults"]
+    config.write_text(json.dumps({"host": settings}))
+    assert run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config)) == output.splitlines()
+    lines = report.read_text().splitlines()
+    reported = [re.fullmatch("acl_host: strict: ([^:]+): (.*)", line) for line in lines]
+    expected = sorted(offences) if case == "leaks" else offences
+    reported = sorted(reported, key=lambda line: line[2]) if case == "leaks" else reported
+    expected = sorted(expected, key=lambda row: row[1].replace("\\", "")) if case == "leaks" else expected
+    assert [line[1] for line in reported] == [offence for offence, _ in expected], lines
+    for line, (_, text) in zip(reported, expected, strict=True):
+        assert re.search(text, line[2]), (line[2], text)
+        assert "called from" in line[2]
+
+
+def test_memory_of_the_host_where_it_is_refused(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+    report, config = tmp_path / "report", tmp_path / "acl.json"
+    settings = {"strict": True, "strict_report": str(report), "host_pointers": False}
+    config.write_text(json.dumps({"host": settings}))
+    program = (
+        "print(acl.aclrtMemcpy(pageable, 8, pageable, 8, 1), launch(plan(pageable, malloc(64))[2]), copy_in(freed()))"
+    )
+    assert run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config)) == ["107000 161002 107000"]
+    lines = report.read_text().splitlines()
+    assert [line.split(": ")[2] for line in lines] == ["memory outside any allocation"] * 2 + ["use after free"]
+
+
+def test_reports_go_to_stderr_by_default(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+    config = tmp_path / "acl.json"
+    config.write_text('{"host": {"strict": true}}')
+    program = (
+        "import os, sys\n"
+        "read, write = os.pipe()\n"
+        "os.dup2(write, 2)\n"
+        "print(acl.aclrtFree(freed()))\n"
+        "print(os.read(read, 4096).decode())\n"
+    )
+    lines = run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config))
+    assert lines[0] == "107000"
+    assert lines[1].startswith("acl_host: strict: double free: ")
