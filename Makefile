@@ -8,7 +8,7 @@ SOURCES := $(shell find native/include native/runtime native/bindings native/hos
 CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test bench test-frameworks sanitize lint format generate ci clean
+.PHONY: help demo serve test test-modes bench test-frameworks sanitize lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,17 @@ test: $(SETUP) ## Set up and run the tests
 
 bench: $(SETUP) ## Measure calls/s and MB/s beside a bare gRPC echo, in one run
 	$(BIN)/python tests/benchmarks/unary.py
+
+# The ways in which a device may differ: it takes no host memory as its own; it reports every misuse and sees every block.
+test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refuse host memory, and on a strict one
+	mkdir -p build
+	rm -f build/strict.txt
+	echo '{"host": {"host_pointers": false}}' > build/copies.json
+	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt"}}' > build/strict.json
+	TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/copies.json $(BIN)/python -m pytest tests/e2e tests/native
+	TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json $(BIN)/python -m pytest tests/e2e tests/native
+	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --group frameworks
@@ -53,7 +64,7 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 generate: $(SETUP_LINT) ## Write the files that derive from the operator table
 	$(BIN)/python client/generate_methods.py
 
-ci: lint test sanitize demo ## What continuous integration runs
+ci: lint test test-modes sanitize demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build native/build client/src/aclgrad/v1

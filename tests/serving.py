@@ -14,6 +14,8 @@ import grpc
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 READY = "ready: "
+MODE = {name: os.environ[name] for name in os.environ.get("TEST_MODE", "").split()}
+"""Variables that are to reach every server of this run, by their names in TEST_MODE: `make test-modes`."""
 
 
 def command(*flags: str) -> list[str]:
@@ -23,7 +25,7 @@ def command(*flags: str) -> list[str]:
 def clean_environment(**variables: str) -> dict[str, str]:
     """Returns this process's environment without what would steer a server, and with the given variables."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
-    return kept | variables
+    return kept | MODE | variables
 
 
 def run_to_end(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:

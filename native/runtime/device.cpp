@@ -61,6 +61,8 @@ void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_m
   } catch (const AclError& error) {
     if (error.fault() == FaultClass::kDeviceLost) lost_code_.store(error.code());
     Quarantine(std::move(execution));
+    // Phase 2 and others answer a general code on a poisoned context; what counts is that the device is lost.
+    if (error.fault() == FaultClass::kInternal) ThrowIfLost();
     throw;
   } catch (...) {
     Quarantine(std::move(execution));
@@ -107,8 +109,15 @@ void Device::ThrowIfLost() const {
   if (const int code = lost_code_.load()) throw AclError(code, "the device", "it was lost by an earlier call");
 }
 
+void Device::MarkLost() {
+  int none = 0;
+  lost_code_.compare_exchange_strong(none, ACL_ERROR_RT_AICORE_TIMEOUT);
+}
+
 void Device::Quarantine(std::unique_ptr<Execution> execution) {
-  if (execution->Settle(kPollTimeoutMs) == Execution::State::kEnded) return;
+  const Execution::State state = execution->Settle(kPollTimeoutMs);
+  if (state == Execution::State::kEnded) return;
+  if (state == Execution::State::kDeviceLost) MarkLost();
   const std::lock_guard lock(quarantine_mutex_);
   quarantine_.push_back({std::move(execution), Deadline::clock::now() + hang_timeout_});
 }
@@ -123,7 +132,7 @@ void Device::ReleaseFinished() {
       if (state == Execution::State::kEnded) {
         ended.splice(ended.end(), quarantine_, each);
       } else if (state == Execution::State::kDeviceLost || Deadline::clock::now() > each->hang_deadline) {
-        lost_code_.store(ACL_ERROR_RT_AICORE_TIMEOUT);
+        MarkLost();
       }
       each = next;
     }

@@ -72,6 +72,8 @@ class Device {
   void MakeCurrent() const;
   [[nodiscard]] DeviceMemory FreeMemory() const;
   void ThrowIfLost() const;
+  // Without a code of its own, as for a kernel that does not end; an earlier code stays.
+  void MarkLost();
   void Quarantine(std::unique_ptr<Execution> execution);
   void ReleaseFinished();
 

@@ -1,6 +1,7 @@
 """A call that is given up while its kernel runs takes nothing from the calls after it."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -87,3 +88,24 @@ def test_memory_that_is_exhausted_fails_that_request_alone(tmp_path: Path, at: i
         assert len(failures) == 1
         assert failures[0]
         assert client.server_status().devices[0].pool.allocated_bytes == 0
+
+
+def test_every_call_in_flight_on_a_lost_device_is_told_so(tmp_path: Path) -> None:
+    config = host_config(tmp_path, faults=[{"kind": "launch_error", "at": 40, "code": 507015}])
+
+    def call_to_the_end(address: str) -> aclgrad.AclgradError:
+        with aclgrad.Client(address) as client:
+            for _ in range(10_000):
+                try:
+                    assert client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=30).sum() == 4
+                except aclgrad.AclgradError as error:
+                    return error
+        raise AssertionError("the device was not lost")
+
+    with Server("--acl-config", config) as server, ThreadPoolExecutor(8) as threads:
+        ends = [threads.submit(call_to_the_end, server.address) for _ in range(8)]
+        errors = [end.result(60) for end in ends]
+        assert server.exit_code() == 4
+    # The draining of the server may be what a client meets first.
+    assert all(isinstance(error, aclgrad.RetryableError) for error in errors), errors
+    assert any(isinstance(error, aclgrad.DeviceLostError) for error in errors)
