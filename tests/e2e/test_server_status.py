@@ -46,7 +46,7 @@ async def test_status_of_the_device(client: AnyClient) -> None:
     assert pool.allocated_bytes <= pool.active_bytes <= pool.reserved_bytes
     assert pool.largest_free_bytes <= pool.reserved_bytes
     assert pool.reserved_bytes <= pool.peak_reserved_bytes
-    assert 0 < pool.allocation_count
+    assert pool.allocation_count > 0
     assert pool.hit_count <= pool.allocation_count
 
 
