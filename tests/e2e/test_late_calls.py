@@ -52,7 +52,7 @@ def test_a_kernel_that_never_ends_is_a_lost_device(tmp_path: Path) -> None:
     flags = ("--streams", "1", "--acl-config", config, "--hang-timeout-s", "0.3")
     with Server(*flags) as server, aclgrad.Client(server.address) as client:
         with pytest.raises(aclgrad.DeadlinePassedError):
-            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=1.0)
         with pytest.raises((aclgrad.DeviceLostError, aclgrad.ConnectionLostError)):
             client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=30)
         assert server.exit_code() == 4
