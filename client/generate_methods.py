@@ -52,8 +52,6 @@ def module() -> str:
     for name, keyword, wait in (("OperatorMethods", "def", ""), ("AsyncOperatorMethods", "async def", "await ")):
         pieces.append(CLASS.format(name=name, keyword=keyword))
         pieces += [method(spec, keyword, wait) for spec in OPERATORS.values()]
-    if not any(spec.kind is AttributeKind.INTS for each in OPERATORS.values() for spec in each.attributes):
-        pieces[0] = pieces[0].replace("from collections.abc import Sequence\n", "")
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
     return subprocess.run(formatter, input="".join(pieces), text=True, capture_output=True, check=True).stdout
 
