@@ -46,7 +46,7 @@ class Server:
     def __init__(self, *flags: str, listen: Sequence[str] = ("127.0.0.1:0",), **variables: str) -> None:
         listeners = [word for address in listen for word in ("--listen", address)]
         self._command = command("--backend", "host", *listeners, *flags)
-        self._environment = clean_environment(**variables)
+        self._environment = clean_environment(**variables, PYTHONFAULTHANDLER="1")
         self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
         self.addresses: tuple[str, ...] = ()
 
@@ -90,11 +90,20 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if self._process.poll() is None:
+            if error is not None:
+                self._tell_state()
+            elif self._process.poll() is None:
                 self.ask_to_stop()
                 self.exit_code()
         finally:
             self._end()
+
+    def _tell_state(self) -> None:
+        """Prints what a failed test wants to know: the stacks of a server that still runs, and the log."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGABRT)  # to faulthandler
+            self._process.wait(STOP_TIMEOUT_S)
+        print(f"--- log of {self._command}, which ended with {self._process.returncode}\n{self.log}")
 
     def _end(self) -> None:
         if self._process.poll() is None:

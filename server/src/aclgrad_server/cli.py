@@ -2,11 +2,8 @@
 
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
@@ -16,6 +13,7 @@ from aclgrad_server import logs
 from aclgrad_server.faults import StartError
 from aclgrad_server.server import Server
 from aclgrad_server.settings import Settings, unknown_variables
+from aclgrad_server.stop_request import StopRequest
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +21,6 @@ EXIT_START: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_UNDRAINED: Final = 3
 EXIT_DEVICE_LOST: Final = 4
-_STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -56,8 +53,8 @@ def main(**flags: Any) -> None:
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
         log.warning("%s is no setting of the server; see --help", name)
-    stop = _catch_stop_signals()
-    server = Server(settings, on_device_lost=stop.set)
+    stop = StopRequest()
+    server = Server(settings, on_device_lost=stop.make)
     try:
         server.start()
     except StartError as error:
@@ -90,20 +87,6 @@ def _told(error: Exception) -> str:
 def _fail(code: int, message: str) -> NoReturn:
     print(f"aclgrad-server: {message}", file=sys.stderr)
     sys.exit(code)
-
-
-def _catch_stop_signals() -> threading.Event:
-    """Returns an event that the first signal sets; a second one ends the process without waiting for anything."""
-    stop = threading.Event()
-
-    def request(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(128 + number)
-        stop.set()
-
-    for number in _STOP_SIGNALS:
-        signal.signal(number, request)
-    return stop
 
 
 if __name__ == "__main__":

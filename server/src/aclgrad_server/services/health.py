@@ -14,7 +14,9 @@ LIVENESS: Final = "liveness"
 READINESS: Final = "readiness"
 _SERVING: Final = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
-_HEALTH_THREADS: Final = 4
+_CHECK_THREADS: Final = 2
+_WATCH_THREADS: Final = 64
+"""Streams of Watch that are served at once; a thread each, made when it is needed."""
 _REFLECTION_THREADS: Final = 2
 
 
@@ -22,8 +24,12 @@ class Health:
     """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name)."""
 
     def __init__(self) -> None:
-        pool = ThreadPoolExecutor(_HEALTH_THREADS, thread_name_prefix="health")
-        self._servicer = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pool)
+        # Not the non-blocking kind: there `set` sends to each watcher and waits, so that one who does not read, or
+        # who leaves at that moment, holds up the server for good.
+        watchers = ThreadPoolExecutor(_WATCH_THREADS, thread_name_prefix="watch")
+        self._servicer = health.HealthServicer(experimental_non_blocking=False, experimental_thread_pool=watchers)
+        checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="health")
+        self._servicer.Check = _Pooled(self._servicer.Check, checks)
         self._servicer.set(LIVENESS, _SERVING)
         self.set_ready(False)
 
