@@ -22,8 +22,14 @@ serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 test: $(SETUP) ## Set up and run the tests
 	$(BIN)/python -m pytest
 
-bench: $(SETUP) ## Measure calls/s and MB/s beside a bare gRPC echo, in one run
+bench: $(SETUP) build/bench/pool ## Measure the wire beside a bare gRPC echo, the runtime and the memory pool
 	$(BIN)/python tests/benchmarks/unary.py
+	$(BIN)/python tests/benchmarks/runtime.py
+	build/bench/pool "$$($(BIN)/python -c 'from aclgrad_native.backends import host_library; print(host_library())')"
+
+build/bench/pool: tests/benchmarks/pool.cpp $(SOURCES)
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime $< native/runtime/*.cpp -ldl -o $@
 
 # The ways in which a device may differ: it takes no host memory as its own; it reports every misuse and sees every block.
 test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refuse host memory, and on a strict one

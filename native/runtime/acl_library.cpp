@@ -16,6 +16,7 @@ AclLibrary::AclLibrary(const std::vector<LibraryFile>& files, const std::optiona
     Check(code, "aclInit");
     initialised_here_ = true;
   }
+  host_pointers_ = AskForHostPointers();
 }
 
 AclLibrary::~AclLibrary() {
@@ -58,7 +59,7 @@ void AclLibrary::BindFunctions(SharedLibraries& libraries) {
   libraries.BindOptional("aclHostPointersUsable", f.aclHostPointersUsable);
 }
 
-bool AclLibrary::host_pointers() const noexcept {
+bool AclLibrary::AskForHostPointers() const noexcept {
   int32_t usable = 0;
   return functions_.aclHostPointersUsable != nullptr && functions_.aclHostPointersUsable(&usable) == ACL_SUCCESS &&
          usable != 0;

@@ -28,7 +28,7 @@ class AclLibrary {
   // Whether it is known that executors may be kept and run again: only the host library says so of itself.
   [[nodiscard]] bool is_host() const noexcept { return functions_.aclHostPointersUsable != nullptr; }
   // Whether operators and copies take any host address for a device address.
-  [[nodiscard]] bool host_pointers() const noexcept;
+  [[nodiscard]] bool host_pointers() const noexcept { return host_pointers_; }
 
   [[nodiscard]] int DeviceCount() const;
   // As major.minor.patch.
@@ -39,10 +39,12 @@ class AclLibrary {
 
  private:
   void BindFunctions(SharedLibraries& libraries);
+  [[nodiscard]] bool AskForHostPointers() const noexcept;
 
   AclFunctions functions_{};
   OperatorTable operators_;
   bool initialised_here_ = false;
+  bool host_pointers_ = false;
 };
 
 }  // namespace aclgrad

@@ -154,6 +154,7 @@ Block* MemoryPool::Reserve(std::size_t size, bool is_small, std::size_t asked_by
     was_source_asked = true;
     return source_.allocate(&address, segment_size);
   };
+  if (!is_small && !options_.pass_through) MakeRoom(SegmentSize(size));
   int code = try_source();
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) {
     TrimLocked();
@@ -242,6 +243,19 @@ void MemoryPool::TrimLocked() {
       list.Remove(block);
       GiveBack(block);
     }
+  }
+}
+
+void MemoryPool::MakeRoom(std::size_t size) {
+  FreeList& list = free_[{false, nullptr}];
+  const std::vector<Block*> blocks(list.blocks().rbegin(), list.blocks().rend());
+  std::size_t given_back = 0;
+  for (Block* block : blocks) {
+    if (given_back >= size) return;
+    if (!block->is_segment()) continue;
+    given_back += block->size;
+    list.Remove(block);
+    GiveBack(block);
   }
 }
 

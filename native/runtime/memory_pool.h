@@ -104,6 +104,9 @@ class MemoryPool {
   void Unlink(Block* block);
   void GiveBack(Block* segment);
   void TrimLocked();
+  // Gives free segments back, for one of this size to take their place: all are too small for it, and it can serve what
+  // they did. Without that, calls of growing sizes would leave a trail of segments that nobody fits into.
+  void MakeRoom(std::size_t size);
   [[nodiscard]] Block* NewBlock();
 
   const AclLibrary& library_;

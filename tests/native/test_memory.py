@@ -86,7 +86,6 @@ def test_cache_makes_room_for_tensors_of_another_size(library: aclgrad_native.Ac
     for size in (100, 300, 700, 1000, 700, 300, 100):
         assert pool(device, GRAD, (1, size, size)).sum() == pytest.approx(4)
         assert device.pool_statistics().reserved_bytes <= 10 * MEBIBYTE
-    assert device.pool_statistics().retry_count > 0
     assert device.pool_statistics().out_of_memory_count == 0
 
 

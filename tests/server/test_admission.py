@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from aclgrad.errors import DeadlinePassedError, ServerBusyError
+from aclgrad.errors import DeadlinePassedError, DeviceMemoryError, ServerBusyError
 from aclgrad_server.admission import Admission, Occupancy
 from tests.calling import wait_until
 
@@ -23,13 +23,14 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 class Caller:
     """A call that holds its place until it is told to end."""
 
-    def __init__(self, admission: Admission, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, admission: Admission, pool: ThreadPoolExecutor, size_bytes: int = 0) -> None:
         self._admission = admission
+        self._size_bytes = size_bytes
         self.leave = threading.Event()
         self.outcome: Future[None] = pool.submit(self._run)
 
     def _run(self) -> None:
-        with self._admission.admit(LATER):
+        with self._admission.admit(LATER, self._size_bytes):
             assert self.leave.wait(60)
 
     def end(self) -> None:
@@ -37,10 +38,10 @@ class Caller:
         self.outcome.result(60)
 
 
-def callers(count: int, admission: Admission, pool: ThreadPoolExecutor) -> list[Caller]:
+def callers(count: int, admission: Admission, pool: ThreadPoolExecutor, size_bytes: int = 0) -> list[Caller]:
     """Returns callers that have all arrived."""
     before = admission.occupancy()
-    made = [Caller(admission, pool) for _ in range(count)]
+    made = [Caller(admission, pool, size_bytes) for _ in range(count)]
     target = before.running + before.waiting + count
     wait_until(lambda: (now := admission.occupancy()).running + now.waiting == target)
     return made
@@ -147,3 +148,39 @@ def test_refusals_under_load_are_exactly_those_beyond_the_bound(pool: ThreadPool
         assert refused.acquire(timeout=60)
     end.set()
     assert sum(outcome.result(60) for outcome in outcomes) == 8
+
+
+def test_calls_wait_for_the_bytes_of_others(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(8, 8, bytes_limit=100)
+    (large,) = callers(1, admission, pool, 70)
+    (small,) = callers(1, admission, pool, 30)
+    assert admission.occupancy() == Occupancy(2, 0, 100)
+    (waiting,) = callers(1, admission, pool, 31)
+    assert admission.occupancy() == Occupancy(2, 1, 100)
+    small.end()
+    assert admission.occupancy() == Occupancy(1, 1, 70)
+    large.end()
+    wait_until(lambda: admission.occupancy() == Occupancy(1, 0, 31))
+    waiting.end()
+    assert admission.occupancy() == Occupancy(0, 0, 0)
+
+
+def test_a_large_call_is_not_overtaken_and_holds_nobody_up_when_it_gives_up(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(8, 8, bytes_limit=100)
+    (running,) = callers(1, admission, pool, 50)
+    large = pool.submit(lambda: admission.admit(time.monotonic() + 0.2, 60).__enter__())
+    wait_until(lambda: admission.occupancy().waiting == 1)
+    (small,) = callers(1, admission, pool, 10)
+    assert admission.occupancy() == Occupancy(1, 2, 50)
+    with pytest.raises(DeadlinePassedError):
+        large.result(60)
+    wait_until(lambda: admission.occupancy() == Occupancy(2, 0, 60))
+    small.end()
+    running.end()
+
+
+def test_call_of_more_bytes_than_the_limit_never_waits() -> None:
+    with pytest.raises(DeviceMemoryError, match="take 101 bytes and the memory pools hold 100") as caught:
+        Admission(1, 1, bytes_limit=100).admit(LATER, 101).__enter__()
+    assert caught.value.retry_after_s is None
+    assert caught.value.metadata == {"size_bytes": "101", "limit": "100"}

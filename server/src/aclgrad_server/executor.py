@@ -34,7 +34,7 @@ class Executor:
         Raises an AclgradError where the call is refused, too late, or fails on the device; `deadline` is a time of
         `time.monotonic`.
         """
-        with self.admission.admit(deadline), self._choose_device(plan.size_bytes) as device:
+        with self.admission.admit(deadline, plan.size_bytes), self._choose_device(plan.size_bytes) as device:
             prefix = response_prefix(plan.spec.output.name, plan.output)
             is_empty = any(tensor.type.element_count == 0 for tensor in plan.inputs)
             inputs = plan.inputs if is_empty else _prepare(device, plan)

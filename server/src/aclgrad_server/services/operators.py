@@ -108,4 +108,6 @@ def _queue_status(admission: Admission) -> pb.QueueStatus:
         waiting_count=occupancy.waiting,
         running_limit=admission.running_limit,
         waiting_limit=admission.waiting_limit,
+        running_bytes=occupancy.running_bytes,
+        running_bytes_limit=admission.bytes_limit,
     )
