@@ -8,6 +8,9 @@ namespace aclgrad {
 // The memory pool by itself, and the statistics of every pool.
 void BindPool(pybind11::module_& module);
 
+// Tensors that come to a device and go from it piece by piece.
+void BindStaging(pybind11::module_& module);
+
 // Value checks and mask encodings, see runtime/values.h.
 void BindValues(pybind11::module_& module);
 

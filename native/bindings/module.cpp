@@ -11,6 +11,7 @@
 
 #include "bindings.h"
 #include "buffers.h"
+#include "call.h"
 #include "device.h"
 #include "error.h"
 
@@ -20,56 +21,6 @@ using aclgrad::Device;
 using aclgrad::ReplyBuffer;
 
 namespace {
-
-using Shape = std::vector<int64_t>;
-// Shape, aclDataType, and data or None.
-using Input = std::tuple<Shape, int, std::optional<py::object>>;
-
-// A call with the Python objects whose memory it views. The device may hold on to it after the caller has gone, so it
-// takes the GIL where it dies.
-struct HeldCall {
-  aclgrad::OperatorCall call;
-  std::vector<aclgrad::BufferView> buffers;
-  py::object output;
-};
-
-std::shared_ptr<HeldCall> HoldCall(std::string symbol, const std::vector<Input>& inputs,
-                                   std::vector<aclgrad::Attribute> attributes, const Shape& output_shape,
-                                   int output_dtype, const ReplyBuffer& reply,
-                                   const std::vector<std::size_t>& prefixes) {
-  const auto delete_with_gil = [](HeldCall* held) {
-    const py::gil_scoped_acquire acquire;
-    delete held;
-  };
-  std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
-  held->buffers.reserve(inputs.size());
-  aclgrad::OperatorCall& call = held->call;
-  for (const auto& [shape, dtype, data] : inputs) {
-    aclgrad::InputView view{shape, static_cast<aclDataType>(dtype)};
-    if (data) {
-      const auto& buffer = held->buffers.emplace_back(*data, /*writable=*/false);
-      view.data = buffer.data();
-      view.size_bytes = buffer.size_bytes();
-    }
-    call.inputs.push_back(std::move(view));
-  }
-  for (const std::size_t index : prefixes) call.inputs.at(index).is_prefix = true;
-  call.symbol = std::move(symbol);
-  call.attributes = std::move(attributes);
-  call.output = {output_shape, static_cast<aclDataType>(output_dtype), reply.payload(), reply.payload_bytes()};
-  held->output = reply.bytes();
-  return held;
-}
-
-void Execute(Device& device, std::string symbol, const std::vector<Input>& inputs,
-             std::vector<aclgrad::Attribute> attributes, const Shape& output_shape, int output_dtype,
-             const ReplyBuffer& reply, int32_t timeout_ms, const std::vector<std::size_t>& prefixes) {
-  // Kept here as well: if nothing was given up it dies here, with the GIL, and not inside with a change of the GIL.
-  const auto held =
-      HoldCall(std::move(symbol), inputs, std::move(attributes), output_shape, output_dtype, reply, prefixes);
-  const py::gil_scoped_release release;
-  device.Execute({held, &held->call}, timeout_ms);
-}
 
 // Destroying a device waits for its work, which may need the GIL elsewhere: let go of it meanwhile.
 template <typename Object>
@@ -124,6 +75,7 @@ PYBIND11_MODULE(_native, module) {
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
   aclgrad::BindValues(module);
   aclgrad::BindPool(module);
+  aclgrad::BindStaging(module);
 
   py::class_<AclLibrary, std::shared_ptr<AclLibrary>>(module, "AclLibrary")
       .def(py::init([](const std::vector<std::pair<std::string, bool>>& files, std::optional<std::string> config_path) {
@@ -156,9 +108,20 @@ PYBIND11_MODULE(_native, module) {
           py::arg("library"), py::arg("index"), py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"),
           py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
           py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000)
-      .def("execute", &Execute, py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("output_shape"),
-           py::arg("output_dtype"), py::arg("reply"), py::arg("timeout_ms"),
+      .def("execute", &aclgrad::Execute, py::arg("symbol"), py::arg("inputs"), py::arg("attributes"),
+           py::arg("output_shape"), py::arg("output_dtype"), py::arg("output"), py::arg("timeout_ms"),
            py::arg("prefixes") = std::vector<std::size_t>{})
+      .def(
+          "stage",
+          [](const py::object& self, int32_t timeout_ms) {
+            auto& device = self.cast<Device&>();
+            aclgrad::StagingHandle staging = [&] {
+              const py::gil_scoped_release release;
+              return device.Stage(timeout_ms);
+            }();
+            return std::make_shared<aclgrad::HeldStaging>(self, std::move(staging));
+          },
+          py::arg("timeout_ms"))
       .def("trim", &Device::Trim, py::call_guard<py::gil_scoped_release>())
       .def("pool_statistics", &Device::pool_statistics, py::call_guard<py::gil_scoped_release>())
       .def("memory",

@@ -31,6 +31,7 @@ struct AclFunctions {
   decltype(&::aclrtMallocHost) aclrtMallocHost;
   decltype(&::aclrtFreeHost) aclrtFreeHost;
   decltype(&::aclrtMemcpy) aclrtMemcpy;
+  decltype(&::aclrtMemcpyAsync) aclrtMemcpyAsync;
   decltype(&::aclrtGetMemInfo) aclrtGetMemInfo;
   decltype(&::aclCreateTensor) aclCreateTensor;
   decltype(&::aclDestroyTensor) aclDestroyTensor;

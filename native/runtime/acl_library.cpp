@@ -47,6 +47,7 @@ void AclLibrary::BindFunctions(SharedLibraries& libraries) {
   libraries.Bind("aclrtMallocHost", f.aclrtMallocHost);
   libraries.Bind("aclrtFreeHost", f.aclrtFreeHost);
   libraries.Bind("aclrtMemcpy", f.aclrtMemcpy);
+  libraries.Bind("aclrtMemcpyAsync", f.aclrtMemcpyAsync);
   libraries.Bind("aclrtGetMemInfo", f.aclrtGetMemInfo);
   libraries.Bind("aclCreateTensor", f.aclCreateTensor);
   libraries.Bind("aclDestroyTensor", f.aclDestroyTensor);

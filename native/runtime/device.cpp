@@ -11,6 +11,8 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kDefaultPoolTenths = 9;
+// Bounds what all stagings pin; each takes 8 MiB.
+constexpr std::size_t kPinnedBytes = std::size_t{1} << 30;
 // How long the destructor waits for work that was given up.
 constexpr int32_t kAbandonedWorkTimeoutMs = 5000;
 // Not 0, which CANN's versions do not agree on.
@@ -35,6 +37,8 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
   memory_ = std::make_unique<MemoryPool>(acl, DeviceMemorySource(acl), pool);
+  pinned_ = std::make_unique<MemoryPool>(acl, PinnedMemorySource(acl), PoolOptions{kPinnedBytes});
+  copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.copy_stream_limit, 0});
   streams_ =
       std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.stream_limit, options.executor_limit});
 }
@@ -42,9 +46,11 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
 Device::~Device() {
   // Not MakeCurrent: a lost device answers with an error, and what can be released still should be.
   static_cast<void>((*library_)->aclrtSetCurrentContext(context_));
-  for (const Abandoned& each : quarantine_) static_cast<void>(each.execution->Settle(kAbandonedWorkTimeoutMs));
+  for (const Abandoned& each : quarantine_) static_cast<void>(each.work->Settle(kAbandonedWorkTimeoutMs));
   quarantine_.clear();
+  copy_streams_.reset();
   streams_.reset();
+  pinned_.reset();
   memory_.reset();
   static_cast<void>((*library_)->aclrtResetDevice(index_));
 }
@@ -70,11 +76,29 @@ void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_m
   }
 }
 
+StagingHandle Device::Stage(int32_t timeout_ms) {
+  ThrowIfLost();
+  MakeCurrent();
+  ReleaseFinished();
+  std::optional<StreamLease> stream;
+  if (!library_->host_pointers()) {
+    const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+    stream.emplace(copy_streams_->Lease(deadline, [this] { ReleaseFinished(); }));
+  }
+  return {new Staging(*library_, context_, *memory_, *pinned_, std::move(stream)), GiveBack{this}};
+}
+
+void GiveBack::operator()(Staging* staging) const {
+  static_cast<void>((*device->library_)->aclrtSetCurrentContext(device->context_));
+  device->Quarantine(std::unique_ptr<Staging>(staging));
+}
+
 void Device::Trim() {
   MakeCurrent();
   ReleaseFinished();
   streams_->Trim();
   memory_->Trim();
+  pinned_->Trim();
 }
 
 PoolStatistics Device::pool_statistics() const {
@@ -114,12 +138,12 @@ void Device::MarkLost() {
   lost_code_.compare_exchange_strong(none, ACL_ERROR_RT_AICORE_TIMEOUT);
 }
 
-void Device::Quarantine(std::unique_ptr<Execution> execution) {
-  const Execution::State state = execution->Settle(kPollTimeoutMs);
-  if (state == Execution::State::kEnded) return;
-  if (state == Execution::State::kDeviceLost) MarkLost();
+void Device::Quarantine(std::unique_ptr<DeviceWork> work) {
+  const DeviceWork::State state = work->Settle(kPollTimeoutMs);
+  if (state == DeviceWork::State::kEnded) return;
+  if (state == DeviceWork::State::kDeviceLost) MarkLost();
   const std::lock_guard lock(quarantine_mutex_);
-  quarantine_.push_back({std::move(execution), Deadline::clock::now() + hang_timeout_});
+  quarantine_.push_back({std::move(work), Deadline::clock::now() + hang_timeout_});
 }
 
 void Device::ReleaseFinished() {
@@ -128,16 +152,16 @@ void Device::ReleaseFinished() {
     const std::lock_guard lock(quarantine_mutex_);
     for (auto each = quarantine_.begin(); each != quarantine_.end();) {
       const auto next = std::next(each);
-      const Execution::State state = each->execution->Settle(kPollTimeoutMs);
-      if (state == Execution::State::kEnded) {
+      const DeviceWork::State state = each->work->Settle(kPollTimeoutMs);
+      if (state == DeviceWork::State::kEnded) {
         ended.splice(ended.end(), quarantine_, each);
-      } else if (state == Execution::State::kDeviceLost || Deadline::clock::now() > each->hang_deadline) {
+      } else if (state == DeviceWork::State::kDeviceLost || Deadline::clock::now() > each->hang_deadline) {
         MarkLost();
       }
       each = next;
     }
   }
-  // Outside the lock: what an execution keeps alive may take its time to go.
+  // Outside the lock: what work keeps alive may take its time to go.
   ended.clear();
   ThrowIfLost();
 }

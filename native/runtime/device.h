@@ -11,6 +11,7 @@
 
 #include "execution.h"
 #include "memory_pool.h"
+#include "staging.h"
 #include "stream_pool.h"
 
 namespace aclgrad {
@@ -29,12 +30,24 @@ struct DeviceOptions {
   bool deterministic = false;
   // A kernel that was given up and does not end within this time makes the device a lost one.
   int32_t hang_timeout_ms = 60'000;
+  // Bounds the stagings at once, where the device takes no host addresses.
+  std::size_t copy_stream_limit = 32;
 };
 
 struct DeviceMemory {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
 };
+
+class Device;
+
+// Leaves a staging that the device may still work on to the device.
+struct GiveBack {
+  Device* device;
+  void operator()(Staging* staging) const;
+};
+
+using StagingHandle = std::unique_ptr<Staging, GiveBack>;
 
 class Device {
  public:
@@ -50,6 +63,9 @@ class Device {
   // FaultClass::kDeviceLost, every later one does so at once.
   void Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms);
 
+  // Makes a place for tensors that come or go piece by piece; it must not outlive the device. Throws AclError.
+  [[nodiscard]] StagingHandle Stage(int32_t timeout_ms);
+
   // Gives what is cached and not in use back to the device.
   void Trim();
 
@@ -62,9 +78,11 @@ class Device {
   [[nodiscard]] DeviceMemory Memory() const;
 
  private:
-  // An execution that was given up while the device may still work on its memory.
+  friend struct GiveBack;
+
+  // Work that was given up while the device may still be at it.
   struct Abandoned {
-    std::unique_ptr<Execution> execution;
+    std::unique_ptr<DeviceWork> work;
     Deadline hang_deadline;
   };
 
@@ -74,7 +92,7 @@ class Device {
   void ThrowIfLost() const;
   // Without a code of its own, as for a kernel that does not end; an earlier code stays.
   void MarkLost();
-  void Quarantine(std::unique_ptr<Execution> execution);
+  void Quarantine(std::unique_ptr<DeviceWork> work);
   void ReleaseFinished();
 
   std::shared_ptr<const AclLibrary> library_;
@@ -84,7 +102,9 @@ class Device {
   std::string soc_name_;
   aclrtContext context_ = nullptr;
   std::unique_ptr<MemoryPool> memory_;
+  std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;
+  std::unique_ptr<StreamPool> copy_streams_;
   std::atomic<int> lost_code_{0};
   std::mutex quarantine_mutex_;
   std::list<Abandoned> quarantine_;

@@ -1,21 +1,11 @@
 #include "execution.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "call_sizes.h"
 #include "error.h"
 
 namespace aclgrad {
-namespace {
-
-// What is left until the deadline, in the form that ACL takes: at least 1, for 0 is a poll.
-int32_t MillisecondsUntil(Deadline deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Deadline::clock::now());
-  return static_cast<int32_t>(std::clamp<int64_t>(left.count(), 1, INT32_MAX));
-}
-
-}  // namespace
 
 Execution::Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
                      std::shared_ptr<const OperatorCall> call)
@@ -28,17 +18,13 @@ void Execution::Run(Deadline deadline) {
   library_.Check(library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline)),
                  "aclrtSynchronizeStream");
   const OutputView& view = call_->output;
-  if (output != view.data) Copy(view.data, view.size_bytes, output, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+  if (view.device_data == nullptr && output != view.data) {
+    Copy(view.data, view.size_bytes, output, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+  }
 }
 
-Execution::State Execution::Settle(int32_t timeout_ms) const noexcept {
-  if (!launched_) return State::kEnded;
-  const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), timeout_ms);
-  if (code != ACL_SUCCESS && ClassifyFault(code) == FaultClass::kDeviceLost) return State::kDeviceLost;
-  aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-  const int query = library_->aclrtStreamQuery(stream_->get(), &status);
-  if (query != ACL_SUCCESS && ClassifyFault(query) == FaultClass::kDeviceLost) return State::kDeviceLost;
-  return query == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE ? State::kEnded : State::kRunning;
+DeviceWork::State Execution::Settle(int32_t timeout_ms) const noexcept {
+  return launched_ ? stream_->Settle(timeout_ms) : State::kEnded;
 }
 
 std::vector<void*> Execution::PrepareInputs() {
@@ -47,6 +33,10 @@ std::vector<void*> Execution::PrepareInputs() {
     const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
     const bool is_short = input.is_prefix && input.size_bytes < size;
     if (input.data != nullptr && !is_short) ExpectSize("input", input.size_bytes, size);
+    if (input.device_data != nullptr) {
+      addresses.push_back(input.device_data);
+      continue;
+    }
     if (input.data != nullptr && library_.host_pointers()) {
       // Operators only read their inputs; aclCreateTensor has one kind of address for all tensors.
       addresses.push_back(const_cast<void*>(input.data));
@@ -65,6 +55,7 @@ std::vector<void*> Execution::PrepareInputs() {
 void* Execution::PrepareOutput() {
   const OutputView& output = call_->output;
   ExpectSize("output", output.size_bytes, SizeBytes(library_, output.shape, output.dtype));
+  if (output.device_data != nullptr) return output.device_data;
   return library_.host_pointers() ? output.data : Allocate(output.size_bytes).address();
 }
 

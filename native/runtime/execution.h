@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "device_work.h"
 #include "memory_pool.h"
 #include "operators.h"
 #include "stream_pool.h"
@@ -22,14 +23,17 @@ struct InputView {
   const void* data = nullptr;
   std::size_t size_bytes = 0;
   bool is_prefix = false;
+  // Where the input is on the device already; then there is no data.
+  void* device_data = nullptr;
 };
 
-// The output in host memory.
+// The output, in host memory unless it is to stay on the device.
 struct OutputView {
   std::vector<int64_t> shape;
   aclDataType dtype;
   void* data;
   std::size_t size_bytes;
+  void* device_data = nullptr;
 };
 
 // Inputs and attributes in aclnn order. Whoever makes one keeps the memory that it views alive as long as it lives: an
@@ -41,7 +45,7 @@ struct OperatorCall {
   OutputView output;
 };
 
-class Execution {
+class Execution final : public DeviceWork {
  public:
   Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
@@ -50,12 +54,7 @@ class Execution {
   // what Device::Execute throws.
   void Run(Deadline deadline);
 
-  // Whether the device may still work for this execution; unless it is Ended nothing of it may be given back.
-  enum class State { kRunning, kEnded, kDeviceLost };
-
-  // Waits for the device at most so long, and takes the error that its work ended with off the stream: it is nothing
-  // to the call that gets the stream next.
-  [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept;
+  [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 
  private:
   // Device addresses of the inputs, with their data in place.

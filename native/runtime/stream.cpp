@@ -1,5 +1,7 @@
 #include "stream.h"
 
+#include "error.h"
+
 namespace aclgrad {
 
 Stream::Stream(const AclLibrary& library, MemoryPool& memory, std::size_t executor_limit)
@@ -23,6 +25,16 @@ void* Stream::Workspace(std::size_t size_bytes) {
     workspace_ = memory_.Allocate(size_bytes, stream_);
   }
   return size_bytes == 0 ? nullptr : workspace_.address();
+}
+
+DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
+  const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_, timeout_ms);
+  if (code != ACL_SUCCESS && ClassifyFault(code) == FaultClass::kDeviceLost) return DeviceWork::State::kDeviceLost;
+  aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+  const int query = library_->aclrtStreamQuery(stream_, &status);
+  if (query != ACL_SUCCESS && ClassifyFault(query) == FaultClass::kDeviceLost) return DeviceWork::State::kDeviceLost;
+  const bool is_ended = query == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE;
+  return is_ended ? DeviceWork::State::kEnded : DeviceWork::State::kRunning;
 }
 
 }  // namespace aclgrad

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "device_work.h"
 #include "executor_cache.h"
 #include "memory_pool.h"
 
@@ -24,6 +25,9 @@ class Stream {
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_.capacity(); }
+
+  // What DeviceWork::Settle tells of work on this stream.
+  [[nodiscard]] DeviceWork::State Settle(int32_t timeout_ms) const noexcept;
 
   // Gives the workspace back to the pool; no work may be under way.
   void ReleaseWorkspace() { workspace_ = {}; }

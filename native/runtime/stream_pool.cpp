@@ -13,6 +13,11 @@ constexpr std::chrono::milliseconds kReclaimInterval{10};
 
 }  // namespace
 
+int32_t MillisecondsUntil(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Deadline::clock::now());
+  return static_cast<int32_t>(std::clamp<int64_t>(left.count(), 1, INT32_MAX));
+}
+
 StreamLease::~StreamLease() {
   if (stream_ != nullptr) pool_->Return(std::move(stream_));
 }

@@ -15,6 +15,9 @@ namespace aclgrad {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
+// What is left until the deadline, in the form that ACL takes: at least 1, for 0 is a poll.
+[[nodiscard]] int32_t MillisecondsUntil(Deadline deadline);
+
 class StreamPool;
 
 // Holds a stream until it goes out of scope.

@@ -27,7 +27,7 @@ def pool(
         "attributes": [],
         "output_shape": shape,
         "output_dtype": FLOAT32,
-        "reply": reply,
+        "output": reply,
         "timeout_ms": timeout_ms,
     }
     device.execute(**arguments | changes)

@@ -122,6 +122,16 @@ class ReplyBuffer:
     def finish(self) -> bytes: ...
 
 @final
+class StagedTensor:
+    def write(self, offset: int, data: bytes | memoryview, timeout_ms: int) -> None: ...
+    def read(self, offset: int, reply: ReplyBuffer, timeout_ms: int) -> None: ...
+
+@final
+class Staging:
+    def reserve(self, size_bytes: int) -> StagedTensor: ...
+    def finish(self, timeout_ms: int) -> None: ...
+
+@final
 class Device:
     def __init__(
         self,
@@ -139,14 +149,15 @@ class Device:
     def execute(
         self,
         symbol: str,
-        inputs: Sequence[tuple[Sequence[int], int, bytes | memoryview | None]],
+        inputs: Sequence[tuple[Sequence[int], int, bytes | memoryview | StagedTensor | None]],
         attributes: Sequence[bool | int | float | Sequence[int]],
         output_shape: Sequence[int],
         output_dtype: int,
-        reply: ReplyBuffer,
+        output: ReplyBuffer | StagedTensor,
         timeout_ms: int,
         prefixes: Sequence[int] = (),
     ) -> None: ...
+    def stage(self, timeout_ms: int) -> Staging: ...
     def trim(self) -> None: ...
     def pool_statistics(self) -> PoolStatistics: ...
     def memory(self) -> tuple[int, int]: ...

@@ -1,0 +1,75 @@
+// Tensors of one call on the device, filled and emptied piece by piece while the call's messages come and go.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "device_work.h"
+#include "memory_pool.h"
+#include "stream_pool.h"
+
+namespace aclgrad {
+
+// Pieces go by way of pinned memory, in a ring of two halves, so that the copies of one half overlap what the network
+// brings or takes of the other. Where the device takes host addresses they are copied straight to their place.
+// One thread at a time may use it; any thread may.
+class Staging final : public DeviceWork {
+ public:
+  // Without a stream where the device takes host addresses.
+  Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned,
+          std::optional<StreamLease> stream);
+
+  // Reserves device memory for one more tensor and returns its number, counted from 0. Throws OutOfMemory.
+  [[nodiscard]] std::size_t Reserve(std::size_t size_bytes);
+
+  [[nodiscard]] void* address(std::size_t tensor) const { return tensors_.at(tensor).block.address(); }
+
+  // Copies bytes to their place in a tensor; data may change when it returns. Throws std::out_of_range for bytes beyond
+  // the tensor's end, AclError (507046 where the deadline passed).
+  void Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
+
+  // Waits until all that was written has arrived; only then may an operator read it.
+  void Finish(Deadline deadline);
+
+  // Copies bytes of a tensor that an operator has written. What follows them is fetched meanwhile.
+  void Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline);
+
+  [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
+
+ private:
+  struct Tensor {
+    PoolBlock block;
+    std::size_t size_bytes;
+  };
+
+  // Where in a tensor the bytes in one half of the ring belong.
+  struct Range {
+    std::size_t tensor = 0;
+    std::size_t offset = 0;
+    std::size_t size_bytes = 0;
+
+    [[nodiscard]] bool Covers(std::size_t of_tensor, std::size_t at) const noexcept {
+      return tensor == of_tensor && offset <= at && at < offset + size_bytes;
+    }
+  };
+
+  [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
+  [[nodiscard]] std::byte* Half(std::size_t half);
+  void StartRead(std::size_t half, std::size_t tensor, std::size_t offset);
+
+  const AclLibrary& library_;
+  aclrtContext const context_;
+  MemoryPool& memory_;
+  MemoryPool& pinned_;
+  std::vector<Tensor> tensors_;
+  std::array<PoolBlock, 2> halves_;
+  std::array<Range, 2> read_;  // what each half was asked to hold
+  std::size_t half_ = 0;       // the one in use
+  std::size_t filled_ = 0;     // bytes written into it
+  bool is_busy_ = false;       // copies may be under way
+  std::optional<StreamLease> stream_;
+};
+
+}  // namespace aclgrad
