@@ -8,7 +8,7 @@ SOURCES := $(shell find native/include native/runtime native/bindings native/hos
 CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes bench test-frameworks sanitize lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,12 @@ test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refu
 		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json $(BIN)/python -m pytest tests/e2e tests/native
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
+soak: $(SETUP) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
+	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak
+
+soak-short: $(SETUP) ## The same with 5,000 calls
+	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak
+
 test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --group frameworks
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
@@ -70,7 +76,7 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 generate: $(SETUP_LINT) ## Write the files that derive from the operator table
 	$(BIN)/python client/generate_methods.py
 
-ci: lint test test-modes sanitize demo ## What continuous integration runs
+ci: lint test test-modes soak-short sanitize demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build native/build client/src/aclgrad/v1

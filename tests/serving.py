@@ -47,7 +47,8 @@ class Server:
         listeners = [word for address in listen for word in ("--listen", address)]
         self._command = command("--backend", "host", *listeners, *flags)
         self._environment = clean_environment(**variables, PYTHONFAULTHANDLER="1")
-        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
+        # Append: the server shares the file's position, and would write over what is being read.
+        self._stderr = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed in __exit__
         self.addresses: tuple[str, ...] = ()
 
     @property
@@ -62,6 +63,10 @@ class Server:
 
     def channel(self) -> grpc.Channel:
         return grpc.insecure_channel(self.address)
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     def ask_to_stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)

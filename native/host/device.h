@@ -39,6 +39,8 @@ struct Device {
   [[noreturn]] void ThrowLost() const;
 
   std::atomic<aclError> lost_code_{ACL_SUCCESS};
+  mutable std::mutex loss_mutex_;
+  std::string loss_;  // what was said of it: whoever asks first after a failed task must not be left without a reason
 };
 
 // One stream of the device's limited number.

@@ -99,6 +99,7 @@ def test_an_error_that_the_device_does_not_survive(run: Fails, code: int) -> Non
     assert lines[0] == f"0 {code}"
     assert "launch 1" in lines[1]
     assert lines[2].split() == [str(code)] * 11
+    assert "launch 1" in lines[3]
     assert "aclrtResetDeviceForce" in lines[3]
     assert lines[4] == f"361001 {code}"  # phase 2 has one code for all that the runtime says
     assert lines[5] == "0 1"

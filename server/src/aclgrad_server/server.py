@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -29,6 +30,7 @@ SPARE_THREADS: Final = 16
 """Threads beyond admission's bound: for calls that are still being received, and to refuse what is too much."""
 STOP_GRACE_S: Final = 0.5
 LOST_DRAIN_S: Final = 5.0
+LOST_REFUSAL_S: Final = 0.2
 
 
 class Server:
@@ -79,6 +81,9 @@ class Server:
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
         drained = self._calls.wait_until_none(limit_s)
+        if self.is_device_lost:
+            # Calls that are on their way learn why they fail: what grpc has not handed over when it stops, it cancels.
+            time.sleep(LOST_REFUSAL_S)
         # What is left are streams of health and reflection, and calls that are refused at this moment.
         self._grpc.stop(STOP_GRACE_S if drained else None).wait()
         log.info("stopped" if drained else "stopped with calls still running")

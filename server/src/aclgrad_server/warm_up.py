@@ -28,7 +28,8 @@ def warm_up(device: Device, product: Product, timeout_s: float) -> None:
         Executor([device], Admission(1, 1)).execute(plan, start + timeout_s)
     except AclgradError as error:
         cause = error.__cause__ or error
-        raise StartError(f"device {device.index} does not answer {plan.spec.symbol}: {cause}") from error
+        remedy = f"; {error.remedy}" if error.remedy else ""
+        raise StartError(f"device {device.index} does not answer {plan.spec.symbol}: {cause}{remedy}") from error
     log.info("device %d answered %s in %.0f ms", device.index, plan.spec.symbol, (time.monotonic() - start) * 1e3)
 
 
