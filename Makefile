@@ -4,8 +4,8 @@ BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 GOOGLEAPIS := build/googleapis
-SOURCES := $(shell find native/include native/runtime native/bindings native/host proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
-CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
+SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
+CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
 .DEFAULT_GOAL := help
 
 .PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize lint format generate ci clean

@@ -5,18 +5,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from aclgrad.errors import DeadlinePassedError, DeviceLostError
-from aclgrad.tensors import TensorView
-from aclgrad.wire.messages import response_prefix
+from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError
+from aclgrad.tensors import Announced
 from aclgrad_server.admission import Admission
-from aclgrad_server.device import Device
+from aclgrad_server.device import Device, DeviceCall, DeviceInput, ReplyPart
 from aclgrad_server.validation import OperatorPlan
 
 
 class Executor:
-    """Runs at most `admission.running_limit` plans at once, each on the device with the fewest outstanding bytes.
+    """Runs at most `admission.running_limit` calls at once, each on the device with the fewest outstanding bytes.
 
-    `on_device_lost` is called whenever a plan ends because its device failed.
+    `on_device_lost` is called whenever a plan ends because its device failed. `deadline` is a time of
+    `time.monotonic` everywhere.
     """
 
     def __init__(
@@ -31,20 +31,44 @@ class Executor:
     def execute(self, plan: OperatorPlan, deadline: float) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of the plan.
 
-        Raises an AclgradError where the call is refused, too late, or fails on the device; `deadline` is a time of
-        `time.monotonic`.
+        Raises an AclgradError where the call is refused, too late, or fails on the device.
         """
         with self.admission.admit(deadline, plan.size_bytes), self._choose_device(plan.size_bytes) as device:
-            prefix = response_prefix(plan.spec.output.name, plan.output)
-            is_empty = any(tensor.type.element_count == 0 for tensor in plan.inputs)
-            inputs = plan.inputs if is_empty else _prepare(device, plan)
-            reply = device.new_reply(prefix, plan.output.size_bytes)
-            if is_empty:
-                # Operators leave the output of empty inputs untouched, and device memory holds what others left there.
-                reply.fill_with_zeros()
-            else:
-                device.execute(plan, inputs, reply, _remaining(deadline))
+            inputs = prepare(device, plan)
+            reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
+            (output,) = reply.parts()
+            if not fill_if_empty(plan, output):
+                device.execute(DeviceCall(plan, inputs, output), _remaining(deadline))
             return reply.finish()
+
+    def execute_all(
+        self, plans: Sequence[OperatorPlan], prefixes: Sequence[bytes], deadline: float
+    ) -> tuple[bytes, list[AclgradError | None]]:
+        """Returns the outputs, each behind its prefix, and the error of each plan that failed, whose bytes are void.
+
+        The plans share one place and one device. Raises an AclgradError where all of them are refused or too late.
+        """
+        size_bytes = sum(plan.size_bytes for plan in plans)
+        with self.admission.admit(deadline, size_bytes), self._choose_device(size_bytes) as device:
+            errors: list[AclgradError | None] = [None] * len(plans)
+            reply = device.new_reply(
+                [(prefix, plan.output.size_bytes) for prefix, plan in zip(prefixes, plans, strict=True)]
+            )
+            calls: dict[int, DeviceCall] = {}
+            for index, (plan, output) in enumerate(zip(plans, reply.parts(), strict=True)):
+                try:
+                    inputs = prepare(device, plan)
+                except AclgradError as error:
+                    errors[index] = error
+                    continue
+                if not fill_if_empty(plan, output):
+                    calls[index] = DeviceCall(plan, inputs, output)
+            found = device.execute_all(tuple(calls.values()), _remaining(deadline))
+            for index, failure in zip(calls, found, strict=True):
+                errors[index] = failure
+            if any(isinstance(error, DeviceLostError) for error in found):
+                self._on_device_lost()
+            return reply.finish(), errors
 
     @contextmanager
     def _choose_device(self, size_bytes: int) -> Iterator[Device]:
@@ -62,12 +86,23 @@ class Executor:
                 outstanding[chosen] -= size_bytes
 
 
-def _prepare(device: Device, plan: OperatorPlan) -> tuple[TensorView, ...]:
+def prepare(device: Device, plan: OperatorPlan) -> Sequence[DeviceInput]:
     """Returns the inputs as the device reads them, with every value that has a rule checked against it."""
-    return tuple(
-        tensor if rule is None else device.prepare(f"inputs[{tensor.name}]", tensor, rule)
-        for tensor, rule in zip(plan.inputs, plan.rules, strict=True)
-    )
+    inputs = []
+    for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
+        assert not isinstance(tensor.data, Announced)
+        if rule is None or tensor.data is None or plan.is_empty:
+            inputs.append(DeviceInput(tensor.type, tensor.data))
+        else:
+            inputs.append(device.prepare(f"inputs[{tensor.name}]", tensor.type, tensor.data, rule))
+    return inputs
+
+
+def fill_if_empty(plan: OperatorPlan, output: ReplyPart) -> bool:
+    """Answers for the device where it would leave the output as it was, with what others had in that memory."""
+    if plan.is_empty:
+        output.fill_with_zeros()
+    return plan.is_empty
 
 
 def _remaining(deadline: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations  # grpc's classes are generic in their stubs 
 
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,11 +11,10 @@ import grpc
 
 from aclgrad.errors import AclgradError, DeviceMemoryError, ServerFaultError, to_status
 from aclgrad_server.active_calls import ActiveCalls
+from aclgrad_server.request_id import REQUEST_ID, current_request_id, request_id_of
 
 log = logging.getLogger(__name__)
 
-REQUEST_ID: Final = "x-request-id"
-MAX_REQUEST_ID: Final = 128
 MAX_LOGGED: Final = 1000
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
@@ -47,6 +45,7 @@ def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviou
     def call(request: bytes, context: grpc.ServicerContext) -> bytes:
         start = time.monotonic()
         request_id = request_id_of(context)
+        current_request_id.set(request_id)
         calls.enter_handler()
         try:
             calls.enter(context)
@@ -68,14 +67,6 @@ def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviou
         raise AssertionError("abort does not return")
 
     return call
-
-
-def request_id_of(context: grpc.ServicerContext) -> str:
-    """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
-    for key, value in context.invocation_metadata():
-        if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
-            return value
-    return uuid.uuid4().hex
 
 
 def _as_ours(error: Exception, request_id: str) -> AclgradError:

@@ -12,12 +12,13 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import decode_request, parse_message
+from aclgrad.wire.messages import parse_message
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device, DeviceGroup
 from aclgrad_server.executor import Executor
+from aclgrad_server.planner import Planner
+from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.settings import Settings
-from aclgrad_server.validation import plan_call
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -30,12 +31,14 @@ class OperatorService:
         settings: Settings,
         product: Product,
         group: DeviceGroup,
+        planner: Planner,
         executor: Executor,
         endpoints: Sequence[str],
     ) -> None:
         self._settings = settings
         self._product = product
         self._group = group
+        self._planner = planner
         self._executor = executor
         self._endpoints = endpoints
         self._start_time = Timestamp()
@@ -47,6 +50,7 @@ class OperatorService:
             "ListOperators": self.list_operators,
             "GetServerStatus": self.get_server_status,
             "ExecuteOperator": self.execute_operator,
+            "BatchExecuteOperators": self.batch_execute_operators,
         }
         handlers: dict[str, Any] = {
             name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
@@ -55,8 +59,11 @@ class OperatorService:
 
     def execute_operator(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        plan = plan_call(decode_request(request), self._product, self._settings.max_tensor_bytes)
-        return self._executor.execute(plan, deadline)
+        return self._executor.execute(self._planner.read(request), deadline)
+
+    def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        deadline = _deadline(context, self._settings.call_timeout_s)
+        return execute_batch(self._planner, self._executor, request, deadline)
 
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
