@@ -24,15 +24,19 @@ constexpr std::array kFatal = {
 
 void Device::Fail(aclError code, const std::string& message) {
   if (std::find(kFatal.begin(), kFatal.end(), code) != kFatal.end()) {
-    aclError usable = ACL_SUCCESS;
-    (void)lost_code_.compare_exchange_strong(usable, code);  // the first loss is the one to report
+    const std::lock_guard<std::mutex> lock(loss_mutex_);
+    if (!lost()) {  // the first loss is the one to report
+      loss_message_ = message;
+      lost_code_ = code;
+    }
   }
   throw Error(code, message);
 }
 
-void Device::ThrowLost() const {
-  throw Error(lost_code_,
-              "device " + std::to_string(id) + " has failed; only aclrtResetDeviceForce or aclFinalize help");
+void Device::ThrowLost(aclError code) const {
+  const std::lock_guard<std::mutex> lock(loss_mutex_);
+  throw Error(code, "device " + std::to_string(id) + " has failed (" + loss_message_ +
+                        "); only aclrtResetDeviceForce or aclFinalize help");
 }
 
 }  // namespace acl_host
