@@ -54,7 +54,7 @@ sanitize: $(SETUP) ## Run the C++ programs under Address-, UndefinedBehavior- an
 
 sanitize-long: $(SETUP) ## The same for longer, and the ABI tests on host libraries that are built so
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
-		ACLGRAD_STRESS_FACTOR=20 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
+		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
