@@ -27,6 +27,22 @@ class Reply(Protocol):
 class StagedTensor(Protocol):
     """A tensor in device memory that is filled or emptied piece by piece."""
 
+    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
+        """Copies bytes to their place; raises an AclgradError."""
+
+    def read(self, offset: int, part: ReplyPart, timeout_s: float) -> None:
+        """Fills the part with what begins there; raises an AclgradError."""
+
+
+class Staging(Protocol):
+    """The tensors of one call in device memory; they are given back when nobody holds them any more."""
+
+    def reserve(self, size_bytes: int) -> StagedTensor:
+        """Returns a tensor of unspecified values; raises DeviceMemoryError."""
+
+    def finish(self, timeout_s: float) -> None:
+        """Waits until all that was written is there; raises an AclgradError."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceInput:
@@ -79,6 +95,9 @@ class Device(Protocol):
 
     def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
         """Runs many, several at once; returns the error of each that failed."""
+
+    def stage(self, timeout_s: float) -> Staging:
+        """Returns a place for tensors that come or go in pieces; raises an AclgradError."""
 
     def state(self) -> DeviceState: ...
 

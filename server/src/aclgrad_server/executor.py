@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError
+from aclgrad.operators.values import ValueRule
 from aclgrad.tensors import Announced
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device, DeviceCall, DeviceInput, ReplyPart
@@ -38,7 +39,7 @@ class Executor:
             reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
             (output,) = reply.parts()
             if not fill_if_empty(plan, output):
-                device.execute(DeviceCall(plan, inputs, output), _remaining(deadline))
+                device.execute(DeviceCall(plan, inputs, output), remaining(deadline))
             return reply.finish()
 
     def execute_all(
@@ -63,12 +64,18 @@ class Executor:
                     continue
                 if not fill_if_empty(plan, output):
                     calls[index] = DeviceCall(plan, inputs, output)
-            found = device.execute_all(tuple(calls.values()), _remaining(deadline))
+            found = device.execute_all(tuple(calls.values()), remaining(deadline))
             for index, failure in zip(calls, found, strict=True):
                 errors[index] = failure
             if any(isinstance(error, DeviceLostError) for error in found):
                 self._on_device_lost()
             return reply.finish(), errors
+
+    @contextmanager
+    def hold(self, size_bytes: int, deadline: float) -> Iterator[Device]:
+        """Holds memory, without a place to run, on the device with the fewest outstanding bytes."""
+        with self.admission.hold(deadline, size_bytes), self._choose_device(size_bytes) as device:
+            yield device
 
     @contextmanager
     def _choose_device(self, size_bytes: int) -> Iterator[Device]:
@@ -91,11 +98,17 @@ def prepare(device: Device, plan: OperatorPlan) -> Sequence[DeviceInput]:
     inputs = []
     for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
         assert not isinstance(tensor.data, Announced)
-        if rule is None or tensor.data is None or plan.is_empty:
-            inputs.append(DeviceInput(tensor.type, tensor.data))
-        else:
-            inputs.append(device.prepare(f"inputs[{tensor.name}]", tensor.type, tensor.data, rule))
+        inputs.append(prepare_input(device, tensor.name, DeviceInput(tensor.type, tensor.data), rule))
     return inputs
+
+
+def prepare_input(device: Device, name: str, given: DeviceInput, rule: ValueRule | None) -> DeviceInput:
+    """Returns the input as the device reads it; raises a RequestError where a value breaks the rule."""
+    content = given.content
+    if rule is None or content is None or given.type.element_count == 0:
+        return given
+    assert isinstance(content, memoryview)
+    return device.prepare(f"inputs[{name}]", given.type, content, rule)
 
 
 def fill_if_empty(plan: OperatorPlan, output: ReplyPart) -> bool:
@@ -105,7 +118,8 @@ def fill_if_empty(plan: OperatorPlan, output: ReplyPart) -> bool:
     return plan.is_empty
 
 
-def _remaining(deadline: float) -> float:
+def remaining(deadline: float) -> float:
+    """Returns the seconds that are left; raises DeadlinePassedError where there are none."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise DeadlinePassedError("the deadline passed before the operator started; allow more time")

@@ -11,7 +11,7 @@ from aclgrad.errors import AclgradError, DeviceMemoryError, InvalidFieldError, L
 from aclgrad.masks import MaskLayout
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule
 from aclgrad.tensors import TensorType
-from aclgrad_server.device import DeviceCall, DeviceGroup, DeviceInput, DeviceState, StagedTensor
+from aclgrad_server.device import DeviceCall, DeviceGroup, DeviceInput, DeviceState, ReplyPart, StagedTensor
 from aclgrad_server.faults import RETRY_AFTER_MEMORY_S, StartError, error_of_fault
 from aclgrad_server.settings import Settings
 
@@ -110,6 +110,10 @@ class NativeDevice:
             for call, error in zip(calls, errors, strict=True)
         ]
 
+    def stage(self, timeout_s: float) -> "NativeStaging":
+        with _acl_errors_as_ours():
+            return NativeStaging(self._device.stage(_milliseconds(timeout_s)))
+
     def state(self) -> DeviceState:
         with _acl_errors_as_ours():
             statistics = self._device.pool_statistics()
@@ -131,26 +135,65 @@ class NativeDevice:
 
 def _native_call(call: DeviceCall) -> aclgrad_native.OperatorCall:
     plan = call.plan
-    assert isinstance(call.output, aclgrad_native.ReplyPart | aclgrad_native.StagedTensor)
     return (
         plan.spec.symbol,
         [(each.type.shape, each.type.dtype.acl, _native_content(each.content)) for each in call.inputs],
         plan.attributes,
         plan.output.shape,
         plan.output.dtype.acl,
-        call.output,
+        _native_output(call.output),
         # The data of a mask ends where the device stops reading.
         [index for index, rule in enumerate(plan.rules) if isinstance(rule, ArgmaxRule)],
     )
 
 
 def _native_content(content: memoryview | StagedTensor | None) -> memoryview | aclgrad_native.StagedTensor | None:
-    assert content is None or isinstance(content, memoryview | aclgrad_native.StagedTensor)
+    if isinstance(content, NativeStagedTensor):
+        return content.native
+    assert content is None or isinstance(content, memoryview)
     return content
+
+
+def _native_output(output: ReplyPart | StagedTensor) -> aclgrad_native.ReplyPart | aclgrad_native.StagedTensor:
+    if isinstance(output, NativeStagedTensor):
+        return output.native
+    assert isinstance(output, aclgrad_native.ReplyPart)
+    return output
 
 
 def _milliseconds(timeout_s: float) -> int:
     return max(1, round(timeout_s * 1000))
+
+
+class NativeStaging:
+    """The tensors of one call that comes in pieces."""
+
+    def __init__(self, native: aclgrad_native.Staging) -> None:
+        self._native = native
+
+    def reserve(self, size_bytes: int) -> "NativeStagedTensor":
+        with _acl_errors_as_ours(size_bytes):
+            return NativeStagedTensor(self._native.reserve(size_bytes))
+
+    def finish(self, timeout_s: float) -> None:
+        with _acl_errors_as_ours():
+            self._native.finish(_milliseconds(timeout_s))
+
+
+class NativeStagedTensor:
+    """A tensor in device memory that is filled or emptied piece by piece."""
+
+    def __init__(self, native: aclgrad_native.StagedTensor) -> None:
+        self.native = native
+
+    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
+        with _acl_errors_as_ours():
+            self.native.write(offset, data, _milliseconds(timeout_s))
+
+    def read(self, offset: int, part: ReplyPart, timeout_s: float) -> None:
+        assert isinstance(part, aclgrad_native.ReplyPart)
+        with _acl_errors_as_ours():
+            self.native.read(offset, part, _milliseconds(timeout_s))
 
 
 def _keeps_executors(library: aclgrad_native.AclLibrary, settings: Settings) -> bool:

@@ -66,7 +66,13 @@ def decode_request(data: bytes | memoryview) -> OperatorCall:
 
 def parse_request(rest: bytes, payloads: Sequence[memoryview | Announced]) -> OperatorCall:
     """Returns the call of a request whose payloads were extracted along REQUEST_PAYLOADS; see `decode_request`."""
-    message = parse_message(operator_service_pb2.ExecuteOperatorRequest, rest)
+    return call_of_message(parse_message(operator_service_pb2.ExecuteOperatorRequest, rest), payloads)
+
+
+def call_of_message(
+    message: operator_service_pb2.ExecuteOperatorRequest, payloads: Sequence[memoryview | Announced]
+) -> OperatorCall:
+    """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
     return OperatorCall(message.operator, inputs, attributes)
@@ -84,9 +90,19 @@ def decode_response(data: bytes) -> tuple[TensorView, ...]:
     return tuple(_tensor_view(tensor, payloads) for tensor in message.outputs)
 
 
+def response_of(output: TensorView) -> bytes:
+    """Returns an ExecuteOperatorResponse of one output, which may be without data."""
+    return b"".join(_tensor_field(_OUTPUTS, output))
+
+
+def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tuple[TensorView, ...]:
+    """Returns the outputs, without data, of a response that carries none."""
+    return tuple(_tensor_view(tensor, ()) for tensor in message.outputs)
+
+
 def encode_batch(requests: Sequence[bytes]) -> bytes:
     """Returns serialized ExecuteOperatorRequests as one BatchExecuteOperatorsRequest."""
-    return b"".join(piece for each in requests for piece in (_length_key(_CALLS, len(each)), each))
+    return b"".join(piece for each in requests for piece in (length_key(_CALLS, len(each)), each))
 
 
 def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
@@ -94,7 +110,7 @@ def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
 
     An OperatorResult with outputs has the bytes of an ExecuteOperatorResponse with these outputs.
     """
-    return _length_key(_RESULTS, len(prefix) + payload_bytes) + prefix
+    return length_key(_RESULTS, len(prefix) + payload_bytes) + prefix
 
 
 def failed_result(status: status_pb2.Status) -> bytes:
@@ -129,7 +145,7 @@ def _text(field: str, value: str) -> str:
     return value
 
 
-def _length_key(number: int, size_bytes: int) -> bytes:
+def length_key(number: int, size_bytes: int) -> bytes:
     """Returns what stands before the bytes of a length-delimited field."""
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(size_bytes)
 
@@ -149,8 +165,8 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
     if data is not None:
         data_bytes = data.nbytes
     if data_bytes is not None:
-        body += _length_key(_DATA, data_bytes)
-    yield _length_key(number, len(body) + (data_bytes or 0))
+        body += length_key(_DATA, data_bytes)
+    yield length_key(number, len(body) + (data_bytes or 0))
     yield body
     if data is not None:
         yield data

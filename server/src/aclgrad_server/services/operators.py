@@ -1,7 +1,8 @@
 """`aclgrad.v1.OperatorService`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -17,7 +18,9 @@ from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device, DeviceGroup
 from aclgrad_server.executor import Executor
 from aclgrad_server.planner import Planner
+from aclgrad_server.pooled import Pooled
 from aclgrad_server.services.batch import execute_batch
+from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.settings import Settings
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
@@ -55,6 +58,10 @@ class OperatorService:
         handlers: dict[str, Any] = {
             name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
         }
+        # A call keeps its thread while its chunks come and go, which may be long: none of those that admission counts.
+        threads = ThreadPoolExecutor(self._settings.max_chunked_calls, thread_name_prefix="chunked")
+        chunked = Pooled(self.execute_operator_chunked, threads)
+        handlers["ExecuteOperatorChunked"] = grpc.stream_stream_rpc_method_handler(chunked)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def execute_operator(self, request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -64,6 +71,10 @@ class OperatorService:
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
         return execute_batch(self._planner, self._executor, request, deadline)
+
+    def execute_operator_chunked(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        deadline = _deadline(context, self._settings.call_timeout_s)
+        return execute_chunked(self._planner, self._executor, messages, deadline)
 
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
