@@ -1,6 +1,8 @@
 #include "staging.h"
 
+#include <cerrno>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "bindings.h"
@@ -25,6 +27,28 @@ void Read(const StagedTensor& tensor, std::size_t offset, const ReplyPart& part,
   tensor.held->staging().Read(tensor.number, offset, payload, part.size_bytes(), After(timeout_ms));
 }
 
+// What cannot be read or written is an OSError.
+template <typename Transfer>
+auto WithSystemErrors(const Transfer& transfer) {
+  try {
+    const py::gil_scoped_release release;
+    return transfer();
+  } catch (const std::system_error& error) {
+    errno = error.code().value();
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+  }
+}
+
+std::size_t ReadFile(const StagedTensor& tensor, int file, std::size_t offset, int32_t timeout_ms) {
+  return WithSystemErrors(
+      [&] { return tensor.held->staging().ReadFile(tensor.number, file, offset, After(timeout_ms)); });
+}
+
+void WriteFile(const StagedTensor& tensor, int file, std::size_t offset, int32_t timeout_ms) {
+  WithSystemErrors([&] { tensor.held->staging().WriteFile(tensor.number, file, offset, After(timeout_ms)); });
+}
+
 }  // namespace
 
 HeldStaging::~HeldStaging() {
@@ -35,6 +59,8 @@ HeldStaging::~HeldStaging() {
 void BindStaging(py::module_& module) {
   py::class_<StagedTensor>(module, "StagedTensor")
       .def("write", &Write, py::arg("offset"), py::arg("data"), py::arg("timeout_ms"))
+      .def("read_file", &ReadFile, py::arg("file"), py::arg("offset"), py::arg("timeout_ms"))
+      .def("write_file", &WriteFile, py::arg("file"), py::arg("offset"), py::arg("timeout_ms"))
       .def("read", &Read, py::arg("offset"), py::arg("part"), py::arg("timeout_ms"));
 
   py::class_<HeldStaging, std::shared_ptr<HeldStaging>>(module, "Staging")

@@ -1,9 +1,13 @@
 #include "staging.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace aclgrad {
@@ -11,6 +15,32 @@ namespace {
 
 // Large enough to hide a copy's start, small enough to keep many of them pinned.
 constexpr std::size_t kHalfBytes = std::size_t{4} << 20;
+
+// Fewer bytes where the file ends.
+std::size_t ReadAll(int file, std::byte* target, std::size_t size_bytes, std::size_t offset) {
+  std::size_t done = 0;
+  while (done < size_bytes) {
+    const ssize_t count = pread(file, target + done, size_bytes - done, static_cast<off_t>(offset + done));
+    if (count == 0) break;
+    if (count > 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (errno != EINTR) {
+      throw std::system_error(errno, std::generic_category());
+    }
+  }
+  return done;
+}
+
+void WriteAll(int file, const std::byte* source, std::size_t size_bytes, std::size_t offset) {
+  for (std::size_t done = 0; done < size_bytes;) {
+    const ssize_t count = pwrite(file, source + done, size_bytes - done, static_cast<off_t>(offset + done));
+    if (count >= 0) {
+      done += static_cast<std::size_t>(count);
+    } else if (errno != EINTR) {
+      throw std::system_error(errno, std::generic_category());
+    }
+  }
+}
 
 }  // namespace
 
@@ -26,30 +56,49 @@ std::size_t Staging::Reserve(std::size_t size_bytes) {
 
 void Staging::Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes,
                     Deadline deadline) {
+  const auto* next = static_cast<const std::byte*>(data);
+  const auto copy = [&next](std::byte* target, std::size_t count) {
+    std::memcpy(target, next, count);
+    next += count;
+    return count;
+  };
+  Fill(tensor, offset, size_bytes, copy, deadline);
+}
+
+std::size_t Staging::ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline) {
+  const auto read = [&file_offset, file](std::byte* target, std::size_t count) {
+    const std::size_t done = ReadAll(file, target, count, file_offset);
+    file_offset += done;
+    return done;
+  };
+  return Fill(tensor, 0, tensors_.at(tensor).size_bytes, read, deadline);
+}
+
+std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
+                          Deadline deadline) {
   std::byte* place = Place(tensor, offset, size_bytes);
-  const auto* source = static_cast<const std::byte*>(data);
-  if (!stream_) {
-    if (size_bytes != 0) std::memcpy(place, source, size_bytes);
-    return;
-  }
+  if (size_bytes == 0) return 0;
+  if (!stream_) return source(place, size_bytes);
   library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
-  while (size_bytes != 0) {
+  std::size_t done = 0;
+  while (done < size_bytes) {
     if (filled_ == kHalfBytes) {
       // The other half may still be on its way; usually it has arrived long ago.
       Finish(deadline);
       half_ = 1 - half_;
     }
-    const std::size_t count = std::min(size_bytes, kHalfBytes - filled_);
+    const std::size_t room = std::min(size_bytes - done, kHalfBytes - filled_);
     std::byte* slot = Half(half_) + filled_;
-    std::memcpy(slot, source, count);
+    const std::size_t count = source(slot, room);
+    if (count == 0) break;
     is_busy_ = true;
-    library_.Check(library_->aclrtMemcpyAsync(place, count, slot, count, ACL_MEMCPY_HOST_TO_DEVICE, (*stream_)->get()),
-                   "aclrtMemcpyAsync");
+    library_.Check(
+        library_->aclrtMemcpyAsync(place + done, count, slot, count, ACL_MEMCPY_HOST_TO_DEVICE, (*stream_)->get()),
+        "aclrtMemcpyAsync");
     filled_ += count;
-    place += count;
-    source += count;
-    size_bytes -= count;
+    done += count;
   }
+  return done;
 }
 
 void Staging::Finish(Deadline deadline) {
@@ -62,12 +111,27 @@ void Staging::Finish(Deadline deadline) {
 }
 
 void Staging::Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline) {
+  auto* next = static_cast<std::byte*>(target);
+  const auto copy = [&next](const std::byte* source, std::size_t count) {
+    std::memcpy(next, source, count);
+    next += count;
+  };
+  Drain(tensor, offset, size_bytes, copy, deadline);
+}
+
+void Staging::WriteFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline) {
+  const auto write = [&file_offset, file](const std::byte* source, std::size_t count) {
+    WriteAll(file, source, count, file_offset);
+    file_offset += count;
+  };
+  Drain(tensor, 0, tensors_.at(tensor).size_bytes, write, deadline);
+}
+
+void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink,
+                    Deadline deadline) {
   const std::byte* place = Place(tensor, offset, size_bytes);
-  auto* sink = static_cast<std::byte*>(target);
-  if (!stream_) {
-    if (size_bytes != 0) std::memcpy(sink, place, size_bytes);
-    return;
-  }
+  if (size_bytes == 0) return;
+  if (!stream_) return sink(place, size_bytes);
   while (size_bytes != 0) {
     if (!read_[half_].Covers(tensor, offset)) {
       half_ = 1 - half_;
@@ -78,8 +142,7 @@ void Staging::Read(std::size_t tensor, std::size_t offset, void* target, std::si
     const Range& ready = read_[half_];
     const std::size_t skipped = offset - ready.offset;
     const std::size_t count = std::min(size_bytes, ready.size_bytes - skipped);
-    std::memcpy(sink, Half(half_) + skipped, count);
-    sink += count;
+    sink(Half(half_) + skipped, count);
     offset += count;
     size_bytes -= count;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -30,11 +31,18 @@ class Staging final : public DeviceWork {
   // the tensor's end, AclError (507046 where the deadline passed).
   void Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
 
+  // Fills a tensor from an open file, such as shared memory, whose owner may cut it short at any time. Returns how many
+  // bytes it had from there on. Throws std::system_error where it cannot be read, and as Write does.
+  [[nodiscard]] std::size_t ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
+
   // Waits until all that was written has arrived; only then may an operator read it.
   void Finish(Deadline deadline);
 
   // Copies bytes of a tensor that an operator has written. What follows them is fetched meanwhile.
   void Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline);
+
+  // Writes all of a tensor into an open file. Throws std::system_error where it takes no more, and as Read does.
+  void WriteFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 
@@ -55,6 +63,13 @@ class Staging final : public DeviceWork {
     }
   };
 
+  // Fills at most so many bytes and says how many; fewer where there are no more.
+  using Source = std::function<std::size_t(std::byte* target, std::size_t size_bytes)>;
+  using Sink = std::function<void(const std::byte* source, std::size_t size_bytes)>;
+
+  std::size_t Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
+                   Deadline deadline);
+  void Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
   [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
   [[nodiscard]] std::byte* Half(std::size_t half);
   void StartRead(std::size_t half, std::size_t tensor, std::size_t offset);

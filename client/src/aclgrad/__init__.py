@@ -29,6 +29,7 @@ from aclgrad.errors import (
     ServerBusyError,
     ServerDrainingError,
     ServerFaultError,
+    SharedMemoryUnavailableError,
     UnknownOperatorError,
     Violation,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "ServerBusyError",
     "ServerDrainingError",
     "ServerFaultError",
+    "SharedMemoryUnavailableError",
     "UnknownOperatorError",
     "Violation",
 ]

@@ -9,6 +9,7 @@
     │   ├── MessageTooLargeError         the message is larger than one side of the connection takes
     │   ├── OperatorNotSupportedError    the server's product does not have the operator
     │   ├── InputValuesRequiredError     the device may read the values of an input that came shape-only
+    │   ├── SharedMemoryUnavailableError the server takes no shared memory, or not over this connection
     │   └── MethodNotServedError         the server does not serve this method
     ├── RetryableError                   the same request can succeed later or elsewhere
     │   ├── ServerBusyError              as many calls in flight and waiting as the server takes
@@ -134,6 +135,13 @@ class InputValuesRequiredError(RequestError):
     """The device may read the values of an input that came shape-only: send the array."""
 
     reason = "INPUT_VALUES_REQUIRED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class SharedMemoryUnavailableError(RequestError):
+    """The server takes no shared memory, or not over this connection: send the data itself."""
+
+    reason = "SHARED_MEMORY_UNAVAILABLE"
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 

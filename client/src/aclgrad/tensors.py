@@ -97,12 +97,26 @@ class Announced:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedRange:
+    """A range of a POSIX shared-memory object; `name` is as shm_open takes it."""
+
+    name: str
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorView:
     """A named tensor whose bytes belong to someone else; `data` is None where only the shape was sent."""
 
     name: str
     type: TensorType
-    data: memoryview | Announced | None = None
+    data: memoryview | Announced | SharedRange | None = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the bytes have to be fetched."""
+        return isinstance(self.data, Announced | SharedRange)
 
 
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:

@@ -30,6 +30,12 @@ class StagedTensor(Protocol):
     def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
         """Copies bytes to their place; raises an AclgradError."""
 
+    def read_file(self, file: int, offset: int, timeout_s: float) -> int:
+        """Fills the tensor from an open file and returns how many bytes it had; raises OSError or an AclgradError."""
+
+    def write_file(self, file: int, offset: int, timeout_s: float) -> None:
+        """Writes the tensor into an open file; raises OSError or an AclgradError."""
+
     def read(self, offset: int, part: ReplyPart, timeout_s: float) -> None:
         """Fills the part with what begins there; raises an AclgradError."""
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError
 from aclgrad.operators.values import ValueRule
-from aclgrad.tensors import Announced
+from aclgrad.tensors import Announced, SharedRange
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device, DeviceCall, DeviceInput, ReplyPart
 from aclgrad_server.validation import OperatorPlan
@@ -97,7 +97,7 @@ def prepare(device: Device, plan: OperatorPlan) -> Sequence[DeviceInput]:
     """Returns the inputs as the device reads them, with every value that has a rule checked against it."""
     inputs = []
     for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
-        assert not isinstance(tensor.data, Announced)
+        assert not isinstance(tensor.data, Announced | SharedRange)
         inputs.append(prepare_input(device, tensor.name, DeviceInput(tensor.type, tensor.data), rule))
     return inputs
 

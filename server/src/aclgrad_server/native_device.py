@@ -190,6 +190,14 @@ class NativeStagedTensor:
         with _acl_errors_as_ours():
             self.native.write(offset, data, _milliseconds(timeout_s))
 
+    def read_file(self, file: int, offset: int, timeout_s: float) -> int:
+        with _acl_errors_as_ours():
+            return self.native.read_file(file, offset, _milliseconds(timeout_s))
+
+    def write_file(self, file: int, offset: int, timeout_s: float) -> None:
+        with _acl_errors_as_ours():
+            self.native.write_file(file, offset, _milliseconds(timeout_s))
+
     def read(self, offset: int, part: ReplyPart, timeout_s: float) -> None:
         assert isinstance(part, aclgrad_native.ReplyPart)
         with _acl_errors_as_ours():

@@ -52,6 +52,13 @@ class Settings(BaseSettings):
         "auto", description="Run executors again; auto: where the library is known to do that rightly."
     )
     deterministic: bool = Field(False, description="Ask the device for the same bits for the same call.")
+    shared_memory: bool = Field(False, description="Let clients on unix sockets name POSIX shared memory.")
+    shared_memory_prefix: str = Field(
+        "aclgrad-", pattern=r"^[A-Za-z0-9._-]{1,50}$", description="What the names of shared-memory objects begin with."
+    )
+    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = Field(
+        (), description="User id whose shared memory is taken; repeatable; the server's own by default."
+    )
     hang_timeout_s: PositiveFloat = Field(
         60.0, le=MAX_TIME_S, description="A kernel that was given up and does not end in this time is a lost device."
     )
@@ -70,7 +77,7 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
 
-    @field_validator("listen", "device", mode="before")
+    @field_validator("listen", "device", "shared_memory_owner", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """A variable of the environment holds a list as words separated by commas."""
@@ -86,7 +93,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535) or unix:path")
         return addresses
 
-    @field_validator("listen", "device")
+    @field_validator("listen", "device", "shared_memory_owner")
     @classmethod
     def _refuse_repeats(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         repeated = sorted({str(value) for value in values if values.count(value) > 1})

@@ -16,7 +16,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
-from aclgrad.tensors import Announced, TensorType, TensorView
+from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
 
 MAX_INT64 = 2**63 - 1
@@ -35,6 +35,8 @@ class OperatorPlan:
     """What the tensors take on the device."""
     reply_prefix: bytes
     """What stands before the output's data in an ExecuteOperatorResponse."""
+    output_memory: SharedRange | None = None
+    """Where the output is to go, unless into the response."""
 
     def with_payloads(self, payloads: Sequence[memoryview]) -> "OperatorPlan":
         """Returns the same plan with the payloads in place of what was announced."""
@@ -45,8 +47,19 @@ class OperatorPlan:
             for tensor in self.inputs
         )
         return OperatorPlan(
-            self.spec, inputs, self.rules, self.attributes, self.output, self.size_bytes, self.reply_prefix
+            self.spec,
+            inputs,
+            self.rules,
+            self.attributes,
+            self.output,
+            self.size_bytes,
+            self.reply_prefix,
+            self.output_memory,
         )
+
+    @property
+    def uses_shared_memory(self) -> bool:
+        return self.output_memory is not None or any(isinstance(each.data, SharedRange) for each in self.inputs)
 
     @property
     def is_empty(self) -> bool:
@@ -86,7 +99,21 @@ def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> Op
         output,
         output.size_bytes + sum(map(_device_bytes, ordered, rules)),
         response_prefix(spec.output.name, output),
+        _output_memory(call, spec.output.name, output),
     )
+
+
+def _output_memory(call: OperatorCall, name: str, output: TensorType) -> SharedRange | None:
+    for other in call.output_memory:
+        if other != name:
+            remedy = f"the operator has the output {name}"
+            raise InvalidFieldError.of(Violation(f"output_memory[{other}]", "is not known", remedy))
+    memory = call.output_memory.get(name)
+    if memory is not None and memory.nbytes != output.size_bytes:
+        field = f"output_memory[{name}].size_bytes"
+        problem = f"is {memory.nbytes} where {output} takes {output.size_bytes}"
+        raise InvalidFieldError.of(Violation(field, problem, "send exactly the size of the output"))
+    return memory
 
 
 def _device_bytes(tensor: TensorView, rule: ValueRule | None) -> int:

@@ -1,7 +1,7 @@
 """The messages of ExecuteOperatorChunked, to bytes and back."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
@@ -76,7 +76,7 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> C
     if missing:
         remedy = "name inputs of the call, each once"
         raise InvalidFieldError.of(Violation("header.chunked_inputs", f"has {missing[0]!r}", remedy))
-    return ChunkedCall(OperatorCall(call.operator, inputs, call.attributes), chunked, chunk_bytes)
+    return ChunkedCall(replace(call, inputs=inputs), chunked, chunk_bytes)
 
 
 def _announce(tensor: TensorView, chunked: Sequence[str]) -> TensorView:

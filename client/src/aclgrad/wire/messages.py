@@ -6,7 +6,7 @@ bytes are those that a generated stub would send.
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
-from aclgrad.tensors import DTYPES, Announced, TensorType, TensorView, dtype_of_wire
+from aclgrad.tensors import DTYPES, Announced, SharedRange, TensorType, TensorView, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
@@ -43,6 +43,7 @@ class OperatorCall:
     operator: str
     inputs: tuple[TensorView, ...]
     attributes: Mapping[str, AttributeValue]
+    output_memory: Mapping[str, SharedRange] = field(default_factory=dict)
 
 
 def encode_request(call: OperatorCall) -> bytes:
@@ -50,6 +51,8 @@ def encode_request(call: OperatorCall) -> bytes:
     message = operator_service_pb2.ExecuteOperatorRequest(operator=_text("operator", call.operator))
     for name, value in call.attributes.items():
         message.attributes[_text("attributes", name)].CopyFrom(attribute_message(name, value))
+    for name, range in call.output_memory.items():
+        message.output_memory[name].CopyFrom(_shared_message(range))
     pieces: list[bytes | memoryview] = [message.SerializeToString()]
     for tensor in call.inputs:
         pieces += _tensor_field(_INPUTS, tensor)
@@ -75,7 +78,8 @@ def call_of_message(
     """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
-    return OperatorCall(message.operator, inputs, attributes)
+    output_memory = {name: _shared_range(range) for name, range in message.output_memory.items()}
+    return OperatorCall(message.operator, inputs, attributes, output_memory)
 
 
 def response_prefix(name: str, type: TensorType) -> bytes:
@@ -155,13 +159,14 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
     name = _text("inputs", tensor.name)
     try:
         head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
+        if isinstance(tensor.data, SharedRange):
+            head.shared_memory.CopyFrom(_shared_message(tensor.data))
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is no shape"
         remedy = "give a sequence of 64-bit integers"
         raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}].shape", problem, remedy)) from error
     body = head.SerializeToString()
-    data = tensor.data
-    assert not isinstance(data, Announced)
+    data = tensor.data if isinstance(tensor.data, memoryview) else None
     if data is not None:
         data_bytes = data.nbytes
     if data_bytes is not None:
@@ -183,8 +188,20 @@ def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[memoryview | Ann
                 f"send one of {known}",
             )
         )
-    data = payloads[payload_index(message.data)] if message.HasField("data") else None
+    data: memoryview | Announced | SharedRange | None = None
+    if message.HasField("data"):
+        data = payloads[payload_index(message.data)]
+    elif message.HasField("shared_memory"):
+        data = _shared_range(message.shared_memory)
     return TensorView(message.name, TensorType(dtype, tuple(message.shape)), data)
+
+
+def _shared_range(message: tensor_pb2.SharedMemory) -> SharedRange:
+    return SharedRange(message.name, message.offset_bytes, message.size_bytes)
+
+
+def _shared_message(range: SharedRange) -> tensor_pb2.SharedMemory:
+    return tensor_pb2.SharedMemory(name=range.name, offset_bytes=range.offset, size_bytes=range.nbytes)
 
 
 def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:

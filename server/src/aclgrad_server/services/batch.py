@@ -2,7 +2,7 @@
 
 import logging
 
-from aclgrad.errors import AclgradError, to_status
+from aclgrad.errors import AclgradError, InvalidFieldError, Violation, to_status
 from aclgrad.wire.messages import failed_result, result_prefix
 from aclgrad_server.executor import Executor
 from aclgrad_server.planner import Planner
@@ -21,13 +21,21 @@ def execute_batch(planner: Planner, executor: Executor, request: bytes, deadline
     failures: dict[int, AclgradError] = {}
     for index, each in enumerate(planner.split_batch(request)):
         try:
-            plans[index] = planner.read(each)
+            plan = planner.read(each)
+            if plan.uses_shared_memory:
+                raise _shared(index)
+            plans[index] = plan
         except AclgradError as error:
             failures[index] = error
     prefixes = [result_prefix(plan.reply_prefix, plan.output.size_bytes) for plan in plans.values()]
     reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline)
     failures |= {index: error for index, error in zip(plans, errors, strict=True) if error is not None}
     return reply if not failures else _with_failures(reply, plans, prefixes, failures)
+
+
+def _shared(index: int) -> InvalidFieldError:
+    problem, remedy = "names shared memory", "send such a call by itself"
+    return InvalidFieldError.of(Violation(f"calls[{index}]", problem, remedy))
 
 
 def _with_failures(

@@ -1,18 +1,13 @@
 """ExecuteOperatorChunked: tensors of any size, in pieces, that go to the device while the next ones arrive."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
-
-import numpy as np
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
-from aclgrad.operators.values import ValueRule
-from aclgrad.tensors import Announced, TensorView
 from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
-from aclgrad_server.device import Device, DeviceCall, DeviceInput, StagedTensor, Staging
-from aclgrad_server.executor import Executor, prepare_input, remaining
+from aclgrad_server.device import DeviceCall
+from aclgrad_server.executor import Executor, remaining
 from aclgrad_server.planner import Planner
-from aclgrad_server.validation import OperatorPlan
+from aclgrad_server.staged import Gathered, device_inputs, gather, gathered_bytes
 
 
 def execute_chunked(
@@ -27,12 +22,14 @@ def execute_chunked(
         raise MalformedRequestError("the call ended before its header")
     header = decode_header(first, planner.extract_payloads)
     plan = planner.plan(header.call)
-    with executor.hold(plan.size_bytes + _gathered_bytes(plan), deadline) as device:
+    if plan.uses_shared_memory:
+        raise _wrong("", "would come with shared memory", "send such a call as one message")
+    with executor.hold(plan.size_bytes + gathered_bytes(plan), deadline) as device:
         staging = device.stage(remaining(deadline))
-        buffers = _buffers(staging, plan, len(header.chunked))
-        _receive(planner, messages, buffers, header.chunked, deadline)
+        gathered = gather(staging, plan)
+        _receive(planner, messages, [gathered[name] for name in header.chunked], header.chunked, deadline)
         staging.finish(remaining(deadline))
-        inputs = [_input(device, tensor, rule, buffers) for tensor, rule in zip(plan.inputs, plan.rules, strict=True)]
+        inputs = device_inputs(device, plan, gathered)
         output = staging.reserve(plan.output.size_bytes)
         if not plan.is_empty:
             with executor.admission.run(deadline):
@@ -50,65 +47,8 @@ def execute_chunked(
             yield reply.finish()
 
 
-class _Buffer(Protocol):
-    """What takes the chunks of one input."""
-
-    size_bytes: int
-
-    def write(self, offset: int, data: memoryview, timeout_s: float) -> None: ...
-
-    def content(self) -> memoryview | StagedTensor: ...
-
-
-class _OnDevice:
-    """For values that nobody but the device reads."""
-
-    def __init__(self, staging: Staging, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
-        self._tensor = staging.reserve(size_bytes)
-
-    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
-        self._tensor.write(offset, data, timeout_s)
-
-    def content(self) -> StagedTensor:
-        return self._tensor
-
-
-class _OnHost:
-    """For values that have to be checked before a device reads them."""
-
-    def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
-        self._bytes = np.empty(size_bytes, np.uint8).data
-
-    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
-        self._bytes[offset : offset + len(data)] = data
-
-    def content(self) -> memoryview:
-        return self._bytes
-
-
-def _gathered_bytes(plan: OperatorPlan) -> int:
-    """Returns what the call holds on the host beside the memory of its tensors on the device."""
-    return sum(
-        tensor.type.size_bytes
-        for tensor, rule in zip(plan.inputs, plan.rules, strict=True)
-        if rule is not None and isinstance(tensor.data, Announced)
-    )
-
-
-def _buffers(staging: Staging, plan: OperatorPlan, count: int) -> Sequence[_Buffer]:
-    """Returns a buffer for each chunked input, in the order in which they come."""
-    buffers: dict[int, _Buffer] = {}
-    for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
-        if isinstance(tensor.data, Announced):
-            size = tensor.type.size_bytes
-            buffers[tensor.data.index] = _OnDevice(staging, size) if rule is None else _OnHost(size)
-    return [buffers[index] for index in range(count)]
-
-
 def _receive(
-    planner: Planner, messages: Iterator[bytes], buffers: Sequence[_Buffer], names: Sequence[str], deadline: float
+    planner: Planner, messages: Iterator[bytes], buffers: Sequence[Gathered], names: Sequence[str], deadline: float
 ) -> None:
     """Writes every chunk to its place; raises InvalidFieldError unless they come in order, complete and not more."""
     expected = [(index, buffer) for index, buffer in enumerate(buffers) if buffer.size_bytes]
@@ -141,9 +81,3 @@ def _check(chunk: Chunk, tensor: int, offset: int, size_bytes: int, name: str) -
 
 def _wrong(name: str, problem: str, remedy: str) -> InvalidFieldError:
     return InvalidFieldError.of(Violation(f"inputs[{name}]" if name else "chunk", problem, remedy))
-
-
-def _input(device: Device, tensor: TensorView, rule: ValueRule | None, buffers: Sequence[_Buffer]) -> DeviceInput:
-    data = tensor.data
-    content = buffers[data.index].content() if isinstance(data, Announced) else data
-    return prepare_input(device, tensor.name, DeviceInput(tensor.type, content), rule)

@@ -21,7 +21,9 @@ from aclgrad_server.planner import Planner
 from aclgrad_server.pooled import Pooled
 from aclgrad_server.services.batch import execute_batch
 from aclgrad_server.services.chunked import execute_chunked
+from aclgrad_server.services.shared import execute_shared
 from aclgrad_server.settings import Settings
+from aclgrad_server.shared_memory import SharedMemory
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -44,6 +46,9 @@ class OperatorService:
         self._planner = planner
         self._executor = executor
         self._endpoints = endpoints
+        self._shared_memory = SharedMemory(
+            settings.shared_memory, settings.shared_memory_prefix, settings.shared_memory_owner
+        )
         self._start_time = Timestamp()
         self._start_time.GetCurrentTime()
 
@@ -66,7 +71,11 @@ class OperatorService:
 
     def execute_operator(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        return self._executor.execute(self._planner.read(request), deadline)
+        plan = self._planner.read(request)
+        if plan.uses_shared_memory:
+            self._shared_memory.require(context.peer())
+            return execute_shared(self._executor, self._shared_memory, plan, deadline)
+        return self._executor.execute(plan, deadline)
 
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
