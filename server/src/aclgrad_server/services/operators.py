@@ -17,7 +17,7 @@ from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device, DeviceGroup
 from aclgrad_server.executor import Executor
 from aclgrad_server.settings import Settings
-from aclgrad_server.validation import plan_call
+from aclgrad_server.validation import check_reply_size, plan_call
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -55,13 +55,16 @@ class OperatorService:
 
     def execute_operator(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        plan = plan_call(decode_request(request), self._product, self._settings.max_tensor_bytes)
+        plan = plan_call(
+            decode_request(request), self._product, self._settings.max_tensor_bytes, self._group.shape_only
+        )
+        check_reply_size(plan, self._settings.max_message_bytes)
         return self._executor.execute(plan, deadline)
 
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
         served = (spec for spec in OPERATORS.values() if self._product in spec.products)
-        described = [describe_operator(spec, self._product) for spec in served]
+        described = [describe_operator(spec, self._product, self._group.shape_only) for spec in served]
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
     def get_server_status(self, request: bytes, context: grpc.ServicerContext) -> bytes:
