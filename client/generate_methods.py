@@ -19,14 +19,12 @@ HEADER = '''\
 """One method for each operator. Generated from the operator table by `make generate`; do not edit."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
-from aclgrad._calls import Array, Call, execute_call
-
-_Result = TypeVar("_Result")
+from aclgrad._calls import Array, Input
+from aclgrad.wire.messages import AttributeValue
 '''
 
 CLASS = '''
@@ -35,8 +33,15 @@ class {name}(ABC):
     """The operators as methods; `timeout_s` overrides the client's time limit for one call."""
 
     @abstractmethod
-    {keyword} _run(self, call: Call[_Result], timeout_s: float | None) -> _Result:
-        """Sends the call and returns what its reply says."""
+    {keyword} execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeValue] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Array:
+        """Returns the gradient of an operator, by its wire names."""
 '''
 
 PYTHON_TYPES = {
@@ -67,7 +72,7 @@ def method(spec: OperatorSpec, keyword: str, wait: str) -> str:
     """{docstring(spec)}
     """
     inputs = {{{sent}}}
-    return {wait}self._run(execute_call("{spec.name}", inputs, {{{given}}}), timeout_s)
+    return {wait}self.execute("{spec.name}", inputs, {{{given}}}, timeout_s=timeout_s)
 '''
     return textwrap.indent(body, "    ")
 
@@ -108,7 +113,12 @@ def docstring(spec: OperatorSpec) -> str:
 
 def input_summary(spec: InputSpec) -> str:
     dtypes = sorted({dtype for each in spec.dtypes.values() for dtype in each})
-    shape = "" if spec.unread_on is None else " A tuple of sizes stands for it; its dtype is then that of the arrays."
+    shape = (
+        ""
+        if spec.unread_on is None
+        else " Only the shape is sent, unless the server needs the values; a tuple of sizes stands for it, and its "
+        "dtype is then that of the arrays."
+    )
     return f"{spec.summary} {', '.join(dtypes)} (fewer on some products).{shape}"
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 
-from aclgrad._calls import SERVICE, execute_call
+from aclgrad._calls import SERVICE, SentValues, execute_call
 from aclgrad._channel import channel_options
 
 ECHO = [sys.executable, str(Path(__file__).with_name("echo_server.py"))]
@@ -69,7 +69,8 @@ def main() -> None:
     with running(ECHO) as echo, running(OURS) as ours:
         for name, shape, window, count in SIZES:
             grad_output = np.random.default_rng(0).standard_normal(window, np.float32)
-            request = execute_call("adaptive_avg_pool2d_backward", {"grad_output": grad_output, "self": shape}).request
+            inputs = {"grad_output": grad_output, "self": shape}
+            request = execute_call("adaptive_avg_pool2d_backward", inputs, {}, SentValues(shape_only=True)).request
             reply_bytes = 4 * int(np.prod(shape))
             size = len(request) + reply_bytes
             echoed = bytes(len(request) - 8) + reply_bytes.to_bytes(8, "little")

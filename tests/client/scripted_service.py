@@ -1,5 +1,6 @@
 """A service that answers what a test tells it to."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,10 +23,13 @@ class ScriptedService(grpc.GenericRpcHandler):
     answer: Callable[[grpc.ServicerContext], bytes] = lambda context: REPLY
     requests: list[tuple[str, bytes]] = field(default_factory=list)
     address: str = ""
+    current: threading.local = field(default_factory=threading.local)
+    """`current.request` is what the thread that asks is about to answer."""
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         def behaviour(request: bytes, context: grpc.ServicerContext) -> bytes:
             self.requests.append((details.method, request))
+            self.current.request = request
             return self.answer(context)
 
         return grpc.unary_unary_rpc_method_handler(behaviour)

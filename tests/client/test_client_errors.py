@@ -24,7 +24,7 @@ ONES = np.ones((1, 1, 1), np.float32)
 async def test_error_of_ours_is_raised_with_its_fields(connect: Callable[..., Any], service: ScriptedService) -> None:
     status = to_status(aclgrad.ServerBusyError("full", retry_after_s=0.5, metadata={"limit": "8"}), "5f0c")
     service.answer = abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", status.SerializeToString())
-    client = connect(service.address)
+    client = connect(service.address, retries=0)
     with pytest.raises(aclgrad.ServerBusyError, match=r"^full$") as caught:
         await maybe_await(client.execute("pool", {"a": ONES}))
     assert (caught.value.retry_after_s, caught.value.request_id) == (0.5, "5f0c")
@@ -52,7 +52,7 @@ async def test_status_that_is_none_of_ours_becomes_an_error_of_its_code(
     details: bytes | None,
 ) -> None:
     service.answer = abort_with(code, "by the proxy", details)
-    client = connect(service.address)
+    client = connect(service.address, retries=0)
     with pytest.raises(aclgrad.AclgradError) as caught:
         await maybe_await(client.execute("pool", {"a": ONES}))
     assert type(caught.value) is kind
@@ -92,7 +92,7 @@ async def test_no_answer_within_the_time_limit(connect: Callable[..., Any], serv
 
 
 async def test_no_server_at_the_target(connect: Callable[..., Any], tmp_path: Path) -> None:
-    client = connect(f"unix:{tmp_path}/nobody")
+    client = connect(f"unix:{tmp_path}/nobody", retries=0)
     with pytest.raises(aclgrad.ConnectionLostError, match=r"nobody.*check that a server listens"):
         await maybe_await(client.list_operators())
 

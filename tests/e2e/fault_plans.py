@@ -76,7 +76,7 @@ def call_together(address: str, each: Callable[[aclgrad.Client], Outcome] = call
     start = threading.Barrier(CLIENTS)
 
     def connect_and_call(_: int) -> Outcome:
-        with aclgrad.Client(address) as client:
+        with aclgrad.Client(address, retries=0) as client:
             client.list_operators(timeout_s=60)
             start.wait(60)
             return each(client)

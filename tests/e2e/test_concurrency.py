@@ -58,7 +58,7 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path: Any, expected:
 def test_calls_beyond_the_bound_are_refused_or_answered() -> None:
     with (
         Server("--streams", "1", "--max-waiting-calls", "1") as server,
-        aclgrad.Client(server.address) as client,
+        aclgrad.Client(server.address, retries=0) as client,
         ThreadPoolExecutor(16) as threads,
     ):
         start = threading.Barrier(16)

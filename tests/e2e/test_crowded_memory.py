@@ -39,7 +39,7 @@ def test_a_call_that_no_pool_can_hold_is_told_both_numbers(
     tmp_path: Path, pool_bytes: int, devices: int, size: int, limit: int
 ) -> None:
     flags = ("--acl-config", write_config(tmp_path, devices=devices), "--pool-bytes", str(pool_bytes))
-    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
         with pytest.raises(aclgrad.DeviceMemoryError, match="--pool-bytes") as caught:
             client.adaptive_avg_pool2d_backward(GRAD, TRUTH.shape)
         assert caught.value.retry_after_s is None, "to try again is of no use"
@@ -79,7 +79,7 @@ def test_ten_clients_share_memory_for_two(
 
     def call_again_and_again(address: str) -> list[np.ndarray | aclgrad.AclgradError]:
         outcomes: list[np.ndarray | aclgrad.AclgradError] = []
-        with aclgrad.Client(address) as client:
+        with aclgrad.Client(address, retries=0) as client:
             start.wait(60)
             for _ in range(CALLS):
                 try:
@@ -92,7 +92,7 @@ def test_ten_clients_share_memory_for_two(
     slow = {"kind": "slow_copy", "at": 10, "count": CLIENTS * CALLS, "duration_ms": 5}
     with (
         Server("--acl-config", write_config(tmp_path, slow, **host), "--streams", str(CLIENTS), *flags) as server,
-        aclgrad.Client(server.address) as client,
+        aclgrad.Client(server.address, retries=0) as client,
         ThreadPoolExecutor(CLIENTS) as threads,
     ):
         ends = [threads.submit(call_again_and_again, server.address) for _ in range(CLIENTS)]

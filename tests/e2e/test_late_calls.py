@@ -26,7 +26,7 @@ def test_the_next_call_has_the_stream_as_soon_as_the_kernel_ends(tmp_path: Path,
     config = host_config(tmp_path, faults=faults, host_pointers=host_pointers)
     with (
         Server("--streams", "1", "--acl-config", config) as server,
-        aclgrad.Client(server.address) as client,
+        aclgrad.Client(server.address, retries=0) as client,
     ):
         with pytest.raises(aclgrad.DeadlinePassedError):
             client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
@@ -40,7 +40,7 @@ def test_the_next_call_has_the_stream_as_soon_as_the_kernel_ends(tmp_path: Path,
 def test_a_server_with_a_hanging_kernel_ends(tmp_path: Path) -> None:
     config = host_config(tmp_path, faults=[{"kind": "hang", "at": 2}])
     flags = ("--streams", "1", "--acl-config", config, "--drain-timeout-s", "0.5")
-    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
         with pytest.raises(aclgrad.DeadlinePassedError):
             client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
         server.ask_to_stop()
@@ -50,7 +50,7 @@ def test_a_server_with_a_hanging_kernel_ends(tmp_path: Path) -> None:
 def test_a_kernel_that_never_ends_is_a_lost_device(tmp_path: Path) -> None:
     config = host_config(tmp_path, faults=[{"kind": "hang", "at": 2}])
     flags = ("--streams", "1", "--acl-config", config, "--hang-timeout-s", "0.3")
-    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
         with pytest.raises(aclgrad.DeadlinePassedError):
             client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=1.0)
         with pytest.raises((aclgrad.DeviceLostError, aclgrad.ConnectionLostError)):
@@ -61,7 +61,7 @@ def test_a_kernel_that_never_ends_is_a_lost_device(tmp_path: Path) -> None:
 def test_a_lost_device_ends_the_server_with_its_own_code(tmp_path: Path) -> None:
     """In flight and after: UNAVAILABLE with a delay; a new process serves again."""
     config = host_config(tmp_path, faults=[{"kind": "launch_error", "at": 3, "code": 507015}])
-    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address, retries=0) as client:
         assert client.adaptive_avg_pool2d_backward(*SMALL).sum() == 4
         with pytest.raises(aclgrad.DeviceLostError) as lost:
             client.adaptive_avg_pool2d_backward(*SMALL)
@@ -70,7 +70,7 @@ def test_a_lost_device_ends_the_server_with_its_own_code(tmp_path: Path) -> None
         assert "aicore" not in str(lost.value).lower()
         assert server.exit_code() == 4
         assert "exit code 4" in server.log
-    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address, retries=0) as client:
         assert client.adaptive_avg_pool2d_backward(*SMALL).sum() == 4
 
 
@@ -78,7 +78,7 @@ def test_a_lost_device_ends_the_server_with_its_own_code(tmp_path: Path) -> None
 def test_memory_that_is_exhausted_fails_that_request_alone(tmp_path: Path, at: int) -> None:
     config = host_config(tmp_path, host_pointers=False, faults=[{"kind": "out_of_memory", "at": at, "count": 2}])
     flags = ("--acl-config", config, "--pool-pass-through", "true", "--streams", "1")
-    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
         failures = []
         for _ in range(6):
             try:
@@ -94,7 +94,7 @@ def test_every_call_in_flight_on_a_lost_device_is_told_so(tmp_path: Path) -> Non
     config = host_config(tmp_path, faults=[{"kind": "launch_error", "at": 40, "code": 507015}])
 
     def call_to_the_end(address: str) -> aclgrad.AclgradError:
-        with aclgrad.Client(address) as client:
+        with aclgrad.Client(address, retries=0) as client:
             for _ in range(10_000):
                 try:
                     assert client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=30).sum() == 4

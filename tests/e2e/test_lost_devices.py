@@ -71,7 +71,7 @@ def test_a_restart_loop_brings_service_back(tmp_path: Path) -> None:
     supervisor = threading.Thread(target=start_again_and_again)
     supervisor.start()
     try:
-        with aclgrad.Client(address) as client:
+        with aclgrad.Client(address, retries=0) as client:
             outcomes = []
 
             def has_three_gradients() -> bool:

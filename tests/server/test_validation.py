@@ -6,8 +6,8 @@ from aclgrad import errors
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
 from aclgrad.tensors import TensorView, view_of_array
-from aclgrad.wire.messages import AttributeValue, OperatorCall
-from aclgrad_server.validation import plan_call
+from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
+from aclgrad_server.validation import check_reply_size, plan_call
 
 from .fakes import NO_LIMIT, tensor
 
@@ -115,6 +115,38 @@ def test_values_are_required_where_the_device_may_read_them() -> None:
         plan_call(pooling(GRAD, SELF), Product.ATLAS_INFERENCE, NO_LIMIT)
     assert caught.value.field == "inputs[self]"
     assert caught.value.metadata == {"product": "310P"}
+
+
+def one_cell_windows() -> OperatorCall:
+    typed = next(each for each in typed_cases(Product.ATLAS_A2) if each.case.name.startswith("one_cell_windows"))
+    views = [view_of_array(name, array) for name, array in typed.arrays().items()]
+    unsent = tuple(TensorView(each.name, each.type) if each.name == "self" else each for each in views)
+    return OperatorCall(typed.spec.name, unsent, typed.case.attributes)
+
+
+def test_a_server_that_knows_its_device_takes_shapes_everywhere() -> None:
+    plan_call(pooling(GRAD, SELF), Product.ATLAS_INFERENCE, NO_LIMIT, shape_only=True)
+    with pytest.raises(errors.InputValuesRequiredError, match="910B may read them here"):
+        plan_call(one_cell_windows(), Product.ATLAS_A2, NO_LIMIT)
+    plan_call(one_cell_windows(), Product.ATLAS_A2, NO_LIMIT, shape_only=True)
+    with pytest.raises(errors.InvalidFieldError, match="send the values: the operator reads them"):
+        plan_call(pooling(tensor("grad_output", 1, 2, 2), SELF), Product.ATLAS_A2, NO_LIMIT, shape_only=True)
+
+
+def test_a_server_that_takes_no_shapes_says_so() -> None:
+    with pytest.raises(errors.InputValuesRequiredError, match="--shape-only off; send the array"):
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, NO_LIMIT, shape_only=False)
+    sent = tensor("self", 1, 4, 4, data=bytes(64))
+    plan_call(pooling(GRAD, sent), Product.ATLAS_A2, NO_LIMIT, shape_only=False)
+
+
+def test_reply_that_is_no_message_is_refused_before_it_is_computed() -> None:
+    plan = plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, NO_LIMIT)
+    size = len(response_prefix("out", plan.output)) + 64
+    check_reply_size(plan, size)
+    with pytest.raises(errors.LimitExceededError, match=f"reply of {size} bytes .*--max-message-bytes") as caught:
+        check_reply_size(plan, size - 1)
+    assert caught.value.field == "outputs[out]"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from google.rpc import status_pb2
 from numpy.typing import ArrayLike
 
 from aclgrad import errors
-from aclgrad.errors import AclgradError, InvalidFieldError, Violation
-from aclgrad.tensors import DType, TensorType, TensorView, array_of_view, view_of_array
+from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldError, Violation
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tensors import DType, TensorType, TensorView, array_of_view, type_of_array, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import AttributeValue, OperatorCall, decode_response, encode_request
 
@@ -26,32 +27,77 @@ SERVICE = "/aclgrad.v1.OperatorService/"
 _Result = TypeVar("_Result")
 
 
+def _amend_nothing(error: AclgradError) -> None:
+    """Nothing about the call can be mended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[_Result]):
-    """One call: its method, its bytes, and how to read the bytes that come back."""
+    """One call: its method, its bytes, and how to read the bytes that come back.
+
+    `amend` gives the call to make at once in its place where an error tells what it lacked, else None.
+    """
 
     method: str
     request: bytes
     read: Callable[[bytes], _Result]
+    amend: "Callable[[AclgradError], Call[_Result] | None]" = _amend_nothing
+
+
+class SentValues:
+    """Of which inputs one client sends the values: of those that the operator reads, and of all where it was asked to.
+
+    One target may be served by several products in turn, so what one server asked for holds for the whole client.
+    """
+
+    def __init__(self, *, shape_only: bool) -> None:
+        self._shape_only = shape_only
+        # Threads share it: adding to a set and looking into it are atomic.
+        self._required: set[str] = set()
+
+    def withheld(self, operator: str) -> frozenset[str]:
+        """Returns the names of the inputs whose shape is sent alone, even where there is an array."""
+        spec = OPERATORS.get(operator)
+        if spec is None or not self._shape_only or operator in self._required:
+            return frozenset()
+        return frozenset(each.name for each in spec.inputs if each.unread_on is not None)
+
+    def require(self, operator: str) -> None:
+        """Remembers that the server wants the values of every input."""
+        self._required.add(operator)
 
 
 def execute_call(
-    operator: str, inputs: Mapping[str, Input], attributes: Mapping[str, AttributeValue] | None = None
+    operator: str,
+    inputs: Mapping[str, Input],
+    attributes: Mapping[str, AttributeValue] | None,
+    sent: SentValues,
 ) -> Call[Array]:
     """Returns the call of one operator.
 
-    A shape-only input has the dtype of the first input that is an array. Raises InvalidFieldError where an array or an
-    attribute has no form on the wire.
+    An input that came as a shape has the dtype of the first input that is an array. Raises InvalidFieldError where an
+    array or an attribute has no form on the wire.
     """
     arrays = {name: _array(name, value) for name, value in inputs.items() if not _is_shape(value)}
-    views = {name: view_of_array(name, array) for name, array in arrays.items()}
+    types = {name: type_of_array(name, array) for name, array in arrays.items()}
     for name, value in inputs.items():
-        if name not in views:
-            dtype = _shape_only_dtype(name, [view.type.dtype for view in views.values()])
-            views[name] = TensorView(name, TensorType(dtype, value))  # type: ignore[arg-type]
-    ordered = tuple(views[name] for name in inputs)
-    request = encode_request(OperatorCall(operator, ordered, dict(attributes or {})))
-    return Call("ExecuteOperator", request, _read_gradient)
+        if name not in types:
+            dtype = _shape_only_dtype(name, [each.dtype for each in types.values()])
+            types[name] = TensorType(dtype, value)  # type: ignore[arg-type]
+    withheld = sent.withheld(operator) & arrays.keys()
+    views = tuple(
+        view_of_array(name, arrays[name]) if name in arrays and name not in withheld else TensorView(name, types[name])
+        for name in inputs
+    )
+
+    def amend(error: AclgradError) -> Call[Array] | None:
+        if not isinstance(error, InputValuesRequiredError):
+            return None
+        sent.require(operator)
+        return execute_call(operator, inputs, attributes, sent) if withheld else None
+
+    request = encode_request(OperatorCall(operator, views, dict(attributes or {})))
+    return Call("ExecuteOperator", request, _read_gradient, amend)
 
 
 def time_limit(timeout_s: float | None) -> float | None:
@@ -106,7 +152,8 @@ def _read_gradient(reply: bytes) -> Array:
 
 _STATUS_DETAILS = "grpc-status-details-bin"
 _CANCELLED_HERE = ("Channel closed!", "Channel closed.", "Locally cancelled by application!")
-_TOO_LARGE = re.compile(r"message larger than max \((?P<size>\d+) vs\. (?P<limit>\d+)\)")
+_TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
+"""Of a compressed message the core tells no sizes."""
 
 
 class RpcFailure(Protocol):
@@ -148,8 +195,11 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
             "raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server or max_message_bytes of the client, "
             "whichever is smaller, or split the tensor"
         )
-        message = f"a message of {too_large['size']} bytes exceeds the limit of {too_large['limit']} bytes; {remedy}"
-        return errors.MessageTooLargeError(message, field="message", remedy=remedy, metadata=too_large.groupdict())
+        sizes = {name: size for name, size in too_large.groupdict().items() if size is not None}
+        message = "a message exceeds, decompressed, the limit of the side that received it"
+        if sizes:
+            message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
+        return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
     if code is grpc.StatusCode.UNAVAILABLE:
         remedy = f"check that a server listens on {target} and that the network lets it through"
         return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)

@@ -1,22 +1,27 @@
 """One method for each operator. Generated from the operator table by `make generate`; do not edit."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
-from aclgrad._calls import Array, Call, execute_call
-
-_Result = TypeVar("_Result")
+from aclgrad._calls import Array, Input
+from aclgrad.wire.messages import AttributeValue
 
 
 class OperatorMethods(ABC):
     """The operators as methods; `timeout_s` overrides the client's time limit for one call."""
 
     @abstractmethod
-    def _run(self, call: Call[_Result], timeout_s: float | None) -> _Result:
-        """Sends the call and returns what its reply says."""
+    def execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeValue] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Array:
+        """Returns the gradient of an operator, by its wire names."""
 
     def adaptive_avg_pool2d_backward(
         self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: float | None = None
@@ -31,15 +36,15 @@ class OperatorMethods(ABC):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW); any oH and oW.
                 bfloat16, float16, float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). A tuple of sizes stands for it; its dtype is then
-                that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
 
         Returns: The gradient of `self`, with its shape and dtype.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self._run(execute_call("adaptive_avg_pool2d_backward", inputs, {}), timeout_s)
+        return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s)
 
     def max_pool2d_with_mask_backward(
         self,
@@ -63,8 +68,8 @@ class OperatorMethods(ABC):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
                 float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). A tuple of sizes stands for it; its dtype is then
-                that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
             indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own
                 int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
                 int64, int8 (fewer on some products).
@@ -79,19 +84,17 @@ class OperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input, "indices": indices}
-        return self._run(
-            execute_call(
-                "max_pool2d_with_mask_backward",
-                inputs,
-                {
-                    "kernel_size": kernel_size,
-                    "stride": stride,
-                    "padding": padding,
-                    "dilation": dilation,
-                    "ceil_mode": ceil_mode,
-                },
-            ),
-            timeout_s,
+        return self.execute(
+            "max_pool2d_with_mask_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
         )
 
     def max_unpool3d_backward(
@@ -115,8 +118,9 @@ class OperatorMethods(ABC):
             grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (N, *output_size). float16,
                 float32, float64, int16, int32, int64, int8, uint8 (fewer on some products).
             input: The tensor that was unpooled, shape (N, C, D, H, W) or (N, D, H, W); only its shape and dtype matter.
-                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). A tuple of sizes
-                stands for it; its dtype is then that of the arrays.
+                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
             indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `self`.
                 int64 (fewer on some products).
             output_size: Depth, height and width of the unpooled tensor.
@@ -128,11 +132,11 @@ class OperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input, "indices": indices}
-        return self._run(
-            execute_call(
-                "max_unpool3d_backward", inputs, {"output_size": output_size, "stride": stride, "padding": padding}
-            ),
-            timeout_s,
+        return self.execute(
+            "max_unpool3d_backward",
+            inputs,
+            {"output_size": output_size, "stride": stride, "padding": padding},
+            timeout_s=timeout_s,
         )
 
     def replication_pad2d_backward(
@@ -152,8 +156,9 @@ class OperatorMethods(ABC):
             grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
                 N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
             input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes
-                stands for it; its dtype is then that of the arrays.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
             padding: Cells added at the left, right, top and bottom.
 
         Returns: The gradient of `self`, with its shape and dtype.
@@ -161,7 +166,7 @@ class OperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self._run(execute_call("replication_pad2d_backward", inputs, {"padding": padding}), timeout_s)
+        return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def roi_align_v2_backward(
         self,
@@ -198,20 +203,18 @@ class OperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "boxes": boxes}
-        return self._run(
-            execute_call(
-                "roi_align_v2_backward",
-                inputs,
-                {
-                    "input_shape": input_shape,
-                    "pooled_height": pooled_height,
-                    "pooled_width": pooled_width,
-                    "spatial_scale": spatial_scale,
-                    "sampling_ratio": sampling_ratio,
-                    "aligned": aligned,
-                },
-            ),
-            timeout_s,
+        return self.execute(
+            "roi_align_v2_backward",
+            inputs,
+            {
+                "input_shape": input_shape,
+                "pooled_height": pooled_height,
+                "pooled_width": pooled_width,
+                "spatial_scale": spatial_scale,
+                "sampling_ratio": sampling_ratio,
+                "aligned": aligned,
+            },
+            timeout_s=timeout_s,
         )
 
 
@@ -219,8 +222,15 @@ class AsyncOperatorMethods(ABC):
     """The operators as methods; `timeout_s` overrides the client's time limit for one call."""
 
     @abstractmethod
-    async def _run(self, call: Call[_Result], timeout_s: float | None) -> _Result:
-        """Sends the call and returns what its reply says."""
+    async def execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeValue] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Array:
+        """Returns the gradient of an operator, by its wire names."""
 
     async def adaptive_avg_pool2d_backward(
         self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: float | None = None
@@ -235,15 +245,15 @@ class AsyncOperatorMethods(ABC):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW); any oH and oW.
                 bfloat16, float16, float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). A tuple of sizes stands for it; its dtype is then
-                that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
 
         Returns: The gradient of `self`, with its shape and dtype.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return await self._run(execute_call("adaptive_avg_pool2d_backward", inputs, {}), timeout_s)
+        return await self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s)
 
     async def max_pool2d_with_mask_backward(
         self,
@@ -267,8 +277,8 @@ class AsyncOperatorMethods(ABC):
             grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
                 float32 (fewer on some products).
             input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, float16, float32 (fewer on some products). A tuple of sizes stands for it; its dtype is then
-                that of the arrays.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
             indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own
                 int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
                 int64, int8 (fewer on some products).
@@ -283,19 +293,17 @@ class AsyncOperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input, "indices": indices}
-        return await self._run(
-            execute_call(
-                "max_pool2d_with_mask_backward",
-                inputs,
-                {
-                    "kernel_size": kernel_size,
-                    "stride": stride,
-                    "padding": padding,
-                    "dilation": dilation,
-                    "ceil_mode": ceil_mode,
-                },
-            ),
-            timeout_s,
+        return await self.execute(
+            "max_pool2d_with_mask_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
         )
 
     async def max_unpool3d_backward(
@@ -319,8 +327,9 @@ class AsyncOperatorMethods(ABC):
             grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (N, *output_size). float16,
                 float32, float64, int16, int32, int64, int8, uint8 (fewer on some products).
             input: The tensor that was unpooled, shape (N, C, D, H, W) or (N, D, H, W); only its shape and dtype matter.
-                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). A tuple of sizes
-                stands for it; its dtype is then that of the arrays.
+                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
             indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `self`.
                 int64 (fewer on some products).
             output_size: Depth, height and width of the unpooled tensor.
@@ -332,11 +341,11 @@ class AsyncOperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input, "indices": indices}
-        return await self._run(
-            execute_call(
-                "max_unpool3d_backward", inputs, {"output_size": output_size, "stride": stride, "padding": padding}
-            ),
-            timeout_s,
+        return await self.execute(
+            "max_unpool3d_backward",
+            inputs,
+            {"output_size": output_size, "stride": stride, "padding": padding},
+            timeout_s=timeout_s,
         )
 
     async def replication_pad2d_backward(
@@ -356,8 +365,9 @@ class AsyncOperatorMethods(ABC):
             grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
                 N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
             input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
-                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). A tuple of sizes
-                stands for it; its dtype is then that of the arrays.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
             padding: Cells added at the left, right, top and bottom.
 
         Returns: The gradient of `self`, with its shape and dtype.
@@ -365,7 +375,7 @@ class AsyncOperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return await self._run(execute_call("replication_pad2d_backward", inputs, {"padding": padding}), timeout_s)
+        return await self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     async def roi_align_v2_backward(
         self,
@@ -402,18 +412,16 @@ class AsyncOperatorMethods(ABC):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "boxes": boxes}
-        return await self._run(
-            execute_call(
-                "roi_align_v2_backward",
-                inputs,
-                {
-                    "input_shape": input_shape,
-                    "pooled_height": pooled_height,
-                    "pooled_width": pooled_width,
-                    "spatial_scale": spatial_scale,
-                    "sampling_ratio": sampling_ratio,
-                    "aligned": aligned,
-                },
-            ),
-            timeout_s,
+        return await self.execute(
+            "roi_align_v2_backward",
+            inputs,
+            {
+                "input_shape": input_shape,
+                "pooled_height": pooled_height,
+                "pooled_width": pooled_width,
+                "spatial_scale": spatial_scale,
+                "sampling_ratio": sampling_ratio,
+                "aligned": aligned,
+            },
+            timeout_s=timeout_s,
         )

@@ -119,18 +119,24 @@ class TensorView:
         return isinstance(self.data, Announced | SharedRange)
 
 
+def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
+    """Returns what the wire calls the array's dtype, and its shape; raises InvalidFieldError for a dtype it lacks."""
+    dtype = dtype_of_numpy(array.dtype)
+    if dtype is None:
+        problem = f"has dtype {array.dtype}, which the wire does not have"
+        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, f"convert it to one of {', '.join(DTYPES)}"))
+    return TensorType(dtype, array.shape)
+
+
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
     """Returns a view of the array's bytes, row-major and little-endian; copies only an array that is neither.
 
     Raises InvalidFieldError for an array whose dtype has no place on the wire.
     """
-    dtype = dtype_of_numpy(array.dtype)
-    if dtype is None:
-        problem = f"has dtype {array.dtype}, which the wire does not have"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, f"convert it to one of {', '.join(DTYPES)}"))
-    native = np.ascontiguousarray(array, dtype=dtype.numpy).reshape(-1)
+    type = type_of_array(name, array)
+    native = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1)
     # Through uint8, for the buffer protocol has no format letter for bfloat16.
-    return TensorView(name, TensorType(dtype, array.shape), native.view(np.uint8).data)
+    return TensorView(name, type, native.view(np.uint8).data)
 
 
 def array_of_view(tensor: TensorView) -> np.ndarray[Any, Any]:

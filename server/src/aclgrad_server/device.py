@@ -110,8 +110,13 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """The devices that one server owns, and the library they belong to."""
+    """The devices that one server owns, and the library they belong to.
+
+    `shape_only` says whether an input may come without values wherever the operator does not read them (True), never
+    (False), or where it is known of the product (None).
+    """
 
     library: str
     runtime_version: str
     devices: tuple[Device, ...]
+    shape_only: bool | None = None

@@ -59,7 +59,7 @@ def open_devices(settings: Settings) -> DeviceGroup:
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
     name = Path(files[0][0]).name
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
-    return DeviceGroup(name, library.version(), devices)
+    return DeviceGroup(name, library.version(), devices, _takes_shapes(library, settings))
 
 
 class NativeDevice:
@@ -207,6 +207,13 @@ class NativeStagedTensor:
 def _keeps_executors(library: aclgrad_native.AclLibrary, settings: Settings) -> bool:
     """By default executors are kept where the library is known to run them again rightly."""
     return library.is_host if settings.executor_cache == "auto" else settings.executor_cache == "on"
+
+
+def _takes_shapes(library: aclgrad_native.AclLibrary, settings: Settings) -> bool | None:
+    """By default the host library does, for it is known to read nothing else; of a card it depends on the product."""
+    if settings.shape_only == "auto":
+        return True if library.is_host else None
+    return settings.shape_only == "on"
 
 
 def _mask(type: TensorType, data: memoryview, rule: ArgmaxRule) -> DeviceInput:

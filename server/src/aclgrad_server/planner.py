@@ -20,11 +20,17 @@ _MAX_KEPT_BYTES: Final = 4096
 class Planner:
     """Reads requests for one product; safe to share between threads."""
 
-    def __init__(self, product: Product, max_tensor_bytes: int, extract_payloads: ExtractPayloads) -> None:
+    def __init__(
+        self,
+        product: Product,
+        max_tensor_bytes: int,
+        extract_payloads: ExtractPayloads,
+        shape_only: bool | None = None,
+    ) -> None:
         self.extract_payloads = extract_payloads
 
         def plan(call: OperatorCall) -> OperatorPlan:
-            return plan_call(call, product, max_tensor_bytes)
+            return plan_call(call, product, max_tensor_bytes, shape_only)
 
         def plan_of_form(rest: bytes, lengths: tuple[int, ...]) -> OperatorPlan:
             """Returns a plan whose payloads are announced: it depends on nothing of them but their lengths."""

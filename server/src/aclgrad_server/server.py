@@ -13,6 +13,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
 from aclgrad_server.active_calls import ActiveCalls
 from aclgrad_server.admission import Admission
+from aclgrad_server.channel import COMPRESSIONS, server_options
 from aclgrad_server.device import DeviceGroup
 from aclgrad_server.executor import Executor
 from aclgrad_server.faults import StartError
@@ -59,7 +60,7 @@ class Server:
         executor = Executor(group.devices, admission, self._lose_device)
         server = _make_grpc_server(settings, admission, self._calls)
         self.addresses = bind(server, settings.listen)
-        planner = Planner(product, settings.max_tensor_bytes, extract_payloads)
+        planner = Planner(product, settings.max_tensor_bytes, extract_payloads, group.shape_only)
         service = OperatorService(settings, product, group, planner, executor, self.addresses)
         server.add_generic_rpc_handlers((service.handler(),))
         self._health.add_to(server)
@@ -107,10 +108,9 @@ def _product_of(group: DeviceGroup) -> Product:
 def _make_grpc_server(settings: Settings, admission: Admission, calls: ActiveCalls) -> grpc.Server:
     threads = admission.running_limit + admission.waiting_limit + SPARE_THREADS
     pool = ThreadPoolExecutor(threads, thread_name_prefix="call")
-    options = [
-        ("grpc.max_receive_message_length", settings.max_message_bytes),
-        ("grpc.max_send_message_length", settings.max_message_bytes),
-        # Two servers on one port would share its connections in silence.
-        ("grpc.so_reuseport", 0),
-    ]
-    return grpc.server(pool, interceptors=[CallInterceptor(SERVICE, calls)], options=options)
+    return grpc.server(
+        pool,
+        interceptors=[CallInterceptor(SERVICE, calls)],
+        options=server_options(settings),
+        compression=COMPRESSIONS[settings.reply_compression],
+    )

@@ -51,6 +51,10 @@ class Settings(BaseSettings):
     executor_cache: Literal["auto", "on", "off"] = Field(
         "auto", description="Run executors again; auto: where the library is known to do that rightly."
     )
+    shape_only: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="Take inputs that are not read as shapes; auto: where the device is known not to read them.",
+    )
     deterministic: bool = Field(False, description="Ask the device for the same bits for the same call.")
     shared_memory: bool = Field(False, description="Let clients on unix sockets name POSIX shared memory.")
     shared_memory_prefix: str = Field(
@@ -64,6 +68,15 @@ class Settings(BaseSettings):
     )
     max_message_bytes: PositiveInt = Field(
         GIBIBYTE, le=MAX_MESSAGE_BYTES, description="Largest message that is received or sent."
+    )
+    reply_compression: Literal["none", "gzip"] = Field(
+        "none", description="Compress replies for clients that take it; requests may be compressed in either case."
+    )
+    max_connection_age_s: PositiveFloat = Field(
+        300.0,
+        ge=0.1,
+        le=MAX_TIME_S,
+        description="Clients connect anew after this time, and so find new replicas; calls in flight go on.",
     )
     max_tensor_bytes: PositiveInt = Field(16 * GIBIBYTE, description="Largest tensor that is taken or made.")
     max_roi_work: PositiveInt = Field(

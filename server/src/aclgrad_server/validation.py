@@ -67,8 +67,13 @@ class OperatorPlan:
         return any(tensor.type.element_count == 0 for tensor in self.inputs)
 
 
-def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> OperatorPlan:
-    """Returns the plan of a call, or raises the RequestError that says what is wrong and what would be right."""
+def plan_call(
+    call: OperatorCall, product: Product, max_tensor_bytes: int, shape_only: bool | None = None
+) -> OperatorPlan:
+    """Returns the plan of a call, or raises the RequestError that says what is wrong and what would be right.
+
+    `shape_only` is that of `InputSpec.takes_shape`.
+    """
     spec = _find(call.operator, product)
     inputs = {tensor.name: tensor for tensor in call.inputs}
     _raise_if_any(_check_names("inputs", [tensor.name for tensor in call.inputs], [each.name for each in spec.inputs]))
@@ -90,7 +95,7 @@ def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> Op
         raise LimitExceededError.of(Violation(f"outputs[{spec.output.name}]", problem, "ask for smaller sizes"))
     _check_size(f"outputs[{spec.output.name}]", output, max_tensor_bytes)
     for each in spec.inputs:
-        _check_presence(each, inputs[each.name], arguments, product)
+        _check_presence(each, inputs[each.name], arguments, product, shape_only)
     return OperatorPlan(
         spec,
         ordered,
@@ -118,6 +123,16 @@ def _output_memory(call: OperatorCall, name: str, output: TensorType) -> SharedR
 
 def _device_bytes(tensor: TensorView, rule: ValueRule | None) -> int:
     return (tensor.type if rule is None else rule.device_type(tensor.type)).size_bytes
+
+
+def check_reply_size(plan: OperatorPlan, max_message_bytes: int) -> None:
+    """Refuses a call whose reply is no message that may be sent: before it is computed, and with the limit's name."""
+    size = len(plan.reply_prefix) + plan.output.size_bytes
+    if size > max_message_bytes:
+        remedy = "ask for a smaller gradient, or raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server"
+        problem = f"makes a reply of {size} bytes as {plan.output} and the limit of a message is {max_message_bytes}"
+        violation = Violation(f"outputs[{plan.spec.output.name}]", problem, remedy)
+        raise LimitExceededError.of(violation)
 
 
 def _raise_if_any(violations: Iterator[Violation]) -> None:
@@ -227,16 +242,19 @@ def _check_size(field: str, type: TensorType, limit: int) -> None:
         raise LimitExceededError.of(Violation(field, problem, remedy))
 
 
-def _check_presence(spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product) -> None:
+def _check_presence(
+    spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product, shape_only: bool | None
+) -> None:
     if tensor.data is not None or tensor.type.element_count == 0:
         return
     field = f"inputs[{spec.name}]"
     if spec.unread_on is None:
         raise InvalidFieldError.of(Violation(f"{field}.data", "is missing", "send the values: the operator reads them"))
-    if product not in spec.unread_on or spec.read_for(arguments):
+    if not spec.takes_shape(product, shape_only) or (shape_only is None and spec.read_for(arguments)):
         remedy = "send the array instead of its shape"
+        why = "the server was started with --shape-only off" if shape_only is False else f"{product} may read them here"
         raise InputValuesRequiredError(
-            f"{field} came without values, and {product} may read them here; {remedy}",
+            f"{field} came without values, and {why}; {remedy}",
             field=field,
             remedy=remedy,
             metadata={"product": product},

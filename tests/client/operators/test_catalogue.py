@@ -76,6 +76,9 @@ def test_case_has_the_same_arrays_at_every_call() -> None:
 @pytest.mark.parametrize(("spec", "product"), PRODUCTS, ids=lambda value: getattr(value, "name", str(value)))
 def test_description_says_what_the_spec_says(spec: OperatorSpec, product: Product) -> None:
     described = describe_operator(spec, product)
+    for shape_only in (True, False):
+        told = [each.shape_only for each in describe_operator(spec, product, shape_only).inputs]
+        assert told == [shape_only and each.unread_on is not None for each in spec.inputs]
     assert (described.name, described.symbol, described.summary) == (spec.name, spec.symbol, spec.summary)
     for told, each in zip(described.inputs, spec.inputs, strict=True):
         assert (told.name, tuple(told.ranks), told.summary) == (each.name, each.ranks, each.summary)

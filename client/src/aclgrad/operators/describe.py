@@ -7,24 +7,24 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import attribute_message
 
 
-def describe_operator(spec: OperatorSpec, product: Product) -> pb.OperatorDescription:
-    """Returns the description of an operator as the product serves it."""
+def describe_operator(spec: OperatorSpec, product: Product, shape_only: bool | None = None) -> pb.OperatorDescription:
+    """Returns the description of an operator as the product serves it; `shape_only` as in `InputSpec.takes_shape`."""
     return pb.OperatorDescription(
         name=spec.name,
         symbol=spec.symbol,
         summary=spec.summary,
-        inputs=[_describe_input(each, product) for each in spec.inputs],
+        inputs=[_describe_input(each, product, shape_only) for each in spec.inputs],
         attributes=[_describe_attribute(each) for each in spec.attributes],
         outputs=[pb.OutputDescription(name=spec.output.name, summary=spec.output.rule)],
     )
 
 
-def _describe_input(spec: InputSpec, product: Product) -> pb.InputDescription:
+def _describe_input(spec: InputSpec, product: Product, shape_only: bool | None) -> pb.InputDescription:
     return pb.InputDescription(
         name=spec.name,
         data_types=[DTYPES[name].wire for name in spec.dtypes[product]],
         ranks=spec.ranks,
-        shape_only=product in (spec.unread_on or ()),
+        shape_only=spec.takes_shape(product, shape_only),
         summary=spec.summary,
     )
 

@@ -65,6 +65,16 @@ class InputSpec:
         """The parameter of the client method: a method has its own `self`, so CANN's is called `input` there."""
         return "input" if self.name == "self" else self.name
 
+    def takes_shape(self, product: Product, shape_only: bool | None) -> bool:
+        """Says whether a server takes the shape in place of the values.
+
+        `shape_only` is what holds for inputs that the operator does not read: always, never, or, where it is None, as
+        it is known of the product.
+        """
+        if self.unread_on is None:
+            return False
+        return product in self.unread_on if shape_only is None else shape_only
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec:

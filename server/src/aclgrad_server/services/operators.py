@@ -24,6 +24,7 @@ from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.services.shared import execute_shared
 from aclgrad_server.settings import Settings
 from aclgrad_server.shared_memory import SharedMemory
+from aclgrad_server.validation import check_reply_size
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -75,6 +76,7 @@ class OperatorService:
         if plan.uses_shared_memory:
             self._shared_memory.require(context.peer())
             return execute_shared(self._executor, self._shared_memory, plan, deadline)
+        check_reply_size(plan, self._settings.max_message_bytes)
         return self._executor.execute(plan, deadline)
 
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
@@ -88,7 +90,7 @@ class OperatorService:
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
         served = (spec for spec in OPERATORS.values() if self._product in spec.products)
-        described = [describe_operator(spec, self._product) for spec in served]
+        described = [describe_operator(spec, self._product, self._group.shape_only) for spec in served]
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
     def get_server_status(self, request: bytes, context: grpc.ServicerContext) -> bytes:

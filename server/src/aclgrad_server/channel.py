@@ -1,0 +1,40 @@
+"""What every connection to the server is made with: limits of messages, signs of life, and an age."""
+
+from typing import Final
+
+import grpc
+
+from aclgrad_server.settings import Settings
+
+CONNECTION_SPARE_S: Final = 60.0
+"""What a call may take beyond `call_timeout_s`: its message still has to arrive, and its reply to leave."""
+
+COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
+
+
+def connection_grace_s(settings: Settings) -> float:
+    """Returns how long the calls of a connection that has reached its age may go on: no call is cut off by it."""
+    return settings.call_timeout_s + CONNECTION_SPARE_S
+
+
+def server_options(settings: Settings) -> list[tuple[str, int]]:
+    """Returns the options of the gRPC server."""
+    return [
+        # For what is sent and for what is received, of a compressed message before it is compressed.
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # A client stays with the address that it has found; only a new connection looks for replicas that were added.
+        # Without the grace, an open watch on health would hold the old connection for ever.
+        ("grpc.max_connection_age_ms", round(settings.max_connection_age_s * 1e3)),
+        ("grpc.max_connection_age_grace_ms", round(connection_grace_s(settings) * 1e3)),
+        # A client that vanished without a word is noticed, and what it left in flight is cancelled.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients and proxies ping at intervals of their own, on idle connections too, and by default the core answers
+        # pings closer than 5 minutes by cutting the connection (too_many_pings). A ping costs less than any call.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_ping_strikes", 0),
+        # Two servers on one port would share its connections in silence.
+        ("grpc.so_reuseport", 0),
+    ]
