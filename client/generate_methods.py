@@ -20,28 +20,32 @@ HEADER = '''\
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 from numpy.typing import ArrayLike
 
-from aclgrad._calls import Array, Input
+from aclgrad._calls import Input
 from aclgrad.wire.messages import AttributeValue
-'''
 
-CLASS = '''
+Result = TypeVar("Result")
 
-class {name}(ABC):
-    """The operators as methods; `timeout_s` overrides the client's time limit for one call."""
+
+class OperatorMethods(ABC, Generic[Result]):
+    """The operators as methods; `timeout_s` overrides the client's time limit for one call.
+
+    What a method returns is the gradient, an awaitable of it, or its place in a batch, as the class says that has them.
+    """
 
     @abstractmethod
-    {keyword} execute(
+    def execute(
         self,
         name: str,
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeValue] | None = None,
         *,
         timeout_s: float | None = None,
-    ) -> Array:
-        """Returns the gradient of an operator, by its wire names."""
+    ) -> Result:
+        """Calls an operator by its wire names."""
 '''
 
 PYTHON_TYPES = {
@@ -53,26 +57,23 @@ PYTHON_TYPES = {
 
 
 def module() -> str:
-    pieces = [HEADER]
-    for name, keyword, wait in (("OperatorMethods", "def", ""), ("AsyncOperatorMethods", "async def", "await ")):
-        pieces.append(CLASS.format(name=name, keyword=keyword))
-        pieces += [method(spec, keyword, wait) for spec in OPERATORS.values()]
+    text = HEADER + "".join(map(method, OPERATORS.values()))
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
-    return subprocess.run(formatter, input="".join(pieces), text=True, capture_output=True, check=True).stdout
+    return subprocess.run(formatter, input=text, text=True, capture_output=True, check=True).stdout
 
 
-def method(spec: OperatorSpec, keyword: str, wait: str) -> str:
+def method(spec: OperatorSpec) -> str:
     inputs = [f"{each.python_name}: {input_type(each)}" for each in spec.inputs]
     attributes = [attribute_parameter(each) for each in spec.attributes]
     parameters = ", ".join(["self", *inputs, *attributes, "*", "timeout_s: float | None = None"])
     sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
     given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
     body = f'''
-{keyword} {spec.name}({parameters}) -> Array:
+def {spec.name}({parameters}) -> Result:
     """{docstring(spec)}
     """
     inputs = {{{sent}}}
-    return {wait}self.execute("{spec.name}", inputs, {{{given}}}, timeout_s=timeout_s)
+    return self.execute("{spec.name}", inputs, {{{given}}}, timeout_s=timeout_s)
 '''
     return textwrap.indent(body, "    ")
 

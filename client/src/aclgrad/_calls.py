@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from aclgrad import errors
 from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldError, Violation
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Arguments
 from aclgrad.tensors import DType, TensorType, TensorView, array_of_view, type_of_array, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import AttributeValue, OperatorCall, decode_response, encode_request
@@ -25,23 +26,36 @@ Input = ArrayLike | tuple[int, ...]
 MAX_TIMEOUT_S = 1e8
 SERVICE = "/aclgrad.v1.OperatorService/"
 _Result = TypeVar("_Result")
+_Result_co = TypeVar("_Result_co", covariant=True)
 
 
-def _amend_nothing(error: AclgradError) -> None:
-    """Nothing about the call can be mended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[_Result]):
+class Call(Protocol[_Result_co]):
     """One call: its method, its bytes, and how to read the bytes that come back.
 
     `amend` gives the call to make at once in its place where an error tells what it lacked, else None.
     """
 
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def request(self) -> bytes: ...
+
+    def read(self, reply: bytes) -> _Result_co: ...
+
+    def amend(self, error: AclgradError) -> "Call[_Result_co] | None": ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCall(Generic[_Result]):
+    """A call that nothing can be mended about."""
+
     method: str
     request: bytes
     read: Callable[[bytes], _Result]
-    amend: "Callable[[AclgradError], Call[_Result] | None]" = _amend_nothing
+
+    def amend(self, error: AclgradError) -> None:
+        return None
 
 
 class SentValues:
@@ -67,16 +81,43 @@ class SentValues:
         self._required.add(operator)
 
 
-def execute_call(
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """The call of an operator as it is to be sent, and the arrays among its inputs whose values are withheld."""
+
+    call: OperatorCall
+    withheld: frozenset[str]
+
+    @property
+    def size_bytes(self) -> int:
+        """The larger of what the inputs hold and what the output takes."""
+        sent = sum(tensor.data.nbytes for tensor in self.call.inputs if isinstance(tensor.data, memoryview))
+        output = self.output()
+        return max(sent, output.size_bytes if output else 0)
+
+    def output(self) -> TensorType | None:
+        """Returns the type of the output, or None where the call is not legal: the server will say why."""
+        spec = OPERATORS.get(self.call.operator)
+        if spec is None:
+            return None
+        defaults = {each.name: each.default for each in spec.attributes if each.default is not None}
+        types = {tensor.name: tensor.type for tensor in self.call.inputs}
+        try:
+            return spec.output.infer(Arguments(types, defaults | dict(self.call.attributes)))
+        except (LookupError, TypeError, ValueError):
+            return None
+
+
+def planned_call(
     operator: str,
     inputs: Mapping[str, Input],
     attributes: Mapping[str, AttributeValue] | None,
     sent: SentValues,
-) -> Call[Array]:
+) -> PlannedCall:
     """Returns the call of one operator.
 
     An input that came as a shape has the dtype of the first input that is an array. Raises InvalidFieldError where an
-    array or an attribute has no form on the wire.
+    array has no form on the wire.
     """
     arrays = {name: _array(name, value) for name, value in inputs.items() if not _is_shape(value)}
     types = {name: type_of_array(name, array) for name, array in arrays.items()}
@@ -89,15 +130,53 @@ def execute_call(
         view_of_array(name, arrays[name]) if name in arrays and name not in withheld else TensorView(name, types[name])
         for name in inputs
     )
+    return PlannedCall(OperatorCall(operator, views, dict(attributes or {})), frozenset(withheld))
 
-    def amend(error: AclgradError) -> Call[Array] | None:
+
+class ExecuteCall:
+    """The call of one operator; it becomes bytes only when it is sent, and in one of several ways."""
+
+    method = "ExecuteOperator"
+
+    def __init__(
+        self,
+        operator: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeValue] | None,
+        sent: SentValues,
+    ) -> None:
+        """Raises InvalidFieldError as `planned_call` does."""
+        self._arguments = (operator, inputs, attributes)
+        self._sent = sent
+        self.planned = planned_call(operator, inputs, attributes, sent)
+
+    @property
+    def request(self) -> bytes:
+        """The call as one message; raises InvalidFieldError for an attribute that has no form on the wire."""
+        return encode_request(self.planned.call)
+
+    def read(self, reply: bytes) -> Array:
+        """Returns the gradient in a reply; raises ServerFaultError for bytes that are none."""
+        try:
+            return gradient_of(decode_response(reply))
+        except ValueError as error:
+            raise errors.ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+
+    def amend(self, error: AclgradError) -> "ExecuteCall | None":
+        """Returns the call with all values where the server asks for them."""
         if not isinstance(error, InputValuesRequiredError):
             return None
-        sent.require(operator)
-        return execute_call(operator, inputs, attributes, sent) if withheld else None
+        self._sent.require(self._arguments[0])
+        return ExecuteCall(*self._arguments, self._sent) if self.planned.withheld else None
 
-    request = encode_request(OperatorCall(operator, views, dict(attributes or {})))
-    return Call("ExecuteOperator", request, _read_gradient, amend)
+
+def gradient_of(outputs: tuple[TensorView, ...]) -> Array:
+    """Returns the only output; raises ServerFaultError where it is no such thing."""
+    try:
+        (output,) = outputs
+        return array_of_view(output)
+    except ValueError as error:
+        raise errors.ServerFaultError(f"the reply of the server cannot be read: {error}") from error
 
 
 def time_limit(timeout_s: float | None) -> float | None:
@@ -105,18 +184,18 @@ def time_limit(timeout_s: float | None) -> float | None:
     return None if timeout_s is None or timeout_s > MAX_TIMEOUT_S else timeout_s
 
 
-def list_operators_call() -> Call[list[pb.OperatorDescription]]:
+def list_operators_call() -> PlainCall[list[pb.OperatorDescription]]:
     """Returns the call for the operators that the server serves."""
-    return Call(
+    return PlainCall(
         "ListOperators",
         pb.ListOperatorsRequest().SerializeToString(),
         lambda reply: list(pb.ListOperatorsResponse.FromString(reply).operators),
     )
 
 
-def server_status_call() -> Call[pb.GetServerStatusResponse]:
+def server_status_call() -> PlainCall[pb.GetServerStatusResponse]:
     """Returns the call for the state of the server."""
-    return Call(
+    return PlainCall(
         "GetServerStatus", pb.GetServerStatusRequest().SerializeToString(), pb.GetServerStatusResponse.FromString
     )
 
@@ -140,18 +219,12 @@ def _shape_only_dtype(name: str, dtypes: Sequence[DType]) -> DType:
     return dtypes[0]
 
 
-def _read_gradient(reply: bytes) -> Array:
-    try:
-        (output,) = decode_response(reply)
-        return array_of_view(output)
-    except ValueError as error:
-        raise errors.ServerFaultError(f"the reply of the server cannot be read: {error}") from error
-
-
 # ------------------------------------------------------------------------------------------------------- errors
 
 _STATUS_DETAILS = "grpc-status-details-bin"
 _CANCELLED_HERE = ("Channel closed!", "Channel closed.", "Locally cancelled by application!")
+_WRITE_FAILED = "Internal error from Core"
+"""What grpc.aio says where the server ended a call while its messages were being written."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
 """Of a compressed message the core tells no sizes."""
 
@@ -181,6 +254,11 @@ def error_of(failure: RpcFailure, target: str) -> AclgradError:
     return error
 
 
+def error_of_status(status: status_pb2.Status) -> AclgradError:
+    """Returns our exception for the status of one call in a batch."""
+    return errors.from_status(status) or AclgradError(status.message)
+
+
 def closed_error(target: str) -> AclgradError:
     """Returns the error of a call on a client that is closed."""
     remedy = "make a new client"
@@ -200,7 +278,7 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         if sizes:
             message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
         return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
-    if code is grpc.StatusCode.UNAVAILABLE:
+    if code is grpc.StatusCode.UNAVAILABLE or details == _WRITE_FAILED:
         remedy = f"check that a server listens on {target} and that the network lets it through"
         return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import grpc
 
 from aclgrad import _calls, _channel
-from aclgrad._calls import Array, Call, Input, SentValues
+from aclgrad._batch import CollectedCalls, settled
+from aclgrad._calls import Array, Call, ExecuteCall, Input, SentValues
 from aclgrad._channel import (
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_TARGET,
@@ -16,8 +17,10 @@ from aclgrad._channel import (
     ChannelOption,
     Compression,
 )
+from aclgrad._chunked import CHUNKED_ABOVE_BYTES, ChunkedAnswer, chunked_messages
 from aclgrad._operator_methods import OperatorMethods
 from aclgrad._retry import DEFAULT_RETRIES, RetryPolicy
+from aclgrad._shared_memory import RegionPool, SharedCall
 from aclgrad.errors import AclgradError
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
 from aclgrad.wire.messages import AttributeValue
@@ -25,7 +28,7 @@ from aclgrad.wire.messages import AttributeValue
 _Result = TypeVar("_Result")
 
 
-class Client(OperatorMethods):
+class Client(OperatorMethods[Array]):
     """Computes gradients on the server at `target` (`host:port` or `unix:path`); safe to share between threads.
 
         with aclgrad.Client("127.0.0.1:50051") as client:
@@ -40,6 +43,9 @@ class Client(OperatorMethods):
     Of an array that an operator needs only the shape of, such as `input` of most, the shape alone is sent. A server
     whose device may read the values asks for them; the array is then sent, and in later calls of that operator at
     once. `shape_only=False` sends every array. `channel_options` are options of gRPC that go before the client's own.
+
+    Large calls go in chunks by themselves. With `shared_memory=True`, for a server on the same host at a `unix:`
+    target, large tensors go through shared memory; the arrays that are returned then live there.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class Client(OperatorMethods):
         max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
         compression: Compression = None,
         shape_only: bool = True,
+        shared_memory: bool = False,
         channel_options: Iterable[ChannelOption] = (),
     ) -> None:
         self.target = target
@@ -63,6 +70,7 @@ class Client(OperatorMethods):
             compression=_channel.grpc_compression(compression),
         )
         self._closed = threading.Event()
+        self._regions = RegionPool() if shared_memory else None
         self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     def execute(
@@ -78,7 +86,11 @@ class Client(OperatorMethods):
         A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. Where a server needs
         the values, it raises InputValuesRequiredError.
         """
-        return self._run(_calls.execute_call(name, inputs, attributes, self._sent_values), timeout_s)
+        return self._run(ExecuteCall(name, inputs, attributes, self._sent_values), timeout_s)
+
+    def batch(self) -> "Batch":
+        """Returns an empty batch: calls that go in one message, which makes many small gradients cheap."""
+        return Batch(self, self._sent_values)
 
     def list_operators(self, *, timeout_s: float | None = None) -> list[OperatorDescription]:
         """Returns what the server can compute, and what each operator takes."""
@@ -91,6 +103,8 @@ class Client(OperatorMethods):
     def close(self) -> None:
         """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
         self._closed.set()
+        if self._regions is not None:
+            self._regions.close()
         self._channel.close()
 
     def __enter__(self) -> Self:
@@ -127,16 +141,64 @@ class Client(OperatorMethods):
         """Makes one attempt."""
         if self._closed.is_set():
             raise _calls.closed_error(self.target)
-        method = self._methods.get(call.method)
-        if method is None:
-            method = self._methods[call.method] = self._channel.unary_unary(_calls.SERVICE + call.method)
         try:
-            reply = method(call.request, timeout=limit_s)
+            if isinstance(call, ExecuteCall) and self._regions is not None:
+                return self._send_shared(call, self._regions, limit_s)
+            if isinstance(call, ExecuteCall) and call.planned.size_bytes > CHUNKED_ABOVE_BYTES:
+                return self._send_chunks(call, limit_s)
+            return call.read(self._send_message(call.method, call.request, limit_s))
         except grpc.RpcError as failure:
             raise _calls.error_of(failure, self.target) from None
-        return call.read(reply)
+
+    def _send_message(self, name: str, request: bytes, limit_s: float | None) -> bytes:
+        method = self._methods.get(name)
+        if method is None:
+            method = self._methods[name] = self._channel.unary_unary(_calls.SERVICE + name)
+        return method(request, timeout=limit_s)
+
+    def _send_chunks(self, call: ExecuteCall, limit_s: float | None) -> Array:
+        method: Any = self._channel.stream_stream(_calls.SERVICE + "ExecuteOperatorChunked")
+        answer = ChunkedAnswer()
+        for message in method(chunked_messages(call.planned.call), timeout=limit_s):
+            answer.take(message)
+        return answer.gradient()
+
+    def _send_shared(self, call: ExecuteCall, regions: RegionPool, limit_s: float | None) -> Array:
+        with SharedCall(regions, call.planned) as shared:
+            return shared.read(self._send_message(call.method, shared.request, limit_s))
 
     def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile has none."""
         if self._closed.wait(delay_s):
             raise _calls.closed_error(self.target)
+
+
+class Batch(CollectedCalls):
+    """Calls that are sent together; a method of an operator adds its call and returns its position.
+
+    batch = client.batch()
+    for grad_output in grads:
+        batch.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
+    gradients = batch.run()
+    """
+
+    def __init__(self, client: Client, sent_values: SentValues) -> None:
+        super().__init__(sent_values)
+        self._client = client
+
+    def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> list[Any]:
+        """Makes the calls and returns their gradients, in the order in which they were added.
+
+        Where a call fails, raises its error, the first if there are several; with `return_errors` it stands in the
+        list instead, and the others' gradients are not lost. Raises an AclgradError of its own where no call was made.
+        The calls of one batch have to fit into one message.
+        """
+        call = self.to_send()
+        try:
+            outcomes = self._client._run(call, timeout_s)  # noqa: SLF001 - the two are one
+        except AclgradError:
+            # Of some that failed in passing the last attempt failed as well, or there was none that brought any back.
+            if None in call.outcomes:
+                raise
+            return settled(call.outcomes, return_errors)
+        return settled(outcomes, return_errors)

@@ -57,7 +57,7 @@ class Attempts:
         The delay that the server asks for is a minimum. A wait that the time limit would cut short is not begun: the
         caller learns at once what is wrong, rather than later that it took too long.
         """
-        if self._retries >= self._policy.retries or not _is_worth_a_retry(error):
+        if self._retries >= self._policy.retries or not is_worth_a_retry(error):
             return None
         delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._retries)
         left_s = self.time_left_s()
@@ -67,5 +67,6 @@ class Attempts:
         return delay_s
 
 
-def _is_worth_a_retry(error: AclgradError) -> bool:
+def is_worth_a_retry(error: AclgradError) -> bool:
+    """Whether the same call may succeed later."""
     return error.retry_after_s is not None or isinstance(error, ConnectionLostError)

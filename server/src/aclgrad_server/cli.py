@@ -32,6 +32,9 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
         command = click.option(
             f"--{name.replace('_', '-')}",
             multiple=repeatable,
+            # A switch may stand alone.
+            flag_value="true" if field.annotation is bool else None,
+            is_flag=False,
             metavar=name.rpartition("_")[2].upper(),
             help=f"{field.description} [{told}ACLGRAD_{name.upper()}]",
         )(command)

@@ -1,6 +1,6 @@
 """ExecuteOperatorChunked: tensors of any size, in pieces, that go to the device while the next ones arrive."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
 from aclgrad.wire.chunks import Chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
@@ -11,11 +11,12 @@ from aclgrad_server.staged import Gathered, device_inputs, gather, gathered_byte
 
 
 def execute_chunked(
-    planner: Planner, executor: Executor, messages: Iterator[bytes], deadline: float
+    planner: Planner, executor: Executor, messages: Iterator[bytes], accept: Callable[[], None], deadline: float
 ) -> Iterator[bytes]:
     """Yields the serialized messages of the answer; raises an AclgradError where the call is refused or fails.
 
-    The call holds the memory of its tensors from its header on, and a place to run only while its operator runs.
+    The call holds the memory of its tensors from its header on, and a place to run only while its operator runs;
+    `accept` is called between, for clients that wait with their chunks until they know that they are welcome.
     """
     first = next(messages, None)
     if first is None:
@@ -27,6 +28,7 @@ def execute_chunked(
     with executor.hold(plan.size_bytes + gathered_bytes(plan), deadline) as device:
         staging = device.stage(remaining(deadline))
         gathered = gather(staging, plan)
+        accept()
         _receive(planner, messages, [gathered[name] for name in header.chunked], header.chunked, deadline)
         staging.finish(remaining(deadline))
         inputs = device_inputs(device, plan, gathered)

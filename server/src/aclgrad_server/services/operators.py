@@ -85,7 +85,9 @@ class OperatorService:
 
     def execute_operator_chunked(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        return execute_chunked(self._planner, self._executor, messages, deadline)
+        return execute_chunked(
+            self._planner, self._executor, messages, lambda: context.send_initial_metadata(()), deadline
+        )
 
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)

@@ -1,0 +1,64 @@
+"""A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from aclgrad._calls import Array
+from aclgrad.errors import MalformedRequestError, ServerFaultError
+from aclgrad.tensors import TensorView
+from aclgrad.wire.chunks import DEFAULT_CHUNK_BYTES, chunk_prefix, decode_chunk, decode_response_header, encode_header
+from aclgrad.wire.messages import OperatorCall
+
+CHUNKED_ABOVE_BYTES: Final = 8 * 2**20
+"""Calls with more bytes of tensors either way go in chunks: faster, and not bounded by a message."""
+_INLINE_BYTES: Final = 64 * 2**10
+"""An input of no more bytes goes with the header."""
+
+
+def chunked_messages(call: OperatorCall) -> Iterator[bytes]:
+    """Yields the messages of a call whose inputs hold their data."""
+    chunked = [
+        tensor for tensor in call.inputs if isinstance(tensor.data, memoryview) and tensor.data.nbytes > _INLINE_BYTES
+    ]
+    names = [tensor.name for tensor in chunked]
+    inputs = tuple(TensorView(each.name, each.type) if each in chunked else each for each in call.inputs)
+    yield encode_header(OperatorCall(call.operator, inputs, call.attributes), names, DEFAULT_CHUNK_BYTES)
+    for position, tensor in enumerate(chunked):
+        data = tensor.data
+        assert isinstance(data, memoryview)
+        for offset in range(0, data.nbytes, DEFAULT_CHUNK_BYTES):
+            piece = data[offset : offset + DEFAULT_CHUNK_BYTES]
+            yield b"".join((chunk_prefix(position, offset, len(piece)), piece))
+
+
+class ChunkedAnswer:
+    """Takes the messages of the answer one by one, each byte to its place in the gradient."""
+
+    def __init__(self) -> None:
+        self._gradient: Array | None = None
+        self._bytes = memoryview(b"")
+        self._done = 0
+
+    def take(self, message: bytes) -> None:
+        """Raises ServerFaultError for a message that does not belong here."""
+        try:
+            if self._gradient is None:
+                (output,) = decode_response_header(message)
+                self._gradient = np.empty(output.type.shape, output.type.dtype.numpy)
+                self._bytes = self._gradient.reshape(-1).view(np.uint8).data
+                return
+            chunk = decode_chunk(message)
+            if chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
+                raise MalformedRequestError(f"a chunk at byte {chunk.offset} came where {self._done} was due")
+        except ValueError as error:
+            raise ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+        self._bytes[self._done : self._done + len(chunk.data)] = chunk.data
+        self._done += len(chunk.data)
+
+    def gradient(self) -> Array:
+        """Returns the whole; raises ServerFaultError where the answer ended early."""
+        if self._gradient is None or self._done != self._gradient.nbytes:
+            raise ServerFaultError(f"the reply of the server ended after {self._done} bytes")
+        return self._gradient

@@ -1,0 +1,166 @@
+"""Shared memory of the client: regions that calls lend to a server on the same host.
+
+A region has one owner at a time: the pool, a call, or the array that the call returned. After a call that failed it is
+dropped, for the server may still be at it.
+"""
+
+import ctypes
+import mmap
+import os
+import secrets
+import threading
+import weakref
+from contextlib import suppress
+from multiprocessing import resource_tracker
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from aclgrad._calls import PlannedCall, gradient_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
+
+PREFIX: Final = "aclgrad-"
+SHARED_ABOVE_BYTES: Final = 64 * 2**10
+"""Smaller tensors go faster in the message."""
+_FOLDER: Final = "/dev/shm"
+_MAX_KEPT: Final = 16
+_GRANULE: Final = 2**20
+
+
+class Region:
+    """A POSIX shared-memory object of ours; its memory lives as long as somebody views it, its name until `unlink`."""
+
+    def __init__(self, size_bytes: int) -> None:
+        """Raises OSError where /dev/shm has no room."""
+        self.name = f"/{PREFIX}{secrets.token_hex(8)}"
+        self.size_bytes = size_bytes
+        file = os.open(_FOLDER + self.name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        # The tracker is a process of its own: it removes the name if this one dies without doing so.
+        resource_tracker.register(self.name, "shared_memory")
+        try:
+            # Not truncate: without the room for its pages the first touch would end the process.
+            os.posix_fallocate(file, 0, size_bytes)
+            self.memory = mmap.mmap(file, size_bytes)
+        except OSError:
+            self.unlink()
+            raise
+        finally:
+            os.close(file)
+
+    def unlink(self) -> None:
+        """Removes the name."""
+        with suppress(FileNotFoundError):
+            os.unlink(_FOLDER + self.name)
+        resource_tracker.unregister(self.name, "shared_memory")
+
+
+class RegionPool:
+    """Regions to be used again: fresh memory would cost more than the copy into it. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: list[Region] = []
+        self._named: set[Region] = set()
+        self._is_closed = False
+
+    def take(self, size_bytes: int) -> Region:
+        """Returns a region of at least this size; raises OSError where there is no room for one."""
+        with self._lock:
+            fitting = [each for each in self._free if size_bytes <= each.size_bytes <= 2 * size_bytes + _GRANULE]
+            if fitting:
+                region = min(fitting, key=lambda each: each.size_bytes)
+                self._free.remove(region)
+                return region
+        region = Region(-(-size_bytes // _GRANULE) * _GRANULE)
+        with self._lock:
+            self._named.add(region)
+        return region
+
+    def give_back(self, region: Region) -> None:
+        with self._lock:
+            if not self._is_closed and region in self._named:
+                self._free.append(region)
+                if len(self._free) <= _MAX_KEPT:
+                    return
+                region = self._free.pop(0)
+        self.drop(region)
+
+    def drop(self, region: Region) -> None:
+        """Removes a region that nobody is to use again."""
+        with self._lock:
+            if region not in self._named:
+                return
+            self._named.remove(region)
+        region.unlink()
+
+    def close(self) -> None:
+        """Removes every name; arrays keep their memory."""
+        with self._lock:
+            self._is_closed = True
+            named, self._named, self._free = list(self._named), set(), []
+        for region in named:
+            region.unlink()
+
+
+class SharedCall:
+    """One attempt of a call: lends regions for its large tensors, and takes them back in the end."""
+
+    def __init__(self, pool: RegionPool, planned: PlannedCall) -> None:
+        self._pool = pool
+        self._planned = planned
+        self._inputs: list[Region] = []
+        self._output: Region | None = None
+
+    def __enter__(self) -> Self:
+        call, output = self._planned.call, self._planned.output()
+        inputs = tuple(map(self._share, call.inputs))
+        memory = {}
+        if output is not None and output.size_bytes >= SHARED_ABOVE_BYTES:
+            self._output = self._take(output.size_bytes)
+            if self._output is not None:
+                name = OPERATORS[call.operator].output.name
+                memory = {name: SharedRange(self._output.name, 0, output.size_bytes)}
+        self.request = encode_request(OperatorCall(call.operator, inputs, call.attributes, memory))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        regions = self._inputs if self._output is None else [*self._inputs, self._output]
+        # After a failure the server may still read and write: nobody is to use the regions again.
+        end = self._pool.give_back if error is None else self._pool.drop
+        for region in regions:
+            end(region)
+
+    def read(self, reply: bytes) -> np.ndarray[Any, Any]:
+        """Returns the gradient where it is; its region goes back when nobody has the array any more."""
+        (output,) = decode_response(reply)
+        if not isinstance(output.data, SharedRange) or self._output is None:
+            return gradient_of((output,))
+        region, self._output = self._output, None
+        held = (ctypes.c_char * output.type.size_bytes).from_buffer(region.memory)
+        weakref.finalize(held, self._pool.give_back, region).atexit = False
+        array = np.frombuffer(memoryview(held), output.type.dtype.numpy)
+        return array.reshape(output.type.shape)
+
+    def _share(self, tensor: TensorView) -> TensorView:
+        """Returns the tensor with its data in shared memory, or as it is where it is small or there is no room."""
+        data = tensor.data
+        if not isinstance(data, memoryview) or data.nbytes < SHARED_ABOVE_BYTES:
+            return tensor
+        region = self._take(data.nbytes)
+        if region is None:
+            return tensor
+        self._inputs.append(region)
+        # By numpy, whose copy lets go of the GIL.
+        np.frombuffer(region.memory, np.uint8, data.nbytes)[:] = np.frombuffer(data, np.uint8)
+        return TensorView(tensor.name, tensor.type, SharedRange(region.name, 0, data.nbytes))
+
+    def _take(self, size_bytes: int) -> Region | None:
+        try:
+            return self._pool.take(size_bytes)
+        except OSError:
+            return None
