@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from aclgrad.errors import DeviceLostError
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
@@ -31,9 +32,13 @@ class FakeDevice:
 
     soc_name = "Ascend910B1"
 
-    def __init__(self, index: int = 0, behaviour: Callable[[OperatorPlan], None] = lambda plan: None) -> None:
+    def __init__(
+        self, index: int = 0, behaviour: Callable[[OperatorPlan], None] = lambda plan: None, trim_fails: bool = False
+    ) -> None:
         self.index = index
         self.behaviour = behaviour
+        self.trim_fails = trim_fails
+        self.trims = 0
         self.executed: list[tuple[OperatorPlan, float]] = []
 
     def new_reply(self, prefix: bytes, payload_bytes: int) -> FakeReply:
@@ -48,6 +53,11 @@ class FakeDevice:
         self.executed.append((plan, timeout_s))
         self.behaviour(plan)
         reply.payload = b"\x01" * len(reply.payload)
+
+    def trim(self) -> None:
+        if self.trim_fails:
+            raise DeviceLostError("the device is lost")
+        self.trims += 1
 
     def state(self) -> DeviceState:
         return DeviceState(0, 0, {}, 0, 0)

@@ -23,6 +23,8 @@ from aclgrad_native._native import (
     check_indices,
     count_work,
     fault_class,
+    trim_allocator,
+    tune_allocator,
 )
 from aclgrad_native.backends import library_files
 
@@ -47,6 +49,8 @@ __all__ = [
     "fault_class",
     "library_files",
     "open",
+    "trim_allocator",
+    "tune_allocator",
 ]
 
 

@@ -47,6 +47,9 @@ class Device(Protocol):
     def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
         """Runs the operator on these inputs and writes its output into the reply; raises an AclgradError."""
 
+    def trim(self) -> None:
+        """Gives cached memory that is not in use back; raises an AclgradError."""
+
     def state(self) -> DeviceState: ...
 
 
