@@ -75,7 +75,7 @@ class Report:
             yield "\n## The runtime without gRPC\n"
             yield from _table(("what", "figure"), self.runtime.rows())
         if self.pool:
-            yield f"\n## The memory pool\n\n```\n{self.pool.strip()}\n```"
+            yield f"\n## The memory pool\n\n```\n{self.pool.rstrip()}\n```"
 
     def _beside_rivals(self) -> Iterator[Sequence[str]]:
         ours = {(result.size.name, result.concurrency): result for result in self.results if result.row == "unary"}
