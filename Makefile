@@ -5,11 +5,12 @@ SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 SETUP_BENCH := $(BIN)/.setup-bench
 GOOGLEAPIS := build/googleapis
-SOURCES := $(shell find native/include native/runtime native/bindings native/host proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
-CPP := $(shell find native/include native/runtime native/bindings native/host tests -name '*.cpp' -o -name '*.h')
+SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
+CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
+PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -58,8 +59,12 @@ test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
 
-sanitize: $(SETUP) ## Run one C++ program per operator, from aclInit to aclFinalize, under AddressSanitizer
-	ACLGRAD_ABI_SANITIZE=address $(BIN)/python -m pytest tests/abi/test_programs.py
+sanitize: $(SETUP) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
+	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done
+
+sanitize-long: $(SETUP) ## The same for longer, and the ABI tests on host libraries that are built so
+	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
+		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .

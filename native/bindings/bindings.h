@@ -14,6 +14,9 @@ void BindPool(pybind11::module_& module);
 // Tensors that come to a device and go from it piece by piece.
 void BindStaging(pybind11::module_& module);
 
+// The scan of serialized messages.
+void BindWire(pybind11::module_& module);
+
 // Value checks and mask encodings, see runtime/values.h.
 void BindValues(pybind11::module_& module);
 

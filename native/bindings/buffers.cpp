@@ -19,21 +19,38 @@ BufferView::~BufferView() { PyBuffer_Release(&view_); }
 
 BufferView::BufferView(BufferView&& other) noexcept : view_(std::exchange(other.view_, {})) {}
 
-ReplyBuffer::ReplyBuffer(const py::bytes& prefix, std::size_t payload_bytes)
-    : prefix_bytes_(static_cast<std::size_t>(PyBytes_GET_SIZE(prefix.ptr()))), payload_bytes_(payload_bytes) {
-  if (payload_bytes_ > static_cast<std::size_t>(PY_SSIZE_T_MAX) - prefix_bytes_) throw std::bad_alloc();
-  PyObject* bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(prefix_bytes_ + payload_bytes_));
-  if (bytes == nullptr) throw py::error_already_set();
-  bytes_ = py::reinterpret_steal<py::object>(bytes);
-  std::memcpy(PyBytes_AS_STRING(bytes), PyBytes_AS_STRING(prefix.ptr()), prefix_bytes_);
+void* ReplyPart::data() const { return reply_->data() + offset_; }
+
+void ReplyPart::FillWithZeros() const { std::memset(data(), 0, size_bytes_); }
+
+ReplyBuffer::ReplyBuffer(const std::vector<Section>& sections) {
+  constexpr auto kMaxBytes = static_cast<std::size_t>(PY_SSIZE_T_MAX);
+  std::size_t size = 0;
+  for (const auto& [prefix, payload_bytes] : sections) {
+    size += static_cast<std::size_t>(PyBytes_GET_SIZE(prefix.ptr()));
+    if (payload_bytes > kMaxBytes - size) throw std::bad_alloc();
+    payloads_.emplace_back(size, payload_bytes);
+    size += payload_bytes;
+  }
+  bytes_ = py::reinterpret_steal<py::object>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size)));
+  if (!bytes_) throw py::error_already_set();
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const py::bytes& prefix = sections[i].first;
+    const auto prefix_bytes = static_cast<std::size_t>(PyBytes_GET_SIZE(prefix.ptr()));
+    std::memcpy(data() + payloads_[i].first - prefix_bytes, PyBytes_AS_STRING(prefix.ptr()), prefix_bytes);
+  }
 }
 
-void* ReplyBuffer::payload() const {
+std::vector<ReplyPart> ReplyBuffer::Parts() {
+  std::vector<ReplyPart> parts;
+  for (const auto& [offset, size_bytes] : payloads_) parts.emplace_back(shared_from_this(), offset, size_bytes);
+  return parts;
+}
+
+std::byte* ReplyBuffer::data() const {
   if (!bytes_) throw std::logic_error("the reply is finished");
-  return PyBytes_AS_STRING(bytes_.ptr()) + prefix_bytes_;
+  return reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes_.ptr()));
 }
-
-void ReplyBuffer::FillWithZeros() const { std::memset(payload(), 0, payload_bytes_); }
 
 py::bytes ReplyBuffer::Finish() {
   if (!bytes_) throw std::logic_error("the reply is finished");

@@ -1,7 +1,10 @@
 #include "call.h"
 
+#include <exception>
 #include <memory>
 #include <utility>
+
+#include "errors.h"
 
 namespace py = pybind11;
 
@@ -49,29 +52,48 @@ void SetOutput(HeldCall& held, const Output& output) {
     view.size_bytes = (*staged)->size_bytes;
     return;
   }
-  const ReplyBuffer& reply = *std::get<const ReplyBuffer*>(output);
-  held.output = reply.bytes();
-  view.data = reply.payload();
-  view.size_bytes = reply.payload_bytes();
+  const ReplyPart& part = *std::get<const ReplyPart*>(output);
+  held.output = part.reply().bytes();
+  view.data = part.data();
+  view.size_bytes = part.size_bytes();
 }
 
-}  // namespace
-
-void Execute(Device& device, std::string symbol, const std::vector<Input>& inputs, std::vector<Attribute> attributes,
-             const Shape& output_shape, int output_dtype, const Output& output, int32_t timeout_ms,
-             const std::vector<std::size_t>& prefixes) {
-  // Kept here as well: if nothing was given up it dies here, with the GIL, and not inside with a change of the GIL.
+std::shared_ptr<const OperatorCall> HoldCall(const CallArguments& arguments) {
+  const auto& [symbol, inputs, attributes, output_shape, output_dtype, output, prefixes] = arguments;
   const auto held = MakeHeldCall();
   OperatorCall& call = held->call;
-  call.symbol = std::move(symbol);
-  call.attributes = std::move(attributes);
+  call.symbol = symbol;
+  call.attributes = attributes;
   for (const Input& input : inputs) AddInput(*held, input);
   for (const std::size_t index : prefixes) call.inputs.at(index).is_prefix = true;
   call.output.shape = output_shape;
   call.output.dtype = static_cast<aclDataType>(output_dtype);
   SetOutput(*held, output);
+  return {held, &call};
+}
+
+}  // namespace
+
+// The calls are kept here as well: what was not given up dies here, with the GIL, and not inside with a change of the
+// GIL.
+
+void Execute(Device& device, const CallArguments& arguments, int32_t timeout_ms) {
+  const auto call = HoldCall(arguments);
   const py::gil_scoped_release release;
-  device.Execute({held, &call}, timeout_ms);
+  device.Execute(call, timeout_ms);
+}
+
+py::list ExecuteAll(Device& device, const std::vector<CallArguments>& calls, int32_t timeout_ms) {
+  std::vector<std::shared_ptr<const OperatorCall>> held;
+  held.reserve(calls.size());
+  for (const CallArguments& each : calls) held.push_back(HoldCall(each));
+  const std::vector<std::exception_ptr> errors = [&] {
+    const py::gil_scoped_release release;
+    return device.ExecuteAll(held, timeout_ms);
+  }();
+  py::list results;
+  for (const std::exception_ptr& error : errors) results.append(error ? ToPython(error) : py::none());
+  return results;
 }
 
 }  // namespace aclgrad

@@ -13,12 +13,14 @@
 #include "buffers.h"
 #include "call.h"
 #include "device.h"
-#include "error.h"
+#include "errors.h"
+#include "fault_class.h"
 
 namespace py = pybind11;
 using aclgrad::AclLibrary;
 using aclgrad::Device;
 using aclgrad::ReplyBuffer;
+using aclgrad::ReplyPart;
 
 namespace {
 
@@ -37,46 +39,17 @@ std::unique_ptr<Object, DeleteWithoutGil<Object>> MakeWithoutGil(Arguments&&... 
   return std::unique_ptr<Object, DeleteWithoutGil<Object>>(new Object(std::forward<Arguments>(arguments)...));
 }
 
-py::object WithFields(const py::object& type, const aclgrad::AclError& error) {
-  py::object instance = type(error.what());
-  instance.attr("code") = error.code();
-  instance.attr("fault") = aclgrad::FaultClassName(error.fault());
-  instance.attr("call") = error.call();
-  instance.attr("detail") = error.detail();
-  return instance;
-}
-
-void BindErrors(py::module_& module) {
-  static py::exception<aclgrad::LibraryError> library_error(module, "LibraryError", PyExc_RuntimeError);
-  static py::exception<aclgrad::AclError> acl_error(module, "AclError", PyExc_RuntimeError);
-  static py::exception<aclgrad::OutOfMemory> out_of_memory(module, "OutOfMemoryError", acl_error);
-  py::register_exception_translator([](std::exception_ptr pointer) {
-    try {
-      if (pointer) std::rethrow_exception(pointer);
-    } catch (const aclgrad::LibraryError& error) {
-      PyErr_SetString(library_error.ptr(), error.what());
-    } catch (const aclgrad::OutOfMemory& error) {
-      py::object instance = WithFields(out_of_memory, error);
-      instance.attr("size_bytes") = error.size_bytes();
-      instance.attr("allocated_bytes") = error.allocated_bytes();
-      instance.attr("limit_bytes") = error.limit_bytes();
-      PyErr_SetObject(out_of_memory.ptr(), instance.ptr());
-    } catch (const aclgrad::AclError& error) {
-      PyErr_SetObject(acl_error.ptr(), WithFields(acl_error, error).ptr());
-    }
-  });
-}
-
 }  // namespace
 
 PYBIND11_MODULE(_native, module) {
-  BindErrors(module);
+  aclgrad::BindErrors(module);
   module.def(
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
   aclgrad::BindAllocator(module);
   aclgrad::BindValues(module);
   aclgrad::BindPool(module);
   aclgrad::BindStaging(module);
+  aclgrad::BindWire(module);
 
   py::class_<AclLibrary, std::shared_ptr<AclLibrary>>(module, "AclLibrary")
       .def(py::init([](const std::vector<std::pair<std::string, bool>>& files, std::optional<std::string> config_path) {
@@ -91,9 +64,11 @@ PYBIND11_MODULE(_native, module) {
       .def("device_count", &AclLibrary::DeviceCount)
       .def("version", &AclLibrary::Version);
 
-  py::class_<ReplyBuffer>(module, "ReplyBuffer")
-      .def(py::init<const py::bytes&, std::size_t>(), py::arg("prefix"), py::arg("payload_bytes"))
-      .def("fill_with_zeros", &ReplyBuffer::FillWithZeros)
+  py::class_<ReplyPart>(module, "ReplyPart").def("fill_with_zeros", &ReplyPart::FillWithZeros);
+
+  py::class_<ReplyBuffer, std::shared_ptr<ReplyBuffer>>(module, "ReplyBuffer")
+      .def(py::init<const std::vector<ReplyBuffer::Section>&>(), py::arg("sections"))
+      .def("parts", &ReplyBuffer::Parts)
       .def("finish", &ReplyBuffer::Finish);
 
   py::class_<Device, std::unique_ptr<Device, DeleteWithoutGil<Device>>>(module, "Device")
@@ -109,9 +84,8 @@ PYBIND11_MODULE(_native, module) {
           py::arg("library"), py::arg("index"), py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"),
           py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
           py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000)
-      .def("execute", &aclgrad::Execute, py::arg("symbol"), py::arg("inputs"), py::arg("attributes"),
-           py::arg("output_shape"), py::arg("output_dtype"), py::arg("output"), py::arg("timeout_ms"),
-           py::arg("prefixes") = std::vector<std::size_t>{})
+      .def("execute", &aclgrad::Execute, py::arg("call"), py::arg("timeout_ms"))
+      .def("execute_all", &aclgrad::ExecuteAll, py::arg("calls"), py::arg("timeout_ms"))
       .def(
           "stage",
           [](const py::object& self, int32_t timeout_ms) {

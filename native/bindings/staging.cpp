@@ -19,10 +19,10 @@ void Write(const StagedTensor& tensor, std::size_t offset, const py::object& dat
   tensor.held->staging().Write(tensor.number, offset, view.data(), view.size_bytes(), After(timeout_ms));
 }
 
-void Read(const StagedTensor& tensor, std::size_t offset, const ReplyBuffer& reply, int32_t timeout_ms) {
-  void* payload = reply.payload();
+void Read(const StagedTensor& tensor, std::size_t offset, const ReplyPart& part, int32_t timeout_ms) {
+  void* payload = part.data();
   const py::gil_scoped_release release;
-  tensor.held->staging().Read(tensor.number, offset, payload, reply.payload_bytes(), After(timeout_ms));
+  tensor.held->staging().Read(tensor.number, offset, payload, part.size_bytes(), After(timeout_ms));
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ HeldStaging::~HeldStaging() {
 void BindStaging(py::module_& module) {
   py::class_<StagedTensor>(module, "StagedTensor")
       .def("write", &Write, py::arg("offset"), py::arg("data"), py::arg("timeout_ms"))
-      .def("read", &Read, py::arg("offset"), py::arg("reply"), py::arg("timeout_ms"));
+      .def("read", &Read, py::arg("offset"), py::arg("part"), py::arg("timeout_ms"));
 
   py::class_<HeldStaging, std::shared_ptr<HeldStaging>>(module, "Staging")
       .def(

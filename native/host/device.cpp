@@ -26,17 +26,17 @@ void Device::Fail(aclError code, const std::string& message) {
   if (std::find(kFatal.begin(), kFatal.end(), code) != kFatal.end()) {
     const std::lock_guard<std::mutex> lock(loss_mutex_);
     if (!lost()) {  // the first loss is the one to report
-      loss_ = message;
+      loss_message_ = message;
       lost_code_ = code;
     }
   }
   throw Error(code, message);
 }
 
-void Device::ThrowLost() const {
+void Device::ThrowLost(aclError code) const {
   const std::lock_guard<std::mutex> lock(loss_mutex_);
-  throw Error(lost_code_, "device " + std::to_string(id) + " has failed (" + loss_ +
-                              "); only aclrtResetDeviceForce or aclFinalize help");
+  throw Error(code, "device " + std::to_string(id) + " has failed (" + loss_message_ +
+                        "); only aclrtResetDeviceForce or aclFinalize help");
 }
 
 }  // namespace acl_host

@@ -25,7 +25,8 @@ struct Device {
   // touches it throws that same code, until it is reset by force.
   [[noreturn]] void Fail(aclError code, const std::string& message);
   void CheckUsable() const {
-    if (lost()) ThrowLost();
+    // Read once: another thread may reset the device meanwhile, and an error needs a code.
+    if (const aclError code = lost_code_) ThrowLost(code);
   }
   [[nodiscard]] bool lost() const { return lost_code_ != ACL_SUCCESS; }
   void Recover() { lost_code_ = ACL_SUCCESS; }
@@ -36,11 +37,11 @@ struct Device {
   void* default_context = nullptr;
 
  private:
-  [[noreturn]] void ThrowLost() const;
+  [[noreturn]] void ThrowLost(aclError code) const;
 
-  std::atomic<aclError> lost_code_{ACL_SUCCESS};
   mutable std::mutex loss_mutex_;
-  std::string loss_;  // what was said of it: whoever asks first after a failed task must not be left without a reason
+  std::string loss_message_;  // of the error that made the device a lost one
+  std::atomic<aclError> lost_code_{ACL_SUCCESS};
 };
 
 // One stream of the device's limited number.

@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <stdexcept>
 #include <utility>
@@ -55,15 +56,10 @@ Device::~Device() {
   static_cast<void>((*library_)->aclrtResetDevice(index_));
 }
 
-void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms) {
-  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
-  ThrowIfLost();
-  MakeCurrent();
-  ReleaseFinished();
-  auto execution = std::make_unique<Execution>(
-      *library_, *memory_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
+template <typename Step>
+void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   try {
-    execution->Run(deadline);
+    step(*execution);
   } catch (const AclError& error) {
     if (error.fault() == FaultClass::kDeviceLost) lost_code_.store(error.code());
     Quarantine(std::move(execution));
@@ -74,6 +70,57 @@ void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_m
     Quarantine(std::move(execution));
     throw;
   }
+}
+
+void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms) {
+  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+  ThrowIfLost();
+  MakeCurrent();
+  ReleaseFinished();
+  auto execution = std::make_unique<Execution>(
+      *library_, *memory_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
+  RunStep(execution, [&](Execution& each) {
+    each.Start();
+    each.Finish(deadline);
+  });
+}
+
+std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared_ptr<const OperatorCall>>& calls,
+                                                   int32_t timeout_ms) {
+  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+  std::vector<std::exception_ptr> errors(calls.size());
+  std::deque<std::pair<std::size_t, std::unique_ptr<Execution>>> running;
+  const auto finish_oldest = [&] {
+    auto [index, execution] = std::move(running.front());
+    running.pop_front();
+    try {
+      RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
+    } catch (...) {
+      errors[index] = std::current_exception();
+    }
+  };
+  // Streams are given back before one is waited for: two batches that waited for each other's would wait for ever.
+  const auto next_stream = [&]() -> StreamLease {
+    for (;;) {
+      if (std::optional<StreamLease> stream = streams_->TryLease()) return std::move(*stream);
+      if (running.empty()) return streams_->Lease(deadline, [this] { ReleaseFinished(); });
+      finish_oldest();
+    }
+  };
+  for (std::size_t index = 0; index < calls.size(); ++index) {
+    try {
+      ThrowIfLost();
+      MakeCurrent();
+      if (running.empty()) ReleaseFinished();
+      auto execution = std::make_unique<Execution>(*library_, *memory_, next_stream(), calls[index]);
+      RunStep(execution, [](Execution& each) { each.Start(); });
+      running.emplace_back(index, std::move(execution));
+    } catch (...) {
+      errors[index] = std::current_exception();
+    }
+  }
+  while (!running.empty()) finish_oldest();
+  return errors;
 }
 
 StagingHandle Device::Stage(int32_t timeout_ms) {

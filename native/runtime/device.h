@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "execution.h"
 #include "memory_pool.h"
@@ -63,6 +65,11 @@ class Device {
   // FaultClass::kDeviceLost, every later one does so at once.
   void Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms);
 
+  // Executes many calls, as many at once as there are streams that nobody else waits for. Returns what Execute would
+  // have thrown, or null, for each of them.
+  [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
+      const std::vector<std::shared_ptr<const OperatorCall>>& calls, int32_t timeout_ms);
+
   // Makes a place for tensors that come or go piece by piece; it must not outlive the device. Throws AclError.
   [[nodiscard]] StagingHandle Stage(int32_t timeout_ms);
 
@@ -93,6 +100,9 @@ class Device {
   // Without a code of its own, as for a kernel that does not end; an earlier code stays.
   void MarkLost();
   void Quarantine(std::unique_ptr<DeviceWork> work);
+  // Runs one step of an execution; sets it aside where that throws.
+  template <typename Step>
+  void RunStep(std::unique_ptr<Execution>& execution, const Step& step);
   void ReleaseFinished();
 
   std::shared_ptr<const AclLibrary> library_;

@@ -11,15 +11,18 @@ Execution::Execution(const AclLibrary& library, MemoryPool& memory, StreamLease 
                      std::shared_ptr<const OperatorCall> call)
     : library_(library), memory_(memory), call_(std::move(call)), stream_(std::move(stream)) {}
 
-void Execution::Run(Deadline deadline) {
+void Execution::Start() {
   const std::vector<void*> inputs = PrepareInputs();
-  void* output = PrepareOutput();
-  Launch(inputs, output);
+  output_ = PrepareOutput();
+  Launch(inputs, output_);
+}
+
+void Execution::Finish(Deadline deadline) {
   library_.Check(library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline)),
                  "aclrtSynchronizeStream");
   const OutputView& view = call_->output;
-  if (view.device_data == nullptr && output != view.data) {
-    Copy(view.data, view.size_bytes, output, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+  if (view.device_data == nullptr && output_ != view.data) {
+    Copy(view.data, view.size_bytes, output_, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
   }
 }
 

@@ -50,9 +50,12 @@ class Execution final : public DeviceWork {
   Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
 
-  // Copies in, plans, launches, waits and copies out; copies nothing where the device takes host addresses. Throws
-  // what Device::Execute throws.
-  void Run(Deadline deadline);
+  // Copies in, plans and launches; copies nothing where the device takes host addresses. Throws what Device::Execute
+  // throws.
+  void Start();
+
+  // Waits and copies out.
+  void Finish(Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 
@@ -72,7 +75,8 @@ class Execution final : public DeviceWork {
   std::shared_ptr<const OperatorCall> call_;
   std::vector<PoolBlock> blocks_;
   StreamLease stream_;
-  PlannedCall planned_;  // unless the stream's cache keeps it
+  PlannedCall planned_;     // unless the stream's cache keeps it
+  void* output_ = nullptr;  // on the device
   bool launched_ = false;
 };
 

@@ -30,17 +30,36 @@ StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, const Stre
 
 StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& reclaim) {
   std::unique_lock lock(mutex_);
-  const auto is_one_free = [this] { return !idle_.empty() || stream_count_ < options_.limit; };
+  if (IsOneFree()) return Take();
+  ++waiting_count_;
+  const auto no_longer_waiting = [this](void*) { --waiting_count_; };
+  const std::unique_ptr<void, decltype(no_longer_waiting)> waiting(this, no_longer_waiting);
   // Nobody tells when a kernel that was given up ends: that has to be asked.
-  while (!returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + kReclaimInterval), is_one_free)) {
+  while (!returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + kReclaimInterval),
+                               [this] { return IsOneFree(); })) {
     lock.unlock();
-    reclaim();
+    try {
+      reclaim();
+    } catch (...) {
+      lock.lock();
+      throw;
+    }
     lock.lock();
-    if (is_one_free()) break;
+    if (IsOneFree()) break;
     if (Deadline::clock::now() < deadline) continue;
     throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the wait for a stream",
                    "all " + std::to_string(options_.limit) + " streams are in use");
   }
+  return Take();
+}
+
+std::optional<StreamLease> StreamPool::TryLease() {
+  const std::lock_guard lock(mutex_);
+  if (!IsOneFree() || waiting_count_ != 0) return std::nullopt;
+  return Take();
+}
+
+StreamLease StreamPool::Take() {
   if (idle_.empty()) {
     auto stream = std::make_unique<Stream>(library_, memory_, options_.executor_limit);
     ++stream_count_;

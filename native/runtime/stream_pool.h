@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "stream.h"
@@ -49,6 +50,9 @@ class StreamPool {
   // AclError: 507046 where none came back in time, or whatever the device answers where it makes none.
   [[nodiscard]] StreamLease Lease(Deadline deadline, const std::function<void()>& reclaim);
 
+  // A stream that is free, or can be made, and that nobody waits for.
+  [[nodiscard]] std::optional<StreamLease> TryLease();
+
   // Gives the workspaces of streams that are not leased back to the pool.
   void Trim();
 
@@ -59,6 +63,9 @@ class StreamPool {
 
  private:
   friend class StreamLease;
+  [[nodiscard]] bool IsOneFree() const noexcept { return !idle_.empty() || stream_count_ < options_.limit; }
+  // One is free; the lock is held.
+  [[nodiscard]] StreamLease Take();
   void Return(std::unique_ptr<Stream> stream) noexcept;
 
   const AclLibrary& library_;
@@ -68,6 +75,7 @@ class StreamPool {
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Stream>> idle_;
   std::size_t stream_count_ = 0;
+  std::size_t waiting_count_ = 0;
 };
 
 }  // namespace aclgrad

@@ -112,22 +112,26 @@ def test_aclnn_init_and_finalize(acl: Library) -> None:
 
 
 def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
-    # No kernel does it, so the test does, while a launch hangs between the writing of the red zone and the kernel.
+    # No kernel does it, so the test does, while a launch hangs between the writing of the red zone and the kernel. The
+    # queries, which share a lock with the hanging launch, put the write in order with what the launch does.
     config = tmp_path / "acl.json"
-    config.write_text('{"host": {"faults": [{"kind": "hang", "at": 1, "count": 2, "duration_ms": 200}]}}')
+    config.write_text('{"host": {"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 400}]}}')
     lines = run_program(
         "import numpy as np, time\n"
         "acl.call('aclInit', None)\n"
         "acl.call('aclrtSetDevice', 0)\n"
         f"name = {NAME!r}\n"
+        "status = ctypes.c_int()\n"
         "storage = np.zeros((2, 3, 4, 4), np.float32)\n"
         "with acl.tensor(np.ones((2, 3, 2, 2), np.float32)) as grad, acl.tensor(storage) as self:\n"
         "    with acl.tensor(storage, storage.transpose(0, 1, 3, 2)) as out, acl.buffer(1 << 12) as workspace:\n"
         "        for offset in (1, 512, 513):\n"
         "            size, executor = acl.plan(name, grad.handle, self.handle, out.handle)\n"
         "            acl.call(name, workspace, size, executor, None)\n"
-        "            time.sleep(0.1 if offset < 513 else 0)\n"
+        "            time.sleep(0.1)\n"
+        "            acl.call('aclrtStreamQuery', None, ctypes.byref(status))\n"
         "            ctypes.memset(workspace + size - offset, 1, 1)\n"
+        "            acl.call('aclrtStreamQuery', None, ctypes.byref(status))\n"
         "            print(acl.aclrtSynchronizeStream(None), acl.message())\n"
         "        print(acl.aclrtSynchronizeStream(None))\n",
         ACL_HOST_CONFIG=str(config),

@@ -1,23 +1,20 @@
 """C++ programs written for CANN compile against the headers and run on the library, unchanged.
 
-ACLGRAD_ABI_SANITIZE=address (or address,undefined or thread) runs them with that sanitizer, on a host library that is
-built with it, once, under build/.
+ACLGRAD_SANITIZE runs them with sanitizers, on a host library that is built so: see tests/sanitizers.py.
 """
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import sanitizers
+
 from .prototypes import INCLUDE
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-NATIVE = INCLUDE.parent
-BUILD = NATIVE.parent / "build"
-COMPILER = os.environ.get("CXX", "g++")
-SANITIZE = os.environ.get("ACLGRAD_ABI_SANITIZE")
+SANITIZE = sanitizers.SANITIZE
 
 EXPECTED = {
     # 3x4 cells, 2x2 windows of 2x2 cells each; the middle row lies in two of them.
@@ -33,38 +30,20 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="package")
-def programs_library(library_path: str) -> Path:
-    if not SANITIZE:
-        return Path(library_path).resolve()
-    target = BUILD / f"abi-{SANITIZE.replace(',', '-')}"
-    library = target / "aclgrad_native" / "libacl_host.so"
-    sources = [NATIVE / "CMakeLists.txt", *(NATIVE / "host").rglob("*"), *INCLUDE.rglob("*")]
-    if library.exists() and library.stat().st_mtime > max(source.stat().st_mtime for source in sources):
-        return library
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(target),
-         "-C", f"build-dir={target}/cmake", "-C", "cmake.define.HOST_ONLY=ON",
-         "-C", f"cmake.define.SANITIZE={SANITIZE}", str(NATIVE)],
-        check=True,
-    )  # fmt: skip
-    return library
-
-
+@pytest.mark.timeout(900)  # the first one may build the library
 @pytest.mark.parametrize("name", EXPECTED)
-def test_program(programs_library: Path, tmp_path: Path, name: str) -> None:
-    folder = programs_library.parent
-    program = str(tmp_path / name)
+def test_program(library_path: str, tmp_path: Path, name: str) -> None:
+    library = (SANITIZE and sanitizers.build().library) or Path(library_path).resolve()
+    folder = library.parent
+    program = tmp_path / name
     sanitize = [f"-fsanitize={SANITIZE}", "-g"] if SANITIZE else []
     subprocess.run(
-        [COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", *sanitize, f"-I{INCLUDE}",
-         str(PROGRAMS / f"{name}.cpp"), "-o", program, f"-L{folder}", f"-l:{programs_library.name}",
+        [sanitizers.COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", *sanitize, f"-I{INCLUDE}",
+         str(PROGRAMS / f"{name}.cpp"), "-o", str(program), f"-L{folder}", f"-l:{library.name}",
          f"-Wl,-rpath,{folder}"],
         check=True,
     )  # fmt: skip
-    finished = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.split() == EXPECTED[name].split()
+    assert sanitizers.run(program).split() == EXPECTED[name].split()
 
 
 def test_the_runtime_headers_are_c(tmp_path: Path) -> None:

@@ -29,23 +29,22 @@ from tests.benchmarks.sizes import SIZES, Size
 
 STAGES: Final = {
     "interceptor: choose the method": ("interceptors", "CallInterceptor.intercept_service"),
-    "decode": ("services.operators", "decode_request"),
-    "validate": ("services.operators", "plan_call"),
+    "request id": ("interceptors", "request_id_of"),
+    "decode: take out the payloads": ("server", "extract_payloads"),
+    "decode and validate: find the plan": ("planner", "Planner.read"),
     "deadline": ("services.operators", "_deadline"),
     "queue": ("admission", "Admission._enter"),
-    "check values": ("executor", "_prepare"),
-    "encode: head of the reply": ("executor", "response_prefix"),
-    "encode: memory of the reply": ("native_device", "NativeDevice.new_reply"),
+    "check values": ("executor", "prepare"),
+    "encode: the reply's memory and head": ("native_device", "NativeDevice.new_reply"),
     "execute: arguments, native call": ("native_device", "NativeDevice.execute"),
     "executor: the rest": ("executor", "Executor.execute"),
     "service: the rest": ("services.operators", "OperatorService.execute_operator"),
-    "request id": ("interceptors", "request_id_of"),
 }
 """Stage -> module of the server and function; each has the time of the stages that it calls taken off."""
 
 INTERCEPTOR: Final = "interceptor: the rest"
-SURROUND: Final = "_surround"
-"""It makes the function that is called, so what it returns gets the clock."""
+CALL_MAKER: Final = "_unary"
+"""The interceptor's method that makes the function that is called, so what it returns gets the clock."""
 SETTINGS: Final[dict[str, Any]] = {
     "backend": "host",
     "listen": ("127.0.0.1:0",),
@@ -113,9 +112,9 @@ def wrap_stages(clock: Clock) -> list[str]:
             setattr(owner, name, clock.around(stage, getattr(owner, name)))
         except AttributeError:
             missing.append(stage)
-    interceptors: Any = importlib.import_module("aclgrad_server.interceptors")
-    surround = getattr(interceptors, SURROUND)
-    setattr(interceptors, SURROUND, lambda *arguments: clock.around(INTERCEPTOR, surround(*arguments)))
+    interceptor: Any = importlib.import_module("aclgrad_server.interceptors").CallInterceptor
+    make = getattr(interceptor, CALL_MAKER)
+    setattr(interceptor, CALL_MAKER, lambda *arguments: clock.around(INTERCEPTOR, make(*arguments)))
     return missing
 
 

@@ -38,8 +38,8 @@ class Call:
         self._size = 4 * int(np.prod(shape))
 
     def __call__(self, device: Device) -> None:
-        reply = ReplyBuffer(b"", self._size)
-        device.execute(SYMBOL, self._inputs, [], self._shape, FLOAT32, reply, 60_000)
+        reply = ReplyBuffer([(b"", self._size)])
+        device.execute((SYMBOL, self._inputs, [], self._shape, FLOAT32, reply.parts()[0], []), 60_000)
         reply.finish()
 
 

@@ -20,15 +20,15 @@ def pool(
     **changes: Any,
 ) -> np.ndarray:
     """Returns the gradient of adaptive average pooling over a float32 tensor of this shape."""
-    reply = aclgrad_native.ReplyBuffer(prefix, int(np.prod(shape)) * 4)
+    reply = aclgrad_native.ReplyBuffer([(prefix, int(np.prod(shape)) * 4)])
     arguments = {
         "symbol": SYMBOL,
         "inputs": [(grad_output.shape, FLOAT32, grad_output.tobytes()), (shape, FLOAT32, None)],
         "attributes": [],
         "output_shape": shape,
         "output_dtype": FLOAT32,
-        "output": reply,
-        "timeout_ms": timeout_ms,
+        "output": reply.parts()[0],
+        "prefixes": [],
     }
-    device.execute(**arguments | changes)
+    device.execute(tuple((arguments | changes).values()), timeout_ms)
     return np.frombuffer(reply.finish(), np.float32, offset=len(prefix)).reshape(shape)

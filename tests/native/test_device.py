@@ -69,8 +69,8 @@ BAD_CALLS: dict[str, dict[str, Any]] = {
     "negative_size": {"inputs": [SENT, ((1, -7, 9), FLOAT32, None)]},
     "overflow": {"inputs": [SENT, ((2**33, 2**33), FLOAT32, None)]},
     "no_data_type": {"inputs": [SENT, (SHAPE, 9999, None)]},
-    "short_reply": {"output": ReplyBuffer(b"", 4)},
-    "long_reply": {"output": ReplyBuffer(b"", 1000)},
+    "short_reply": {"output": ReplyBuffer([(b"", 4)]).parts()[0]},
+    "long_reply": {"output": ReplyBuffer([(b"", 1000)]).parts()[0]},
 }
 
 

@@ -90,31 +90,32 @@ def test_cache_makes_room_for_tensors_of_another_size(library: aclgrad_native.Ac
 
 
 def test_reply_buffer_keeps_its_prefix_and_is_filled_with_zeros() -> None:
-    reply = aclgrad_native.ReplyBuffer(b"prefix\x00\xff", 5)
-    reply.fill_with_zeros()
+    reply = aclgrad_native.ReplyBuffer([(b"prefix\x00\xff", 5)])
+    reply.parts()[0].fill_with_zeros()
     assert reply.finish() == b"prefix\x00\xff" + bytes(5)
 
 
 @pytest.mark.parametrize(("prefix", "size"), [(b"", 0), (b"", 3), (b"p", 0)])
 def test_reply_buffer_has_its_size(prefix: bytes, size: int) -> None:
-    reply = aclgrad_native.ReplyBuffer(prefix, size)
-    reply.fill_with_zeros()
+    reply = aclgrad_native.ReplyBuffer([(prefix, size)])
+    reply.parts()[0].fill_with_zeros()
     assert reply.finish() == prefix + bytes(size)
 
 
 def test_finished_reply_buffer_is_not_written_again(device: Device) -> None:
-    reply = aclgrad_native.ReplyBuffer(b"", 16)
+    reply = aclgrad_native.ReplyBuffer([(b"", 16)])
+    (part,) = reply.parts()
     reply.finish()
     with pytest.raises(RuntimeError, match="finished"):
         reply.finish()
     with pytest.raises(RuntimeError, match="finished"):
-        reply.fill_with_zeros()
+        part.fill_with_zeros()
     inputs = [((1, 2, 2), FLOAT32, GRAD.tobytes()), ((1, 2, 2), FLOAT32, None)]
     with pytest.raises(RuntimeError, match="finished"):
-        device.execute(SYMBOL, inputs, [], (1, 2, 2), FLOAT32, reply, 1000)
+        device.execute((SYMBOL, inputs, [], (1, 2, 2), FLOAT32, part, []), 1000)
 
 
 @pytest.mark.parametrize(("size", "kind"), [(-1, TypeError), (2**62, MemoryError)], ids=["negative", "huge"])
 def test_reply_buffer_of_an_impossible_size_is_refused(size: int, kind: type[Exception]) -> None:
     with pytest.raises(kind):
-        aclgrad_native.ReplyBuffer(b"", size)
+        aclgrad_native.ReplyBuffer([(b"", size)])

@@ -37,8 +37,8 @@ def write(tensor: aclgrad_native.StagedTensor, data: bytes, piece: int | None = 
 def read(tensor: aclgrad_native.StagedTensor, size: int, piece: int | None = None) -> bytes:
     parts = []
     for start, end in pieces(size, piece):
-        reply = ReplyBuffer(b"", end - start)
-        tensor.read(start, reply, WAIT_MS)
+        reply = ReplyBuffer([(b"", end - start)])
+        tensor.read(start, reply.parts()[0], WAIT_MS)
         parts.append(reply.finish())
     return b"".join(parts)
 
@@ -68,7 +68,7 @@ def test_operator_runs_on_staged_tensors(device: Device) -> None:
     write(source, grad.tobytes())
     staging.finish(WAIT_MS)
     inputs = [(grad.shape, FLOAT32, source), (shape, FLOAT32, None)]
-    device.execute(SYMBOL, inputs, [], shape, FLOAT32, target, WAIT_MS)
+    device.execute((SYMBOL, inputs, [], shape, FLOAT32, target, []), WAIT_MS)
     gradient = np.frombuffer(read(target, 2 * 1500 * 1024 * 4), np.float32).reshape(shape)
     np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(grad, shape), rtol=1e-5, atol=1e-6)
 
@@ -77,7 +77,7 @@ def test_operator_runs_on_staged_tensors(device: Device) -> None:
 def test_bytes_beyond_the_end_go_nowhere(device: Device, offset: int, size: int) -> None:
     tensor = device.stage(WAIT_MS).reserve(10)
     with pytest.raises(IndexError, match="10 bytes"):
-        tensor.read(offset, ReplyBuffer(b"", min(size, 20)), WAIT_MS)
+        tensor.read(offset, ReplyBuffer([(b"", min(size, 20))]).parts()[0], WAIT_MS)
     if size < 20:
         with pytest.raises(IndexError, match="10 bytes"):
             tensor.write(offset, bytes(size), WAIT_MS)

@@ -1,30 +1,38 @@
 """A device without a device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from aclgrad.errors import DeviceLostError
+from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.device import DeviceState, Reply
+from aclgrad_server.device import DeviceCall, DeviceInput, DeviceState
 from aclgrad_server.validation import OperatorPlan, plan_call
 
 NO_LIMIT = 2**63 - 1
 
 
-class FakeReply:
-    """Bytes in which a payload of 0x55 stands for what was in the memory before."""
+class FakePart:
+    """A payload of 0x55, which stands for what was in the memory before."""
 
-    def __init__(self, prefix: bytes, payload_bytes: int) -> None:
-        self.prefix = prefix
+    def __init__(self, payload_bytes: int) -> None:
         self.payload = b"\x55" * payload_bytes
 
     def fill_with_zeros(self) -> None:
         self.payload = bytes(len(self.payload))
 
+
+class FakeReply:
+    def __init__(self, sections: Sequence[tuple[bytes, int]]) -> None:
+        self._prefixes = [prefix for prefix, _ in sections]
+        self._parts = [FakePart(size) for _, size in sections]
+
+    def parts(self) -> list[FakePart]:
+        return self._parts
+
     def finish(self) -> bytes:
-        return self.prefix + self.payload
+        return b"".join(prefix + part.payload for prefix, part in zip(self._prefixes, self._parts, strict=True))
 
 
 class FakeDevice:
@@ -41,18 +49,28 @@ class FakeDevice:
         self.trims = 0
         self.executed: list[tuple[OperatorPlan, float]] = []
 
-    def new_reply(self, prefix: bytes, payload_bytes: int) -> FakeReply:
-        return FakeReply(prefix, payload_bytes)
+    def new_reply(self, sections: Sequence[tuple[bytes, int]]) -> FakeReply:
+        return FakeReply(sections)
 
-    def prepare(self, field: str, tensor: TensorView, rule: ValueRule) -> TensorView:
-        return TensorView(tensor.name, rule.device_type(tensor.type), tensor.data)
+    def prepare(self, field: str, type: TensorType, data: memoryview, rule: ValueRule) -> DeviceInput:
+        return DeviceInput(rule.device_type(type), data)
 
-    def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
-        assert isinstance(reply, FakeReply)
-        assert [each.name for each in inputs] == [each.name for each in plan.inputs]
-        self.executed.append((plan, timeout_s))
-        self.behaviour(plan)
-        reply.payload = b"\x01" * len(reply.payload)
+    def execute(self, call: DeviceCall, timeout_s: float) -> None:
+        assert isinstance(call.output, FakePart)
+        assert [each.type for each in call.inputs] == [each.type for each in call.plan.inputs]
+        self.executed.append((call.plan, timeout_s))
+        self.behaviour(call.plan)
+        call.output.payload = b"\x01" * len(call.output.payload)
+
+    def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
+        errors: list[AclgradError | None] = []
+        for call in calls:
+            try:
+                self.execute(call, timeout_s)
+                errors.append(None)
+            except AclgradError as error:
+                errors.append(error)
+        return errors
 
     def trim(self) -> None:
         if self.trim_fails:

@@ -89,12 +89,20 @@ class TensorType:
 
 
 @dataclass(frozen=True, slots=True)
+class Announced:
+    """Bytes that are not at hand: the `index`-th of some that are told apart by their order."""
+
+    index: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TensorView:
     """A named tensor whose bytes belong to someone else; `data` is None where only the shape was sent."""
 
     name: str
     type: TensorType
-    data: memoryview | None = None
+    data: memoryview | Announced | None = None
 
 
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
@@ -117,8 +125,8 @@ def array_of_view(tensor: TensorView) -> np.ndarray[Any, Any]:
     Raises ValueError where the view has no data or data of another length than its type tells.
     """
     size = tensor.type.size_bytes
-    if tensor.data is None or tensor.data.nbytes != size:
-        held = "no data" if tensor.data is None else f"{tensor.data.nbytes} bytes"
+    if not isinstance(tensor.data, memoryview) or tensor.data.nbytes != size:
+        held = f"{tensor.data.nbytes} bytes" if isinstance(tensor.data, memoryview) else "no data"
         raise ValueError(f"{tensor.name}: {held} for {tensor.type}, which takes {size} bytes")
     array = np.empty(tensor.type.shape, tensor.type.dtype.numpy)
     array.reshape(-1).view(np.uint8)[:] = np.frombuffer(tensor.data, np.uint8)

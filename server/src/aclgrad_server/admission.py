@@ -23,85 +23,116 @@ class Occupancy:
     running_bytes: int = 0
 
 
-class _Ticket:
-    """A call that waits for its turn."""
+class _Gate:
+    """Gives out up to `limit` units, in the order of arrival: a large claim is not overtaken for ever by small ones."""
 
-    def __init__(self, lock: threading.Lock, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
-        self.has_turn = False
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.queue: deque[_Claim] = deque()
+
+    def try_take(self, units: int) -> bool:
+        if self.queue or self.used + units > self.limit:
+            return False
+        self.used += units
+        return True
+
+    def give_back(self, units: int) -> None:
+        self.used -= units
+        self.serve()
+
+    def serve(self) -> None:
+        while self.queue and self.used + self.queue[0].units <= self.limit:
+            claim = self.queue.popleft()
+            self.used += claim.units
+            claim.is_served = True
+            claim.changed.notify()
+
+
+class _Claim:
+    """What somebody waits for."""
+
+    def __init__(self, lock: threading.Lock, units: int) -> None:
+        self.units = units
+        self.is_served = False
         self.changed = threading.Condition(lock)
 
 
 class Admission:
-    """Lets `running_limit` calls of `bytes_limit` bytes in all run, lets `waiting_limit` more wait, refuses the rest.
+    """Lets `running_limit` calls run on tensors of `bytes_limit` bytes in all, and `waiting_limit` more wait.
 
-    Turns come in the order of arrival, so that a large call is not overtaken for ever by small ones.
+    Memory is claimed before a place to run: who runs has all it needs, so nobody waits for each other.
     """
 
     def __init__(self, running_limit: int, waiting_limit: int, bytes_limit: int = sys.maxsize) -> None:
-        self.running_limit = running_limit
         self.waiting_limit = waiting_limit
-        self.bytes_limit = bytes_limit
         self._lock = threading.Lock()
-        self._queue: deque[_Ticket] = deque()
-        self._running = 0
-        self._running_bytes = 0
+        self._places = _Gate(running_limit)
+        self._memory = _Gate(bytes_limit)
+
+    @property
+    def running_limit(self) -> int:
+        return self._places.limit
+
+    @property
+    def bytes_limit(self) -> int:
+        return self._memory.limit
 
     @contextmanager
     def admit(self, deadline: float, size_bytes: int = 0) -> Iterator[None]:
-        """Holds a place and so many bytes until the block ends.
+        """Holds so many bytes and a place to run until the block ends; raises as `hold` does."""
+        with self.hold(deadline, size_bytes), self.run(deadline):
+            yield
 
-        Raises DeviceMemoryError for more bytes than the limit, ServerBusyError where no place is free to wait in, and
+    @contextmanager
+    def hold(self, deadline: float, size_bytes: int) -> Iterator[None]:
+        """Holds so many bytes until the block ends.
+
+        Raises DeviceMemoryError for more bytes than the limit, ServerBusyError where too many wait already, and
         DeadlinePassedError where the turn did not come before `deadline`, a time of `time.monotonic`.
         """
-        self._enter(deadline, size_bytes)
+        if size_bytes > self._memory.limit:
+            raise _too_large(size_bytes, self._memory.limit)
+        yield from self._taken(self._memory, size_bytes, deadline)
+
+    @contextmanager
+    def run(self, deadline: float) -> Iterator[None]:
+        """Holds a place to run until the block ends; raises as `hold` does."""
+        yield from self._taken(self._places, 1, deadline)
+
+    def occupancy(self) -> Occupancy:
+        with self._lock:
+            return Occupancy(self._places.used, self._waiting(), self._memory.used)
+
+    def _taken(self, gate: _Gate, units: int, deadline: float) -> Iterator[None]:
+        self._take(gate, units, deadline)
         try:
             yield
         finally:
             with self._lock:
-                self._running -= 1
-                self._running_bytes -= size_bytes
-                self._give_turns()
+                gate.give_back(units)
 
-    def occupancy(self) -> Occupancy:
+    def _take(self, gate: _Gate, units: int, deadline: float) -> None:
         with self._lock:
-            return Occupancy(self._running, len(self._queue), self._running_bytes)
-
-    def _enter(self, deadline: float, size_bytes: int) -> None:
-        if size_bytes > self.bytes_limit:
-            raise _too_large(size_bytes, self.bytes_limit)
-        with self._lock:
-            if not self._queue and self._has_room(size_bytes):
-                self._take(size_bytes)
+            if gate.try_take(units):
                 return
-            if len(self._queue) >= self.waiting_limit:
-                raise _busy(self._running + len(self._queue))
-            ticket = _Ticket(self._lock, size_bytes)
-            self._queue.append(ticket)
+            if self._waiting() >= self.waiting_limit:
+                raise _busy(self._places.used + self._waiting())
+            claim = _Claim(self._lock, units)
+            gate.queue.append(claim)
             try:
-                ticket.changed.wait_for(lambda: ticket.has_turn, max(0.0, deadline - time.monotonic()))
+                claim.changed.wait_for(lambda: claim.is_served, max(0.0, deadline - time.monotonic()))
             finally:
-                if not ticket.has_turn:
-                    self._queue.remove(ticket)
+                if not claim.is_served:
+                    gate.queue.remove(claim)
                     # It may have been what the others waited behind.
-                    self._give_turns()
-        if not ticket.has_turn:
+                    gate.serve()
+        if not claim.is_served:
             remedy = "allow more time, or call a server with less to do"
             raise DeadlinePassedError(f"the deadline passed while the call waited; {remedy}", remedy=remedy)
 
-    def _give_turns(self) -> None:
-        while self._queue and self._has_room(self._queue[0].size_bytes):
-            ticket = self._queue.popleft()
-            self._take(ticket.size_bytes)
-            ticket.has_turn = True
-            ticket.changed.notify()
-
-    def _has_room(self, size_bytes: int) -> bool:
-        return self._running < self.running_limit and self._running_bytes + size_bytes <= self.bytes_limit
-
-    def _take(self, size_bytes: int) -> None:
-        self._running += 1
-        self._running_bytes += size_bytes
+    def _waiting(self) -> int:
+        return len(self._places.queue) + len(self._memory.queue)
 
 
 def _too_large(size_bytes: int, limit: int) -> DeviceMemoryError:

@@ -1,19 +1,64 @@
 """The devices of the host, as the executor sees them. `native_device` has the real ones."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from aclgrad.errors import AclgradError
 from aclgrad.operators.values import ValueRule
-from aclgrad.tensors import TensorView
+from aclgrad.tensors import TensorType
 from aclgrad_server.validation import OperatorPlan
 
 
-class Reply(Protocol):
-    """A message whose payload the device writes in place."""
+class ReplyPart(Protocol):
+    """One payload of a message, which the device writes in place."""
 
     def fill_with_zeros(self) -> None: ...
 
+
+class Reply(Protocol):
+    """A message that is made once: payloads to be written, each behind a prefix."""
+
+    def parts(self) -> Sequence[ReplyPart]: ...
+
     def finish(self) -> bytes: ...
+
+
+class StagedTensor(Protocol):
+    """A tensor in device memory that is filled or emptied piece by piece."""
+
+    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
+        """Copies bytes to their place; raises an AclgradError."""
+
+    def read(self, offset: int, part: ReplyPart, timeout_s: float) -> None:
+        """Fills the part with what begins there; raises an AclgradError."""
+
+
+class Staging(Protocol):
+    """The tensors of one call in device memory; they are given back when nobody holds them any more."""
+
+    def reserve(self, size_bytes: int) -> StagedTensor:
+        """Returns a tensor of unspecified values; raises DeviceMemoryError."""
+
+    def finish(self, timeout_s: float) -> None:
+        """Waits until all that was written is there; raises an AclgradError."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInput:
+    """An input as the device reads it; without content its values are unspecified."""
+
+    type: TensorType
+    content: memoryview | StagedTensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCall:
+    """A plan with the inputs that the device reads, and the place for its output."""
+
+    plan: OperatorPlan
+    inputs: Sequence[DeviceInput]
+    output: ReplyPart | StagedTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +84,20 @@ class Device(Protocol):
     @property
     def deterministic(self) -> bool: ...
 
-    def new_reply(self, prefix: bytes, payload_bytes: int) -> Reply: ...
+    def new_reply(self, sections: Sequence[tuple[bytes, int]]) -> Reply:
+        """Returns a message of prefixes, each with so many bytes behind it."""
 
-    def prepare(self, field: str, tensor: TensorView, rule: ValueRule) -> TensorView:
-        """Returns the tensor that the device reads, whose values keep the rule, or raises a RequestError."""
+    def prepare(self, field: str, type: TensorType, data: memoryview, rule: ValueRule) -> DeviceInput:
+        """Returns the input that the device reads, whose values keep the rule, or raises a RequestError."""
 
-    def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
-        """Runs the operator on these inputs and writes its output into the reply; raises an AclgradError."""
+    def execute(self, call: DeviceCall, timeout_s: float) -> None:
+        """Runs the operator and writes its output to its place; raises an AclgradError."""
+
+    def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
+        """Runs many, several at once; returns the error of each that failed."""
+
+    def stage(self, timeout_s: float) -> Staging:
+        """Returns a place for tensors that come or go in pieces; raises an AclgradError."""
 
     def trim(self) -> None:
         """Gives cached memory that is not in use back; raises an AclgradError."""

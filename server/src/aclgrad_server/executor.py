@@ -5,18 +5,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from aclgrad.errors import DeadlinePassedError, DeviceLostError
-from aclgrad.tensors import TensorView
-from aclgrad.wire.messages import response_prefix
+from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError
+from aclgrad.operators.values import ValueRule
+from aclgrad.tensors import Announced
 from aclgrad_server.admission import Admission
-from aclgrad_server.device import Device
+from aclgrad_server.device import Device, DeviceCall, DeviceInput, ReplyPart
 from aclgrad_server.validation import OperatorPlan
 
 
 class Executor:
-    """Runs at most `admission.running_limit` plans at once, each on the device with the fewest outstanding bytes.
+    """Runs at most `admission.running_limit` calls at once, each on the device with the fewest outstanding bytes.
 
-    `on_device_lost` is called whenever a plan ends because its device failed.
+    `on_device_lost` is called whenever a plan ends because its device failed. `deadline` is a time of
+    `time.monotonic` everywhere.
     """
 
     def __init__(
@@ -31,20 +32,50 @@ class Executor:
     def execute(self, plan: OperatorPlan, deadline: float) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of the plan.
 
-        Raises an AclgradError where the call is refused, too late, or fails on the device; `deadline` is a time of
-        `time.monotonic`.
+        Raises an AclgradError where the call is refused, too late, or fails on the device.
         """
         with self.admission.admit(deadline, plan.size_bytes), self._choose_device(plan.size_bytes) as device:
-            prefix = response_prefix(plan.spec.output.name, plan.output)
-            is_empty = any(tensor.type.element_count == 0 for tensor in plan.inputs)
-            inputs = plan.inputs if is_empty else _prepare(device, plan)
-            reply = device.new_reply(prefix, plan.output.size_bytes)
-            if is_empty:
-                # Operators leave the output of empty inputs untouched, and device memory holds what others left there.
-                reply.fill_with_zeros()
-            else:
-                device.execute(plan, inputs, reply, _remaining(deadline))
+            inputs = prepare(device, plan)
+            reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
+            (output,) = reply.parts()
+            if not fill_if_empty(plan, output):
+                device.execute(DeviceCall(plan, inputs, output), remaining(deadline))
             return reply.finish()
+
+    def execute_all(
+        self, plans: Sequence[OperatorPlan], prefixes: Sequence[bytes], deadline: float
+    ) -> tuple[bytes, list[AclgradError | None]]:
+        """Returns the outputs, each behind its prefix, and the error of each plan that failed, whose bytes are void.
+
+        The plans share one place and one device. Raises an AclgradError where all of them are refused or too late.
+        """
+        size_bytes = sum(plan.size_bytes for plan in plans)
+        with self.admission.admit(deadline, size_bytes), self._choose_device(size_bytes) as device:
+            errors: list[AclgradError | None] = [None] * len(plans)
+            reply = device.new_reply(
+                [(prefix, plan.output.size_bytes) for prefix, plan in zip(prefixes, plans, strict=True)]
+            )
+            calls: dict[int, DeviceCall] = {}
+            for index, (plan, output) in enumerate(zip(plans, reply.parts(), strict=True)):
+                try:
+                    inputs = prepare(device, plan)
+                except AclgradError as error:
+                    errors[index] = error
+                    continue
+                if not fill_if_empty(plan, output):
+                    calls[index] = DeviceCall(plan, inputs, output)
+            found = device.execute_all(tuple(calls.values()), remaining(deadline))
+            for index, failure in zip(calls, found, strict=True):
+                errors[index] = failure
+            if any(isinstance(error, DeviceLostError) for error in found):
+                self._on_device_lost()
+            return reply.finish(), errors
+
+    @contextmanager
+    def hold(self, size_bytes: int, deadline: float) -> Iterator[Device]:
+        """Holds memory, without a place to run, on the device with the fewest outstanding bytes."""
+        with self.admission.hold(deadline, size_bytes), self._choose_device(size_bytes) as device:
+            yield device
 
     @contextmanager
     def _choose_device(self, size_bytes: int) -> Iterator[Device]:
@@ -62,15 +93,33 @@ class Executor:
                 outstanding[chosen] -= size_bytes
 
 
-def _prepare(device: Device, plan: OperatorPlan) -> tuple[TensorView, ...]:
+def prepare(device: Device, plan: OperatorPlan) -> Sequence[DeviceInput]:
     """Returns the inputs as the device reads them, with every value that has a rule checked against it."""
-    return tuple(
-        tensor if rule is None else device.prepare(f"inputs[{tensor.name}]", tensor, rule)
-        for tensor, rule in zip(plan.inputs, plan.rules, strict=True)
-    )
+    inputs = []
+    for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
+        assert not isinstance(tensor.data, Announced)
+        inputs.append(prepare_input(device, tensor.name, DeviceInput(tensor.type, tensor.data), rule))
+    return inputs
 
 
-def _remaining(deadline: float) -> float:
+def prepare_input(device: Device, name: str, given: DeviceInput, rule: ValueRule | None) -> DeviceInput:
+    """Returns the input as the device reads it; raises a RequestError where a value breaks the rule."""
+    content = given.content
+    if rule is None or content is None or given.type.element_count == 0:
+        return given
+    assert isinstance(content, memoryview)
+    return device.prepare(f"inputs[{name}]", given.type, content, rule)
+
+
+def fill_if_empty(plan: OperatorPlan, output: ReplyPart) -> bool:
+    """Answers for the device where it would leave the output as it was, with what others had in that memory."""
+    if plan.is_empty:
+        output.fill_with_zeros()
+    return plan.is_empty
+
+
+def remaining(deadline: float) -> float:
+    """Returns the seconds that are left; raises DeadlinePassedError where there are none."""
     remaining = deadline - time.monotonic()
     if remaining <= 0:
         raise DeadlinePassedError("the deadline passed before the operator started; allow more time")

@@ -4,27 +4,25 @@ from __future__ import annotations  # grpc's classes are generic in their stubs 
 
 import logging
 import time
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import grpc
 
 from aclgrad.errors import AclgradError, DeviceMemoryError, ServerFaultError, to_status
 from aclgrad_server.active_calls import ActiveCalls
+from aclgrad_server.pooled import Pooled
+from aclgrad_server.request_id import REQUEST_ID, current_request_id, request_id_of
 
 log = logging.getLogger(__name__)
 
-REQUEST_ID: Final = "x-request-id"
-MAX_REQUEST_ID: Final = 128
 MAX_LOGGED: Final = 1000
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
-Behaviour = Callable[[bytes, grpc.ServicerContext], bytes]
-
 
 class CallInterceptor(grpc.ServerInterceptor):
-    """Wraps the unary methods of one service, and counts their calls."""
+    """Wraps the methods of one service, unary and bidirectional, and counts their calls."""
 
     def __init__(self, service: str, calls: ActiveCalls) -> None:
         self._prefix = f"/{service}/"
@@ -37,21 +35,46 @@ class CallInterceptor(grpc.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler = continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or handler.unary_unary is None or not method.startswith(self._prefix):
+        if handler is None or not method.startswith(self._prefix):
             return handler
-        wrapped = _surround(method.removeprefix(self._prefix), handler.unary_unary, self._calls)
-        return grpc.unary_unary_rpc_method_handler(wrapped)
+        name = method.removeprefix(self._prefix)
+        if handler.unary_unary is not None:
+            return grpc.unary_unary_rpc_method_handler(self._unary(name, handler.unary_unary))
+        if isinstance(handler.stream_stream, Pooled):
+            stream = self._stream(name, handler.stream_stream)
+            return grpc.stream_stream_rpc_method_handler(Pooled(stream, handler.stream_stream.experimental_thread_pool))
+        return handler
 
+    def _unary(self, method: str, behaviour: Callable[[bytes, grpc.ServicerContext], bytes]) -> Any:
+        def call(request: bytes, context: grpc.ServicerContext) -> bytes:
+            with self._surround(method, context):
+                return behaviour(request, context)
 
-def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviour:
-    def call(request: bytes, context: grpc.ServicerContext) -> bytes:
+        return call
+
+    def _stream(
+        self, method: str, behaviour: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
+    ) -> Any:
+        def call(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+            with self._surround(method, context):
+                yield from behaviour(messages, context)
+
+        return call
+
+    @contextmanager
+    def _surround(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
+        """Counts and logs the call of the block, and ends it with a status where the block raises."""
         start = time.monotonic()
         request_id = request_id_of(context)
-        calls.enter_handler()
+        current_request_id.set(request_id)
+        self._calls.enter_handler()
         try:
-            calls.enter(context)
-            reply = behaviour(request, context)
+            self._calls.enter(context)
+            yield
         except Exception as error:
+            if not context.is_active() and not isinstance(error, AclgradError):
+                log.info("%s %s was given up by the client", request_id, method)
+                return
             ours = _as_ours(error, request_id)
             _log_failure(method, request_id, ours, error)
             status = to_status(ours, request_id)
@@ -61,21 +84,10 @@ def _surround(method: str, behaviour: Behaviour, calls: ActiveCalls) -> Behaviou
         else:
             context.set_trailing_metadata(((REQUEST_ID, request_id),))
             log.debug("%s %s ok in %.1f ms", request_id, method, (time.monotonic() - start) * 1e3)
-            return reply
+            return
         finally:
-            calls.leave_handler()
+            self._calls.leave_handler()
         context.abort(ours.code, status.message)
-        raise AssertionError("abort does not return")
-
-    return call
-
-
-def request_id_of(context: grpc.ServicerContext) -> str:
-    """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
-    for key, value in context.invocation_metadata():
-        if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
-            return value
-    return uuid.uuid4().hex
 
 
 def _as_ours(error: Exception, request_id: str) -> AclgradError:

@@ -1,20 +1,19 @@
 """The devices of an ACL library. The only module that knows the native runtime."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import aclgrad_native
-from aclgrad.errors import DeviceMemoryError, InvalidFieldError, LimitExceededError, Violation
+from aclgrad.errors import AclgradError, DeviceMemoryError, InvalidFieldError, LimitExceededError, Violation
 from aclgrad.masks import MaskLayout
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule
-from aclgrad.tensors import TensorView
-from aclgrad_server.device import DeviceGroup, DeviceState, Reply
+from aclgrad.tensors import TensorType
+from aclgrad_server.device import DeviceCall, DeviceGroup, DeviceInput, DeviceState, ReplyPart, StagedTensor
 from aclgrad_server.faults import RETRY_AFTER_MEMORY_S, StartError, error_of_fault
 from aclgrad_server.settings import Settings
-from aclgrad_server.validation import OperatorPlan
 
 log = logging.getLogger(__name__)
 
@@ -111,38 +110,37 @@ class NativeDevice:
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
 
-    def new_reply(self, prefix: bytes, payload_bytes: int) -> aclgrad_native.ReplyBuffer:
-        return aclgrad_native.ReplyBuffer(prefix, payload_bytes)
+    def new_reply(self, sections: Sequence[tuple[bytes, int]]) -> aclgrad_native.ReplyBuffer:
+        return aclgrad_native.ReplyBuffer(sections)
 
-    def prepare(self, field: str, tensor: TensorView, rule: ValueRule) -> TensorView:
-        assert tensor.data is not None
+    def prepare(self, field: str, type: TensorType, data: memoryview, rule: ValueRule) -> DeviceInput:
         try:
             if isinstance(rule, ArgmaxRule):
-                return _mask(tensor, rule)
+                return _mask(type, data, rule)
             if isinstance(rule, IndexRule):
-                aclgrad_native.check_indices(tensor.data, rule.bound)
+                aclgrad_native.check_indices(data, rule.bound)
             else:
-                self._check_work(field, _count_work(tensor.data, rule))
+                self._check_work(field, _count_work(data, rule))
         except aclgrad_native.InvalidValueError as error:
             raise InvalidFieldError.of(
                 Violation(f"{field}.data", str(error), "send a value within what is told there")
             ) from error
-        return tensor
+        return DeviceInput(type, data)
 
-    def execute(self, plan: OperatorPlan, inputs: tuple[TensorView, ...], reply: Reply, timeout_s: float) -> None:
-        assert isinstance(reply, aclgrad_native.ReplyBuffer)
-        with _acl_errors_as_ours(plan.size_bytes):
-            self._device.execute(
-                plan.spec.symbol,
-                [(tensor.type.shape, tensor.type.dtype.acl, tensor.data) for tensor in inputs],
-                plan.attributes,
-                plan.output.shape,
-                plan.output.dtype.acl,
-                reply,
-                max(1, round(timeout_s * 1000)),
-                # The data of a mask ends where the device stops reading.
-                [index for index, rule in enumerate(plan.rules) if isinstance(rule, ArgmaxRule)],
-            )
+    def execute(self, call: DeviceCall, timeout_s: float) -> None:
+        with _acl_errors_as_ours(call.plan.size_bytes):
+            self._device.execute(_native_call(call), _milliseconds(timeout_s))
+
+    def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
+        errors = self._device.execute_all([_native_call(call) for call in calls], _milliseconds(timeout_s))
+        return [
+            None if error is None else _as_ours(error, call.plan.size_bytes)
+            for call, error in zip(calls, errors, strict=True)
+        ]
+
+    def stage(self, timeout_s: float) -> "NativeStaging":
+        with _acl_errors_as_ours():
+            return NativeStaging(self._device.stage(_milliseconds(timeout_s)))
 
     def trim(self) -> None:
         with _acl_errors_as_ours():
@@ -167,18 +165,80 @@ class NativeDevice:
             raise LimitExceededError.of(Violation(f"{field}.data", problem, remedy))
 
 
+def _native_call(call: DeviceCall) -> aclgrad_native.OperatorCall:
+    plan = call.plan
+    return (
+        plan.spec.symbol,
+        [(each.type.shape, each.type.dtype.acl, _native_content(each.content)) for each in call.inputs],
+        plan.attributes,
+        plan.output.shape,
+        plan.output.dtype.acl,
+        _native_output(call.output),
+        # The data of a mask ends where the device stops reading.
+        [index for index, rule in enumerate(plan.rules) if isinstance(rule, ArgmaxRule)],
+    )
+
+
+def _native_content(content: memoryview | StagedTensor | None) -> memoryview | aclgrad_native.StagedTensor | None:
+    if isinstance(content, NativeStagedTensor):
+        return content.native
+    assert content is None or isinstance(content, memoryview)
+    return content
+
+
+def _native_output(output: ReplyPart | StagedTensor) -> aclgrad_native.ReplyPart | aclgrad_native.StagedTensor:
+    if isinstance(output, NativeStagedTensor):
+        return output.native
+    assert isinstance(output, aclgrad_native.ReplyPart)
+    return output
+
+
+def _milliseconds(timeout_s: float) -> int:
+    return max(1, round(timeout_s * 1000))
+
+
+class NativeStaging:
+    """The tensors of one call that comes in pieces."""
+
+    def __init__(self, native: aclgrad_native.Staging) -> None:
+        self._native = native
+
+    def reserve(self, size_bytes: int) -> "NativeStagedTensor":
+        with _acl_errors_as_ours(size_bytes):
+            return NativeStagedTensor(self._native.reserve(size_bytes))
+
+    def finish(self, timeout_s: float) -> None:
+        with _acl_errors_as_ours():
+            self._native.finish(_milliseconds(timeout_s))
+
+
+class NativeStagedTensor:
+    """A tensor in device memory that is filled or emptied piece by piece."""
+
+    def __init__(self, native: aclgrad_native.StagedTensor) -> None:
+        self.native = native
+
+    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
+        with _acl_errors_as_ours():
+            self.native.write(offset, data, _milliseconds(timeout_s))
+
+    def read(self, offset: int, part: ReplyPart, timeout_s: float) -> None:
+        assert isinstance(part, aclgrad_native.ReplyPart)
+        with _acl_errors_as_ours():
+            self.native.read(offset, part, _milliseconds(timeout_s))
+
+
 def _keeps_executors(library: aclgrad_native.AclLibrary, settings: Settings) -> bool:
     """By default executors are kept where the library is known to run them again rightly."""
     return library.is_host if settings.executor_cache == "auto" else settings.executor_cache == "on"
 
 
-def _mask(tensor: TensorView, rule: ArgmaxRule) -> TensorView:
+def _mask(type: TensorType, data: memoryview, rule: ArgmaxRule) -> DeviceInput:
     """Returns the mask that stands for a checked argmax; its data ends where the device stops reading."""
-    assert tensor.data is not None
-    is_mask = tensor.type.dtype is rule.mask.dtype
+    is_mask = type.dtype is rule.mask.dtype
     if is_mask and rule.layout is MaskLayout.UINT16_BITS:
         # Any bits are legal: one that stands for a cell in the padding is ignored.
-        return tensor
+        return DeviceInput(type, data)
     pooling = aclgrad_native.Pooling(
         rule.pooling.input_size,
         rule.pooling.output_size,
@@ -187,14 +247,14 @@ def _mask(tensor: TensorView, rule: ArgmaxRule) -> TensorView:
         rule.pooling.padding,
     )
     batch, channels = (1, *rule.mask.shape[:-2])[-2:]
-    item_bytes = 4 if is_mask else tensor.type.dtype.itemsize
-    argmax = aclgrad_native.Argmax(tensor.data, item_bytes, batch, channels, pooling)
+    item_bytes = 4 if is_mask else type.dtype.itemsize
+    argmax = aclgrad_native.Argmax(data, item_bytes, batch, channels, pooling)
     if rule.layout is MaskLayout.UINT16_BITS:
-        return TensorView(tensor.name, rule.mask, memoryview(argmax.bit_mask()))
+        return DeviceInput(rule.mask, memoryview(argmax.bit_mask()))
     if item_bytes == 4:
         argmax.check()
-        return TensorView(tensor.name, rule.mask, tensor.data)
-    return TensorView(tensor.name, rule.mask, memoryview(argmax.int32_prefix()))
+        return DeviceInput(rule.mask, data)
+    return DeviceInput(rule.mask, memoryview(argmax.int32_prefix()))
 
 
 def _count_work(boxes: memoryview, rule: BoxRule) -> float:
@@ -216,10 +276,21 @@ def _acl_errors_as_ours(size_bytes: int = 0) -> Iterator[None]:
     """Translates; `size_bytes` is what the call needs in all."""
     try:
         yield
-    except aclgrad_native.OutOfMemoryError as error:
-        raise _out_of_memory(error, size_bytes) from error
     except aclgrad_native.AclError as error:
-        raise error_of_fault(error.fault, error.code) from error
+        raise _as_ours(error, size_bytes) from error
+
+
+def _as_ours(error: Exception, size_bytes: int) -> AclgradError:
+    """Returns our error, with the library's as its cause, for the log."""
+    ours: AclgradError
+    if isinstance(error, aclgrad_native.OutOfMemoryError):
+        ours = _out_of_memory(error, size_bytes)
+    elif isinstance(error, aclgrad_native.AclError):
+        ours = error_of_fault(error.fault, error.code)
+    else:
+        raise error
+    ours.__cause__ = error
+    return ours
 
 
 def _out_of_memory(error: aclgrad_native.OutOfMemoryError, size_bytes: int) -> DeviceMemoryError:

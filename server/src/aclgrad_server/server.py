@@ -19,7 +19,9 @@ from aclgrad_server.faults import StartError
 from aclgrad_server.idle_trim import IdleTrim
 from aclgrad_server.interceptors import CallInterceptor
 from aclgrad_server.listeners import bind
+from aclgrad_server.native_codec import extract_payloads
 from aclgrad_server.native_device import open_devices, trim_heap, tune_allocator
+from aclgrad_server.planner import Planner
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import SERVICE, OperatorService
 from aclgrad_server.settings import Settings
@@ -61,7 +63,8 @@ class Server:
         executor = Executor(group.devices, admission, self._lose_device)
         server = _make_grpc_server(settings, admission, self._calls)
         self.addresses = bind(server, settings.listen)
-        service = OperatorService(settings, product, group, executor, self.addresses)
+        planner = Planner(product, settings.max_tensor_bytes, extract_payloads)
+        service = OperatorService(settings, product, group, planner, executor, self.addresses)
         server.add_generic_rpc_handlers((service.handler(),))
         self._health.add_to(server)
         add_reflection(server)

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     )
     streams: PositiveInt = Field(4, le=1024, description="Calls that run at once on one device.")
     max_waiting_calls: PositiveInt = Field(64, le=4096, description="Calls that may wait for their turn.")
+    max_chunked_calls: PositiveInt = Field(
+        16, le=1024, description="Chunked calls that are received or answered at once; more wait."
+    )
     pool_bytes: PositiveInt | None = Field(
         None, description="Bound on the memory pool of one device; 90 % of its free memory by default."
     )
@@ -55,7 +58,7 @@ class Settings(BaseSettings):
     max_message_bytes: PositiveInt = Field(
         GIBIBYTE, le=MAX_MESSAGE_BYTES, description="Largest message that is received or sent."
     )
-    max_tensor_bytes: PositiveInt = Field(GIBIBYTE, description="Largest tensor that is taken or made.")
+    max_tensor_bytes: PositiveInt = Field(16 * GIBIBYTE, description="Largest tensor that is taken or made.")
     max_roi_work: PositiveInt = Field(
         2**33, le=2**34, description="Work, in samples and cells over all channels, that one RoI align may ask for."
     )

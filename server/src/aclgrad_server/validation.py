@@ -16,8 +16,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
-from aclgrad.tensors import TensorType, TensorView
-from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad.tensors import Announced, TensorType, TensorView
+from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
 
 MAX_INT64 = 2**63 - 1
 
@@ -31,15 +31,27 @@ class OperatorPlan:
     rules: tuple[ValueRule | None, ...]
     attributes: tuple[AttributeValue, ...]
     output: TensorType
+    size_bytes: int
+    """What the tensors take on the device."""
+    reply_prefix: bytes
+    """What stands before the output's data in an ExecuteOperatorResponse."""
+
+    def with_payloads(self, payloads: Sequence[memoryview]) -> "OperatorPlan":
+        """Returns the same plan with the payloads in place of what was announced."""
+        inputs = tuple(
+            TensorView(tensor.name, tensor.type, payloads[tensor.data.index])
+            if isinstance(tensor.data, Announced)
+            else tensor
+            for tensor in self.inputs
+        )
+        return OperatorPlan(
+            self.spec, inputs, self.rules, self.attributes, self.output, self.size_bytes, self.reply_prefix
+        )
 
     @property
-    def size_bytes(self) -> int:
-        """What the tensors take on the device."""
-        types = (
-            tensor.type if rule is None else rule.device_type(tensor.type)
-            for tensor, rule in zip(self.inputs, self.rules, strict=True)
-        )
-        return self.output.size_bytes + sum(type.size_bytes for type in types)
+    def is_empty(self) -> bool:
+        """Whether an input has no elements: operators leave the output untouched then."""
+        return any(tensor.type.element_count == 0 for tensor in self.inputs)
 
 
 def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> OperatorPlan:
@@ -54,14 +66,9 @@ def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> Op
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
     _raise_if_any(spec.check(arguments))
     output = spec.output.infer(arguments)
-    plan = OperatorPlan(
-        spec,
-        tuple(inputs[each.name] for each in spec.inputs),
-        tuple(each.values(arguments, product) for each in spec.inputs),
-        tuple(attributes[each.name] for each in spec.attributes),
-        output,
-    )
-    for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
+    ordered = tuple(inputs[each.name] for each in spec.inputs)
+    rules = tuple(each.values(arguments, product) for each in spec.inputs)
+    for tensor, rule in zip(ordered, rules, strict=True):
         _check_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
         if rule is not None:
             _check_size(f"inputs[{tensor.name}] on the device", rule.device_type(tensor.type), max_tensor_bytes)
@@ -71,7 +78,19 @@ def plan_call(call: OperatorCall, product: Product, max_tensor_bytes: int) -> Op
     _check_size(f"outputs[{spec.output.name}]", output, max_tensor_bytes)
     for each in spec.inputs:
         _check_presence(each, inputs[each.name], arguments, product)
-    return plan
+    return OperatorPlan(
+        spec,
+        ordered,
+        rules,
+        tuple(attributes[each.name] for each in spec.attributes),
+        output,
+        output.size_bytes + sum(map(_device_bytes, ordered, rules)),
+        response_prefix(spec.output.name, output),
+    )
+
+
+def _device_bytes(tensor: TensorView, rule: ValueRule | None) -> int:
+    return (tensor.type if rule is None else rule.device_type(tensor.type)).size_bytes
 
 
 def _raise_if_any(violations: Iterator[Violation]) -> None:

@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
+from google.rpc import status_pb2
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
-from aclgrad.tensors import DTYPES, TensorType, TensorView, dtype_of_wire
+from aclgrad.tensors import DTYPES, Announced, TensorType, TensorView, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
@@ -25,7 +26,14 @@ _Message = TypeVar("_Message", bound=Message)
 _INPUTS = operator_service_pb2.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
 _OUTPUTS = operator_service_pb2.ExecuteOperatorResponse.OUTPUTS_FIELD_NUMBER
 _DATA = tensor_pb2.Tensor.DATA_FIELD_NUMBER
+_CALLS = operator_service_pb2.BatchExecuteOperatorsRequest.CALLS_FIELD_NUMBER
+_RESULTS = operator_service_pb2.BatchExecuteOperatorsResponse.RESULTS_FIELD_NUMBER
 _LENGTH_DELIMITED = 2
+
+REQUEST_PAYLOADS = (_INPUTS, _DATA)
+"""The path of field numbers to the data of tensors in an ExecuteOperatorRequest."""
+BATCH_CALLS = (_CALLS,)
+"""The path to the calls in a BatchExecuteOperatorsRequest, each of them an ExecuteOperatorRequest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +56,23 @@ def encode_request(call: OperatorCall) -> bytes:
     return b"".join(pieces)
 
 
-def decode_request(data: bytes) -> OperatorCall:
+def decode_request(data: bytes | memoryview) -> OperatorCall:
     """Returns the call of an ExecuteOperatorRequest, its tensors as views of `data`.
 
     Raises MalformedRequestError where the bytes are none, and InvalidFieldError for a tensor of no known type.
     """
-    rest, payloads = extract_payloads(data, (_INPUTS, _DATA))
-    message = parse_message(operator_service_pb2.ExecuteOperatorRequest, rest)
+    return parse_request(*extract_payloads(data, REQUEST_PAYLOADS))
+
+
+def parse_request(rest: bytes, payloads: Sequence[memoryview | Announced]) -> OperatorCall:
+    """Returns the call of a request whose payloads were extracted along REQUEST_PAYLOADS; see `decode_request`."""
+    return call_of_message(parse_message(operator_service_pb2.ExecuteOperatorRequest, rest), payloads)
+
+
+def call_of_message(
+    message: operator_service_pb2.ExecuteOperatorRequest, payloads: Sequence[memoryview | Announced]
+) -> OperatorCall:
+    """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
     return OperatorCall(message.operator, inputs, attributes)
@@ -70,6 +88,44 @@ def decode_response(data: bytes) -> tuple[TensorView, ...]:
     rest, payloads = extract_payloads(data, (_OUTPUTS, _DATA))
     message = parse_message(operator_service_pb2.ExecuteOperatorResponse, rest)
     return tuple(_tensor_view(tensor, payloads) for tensor in message.outputs)
+
+
+def response_of(output: TensorView) -> bytes:
+    """Returns an ExecuteOperatorResponse of one output, which may be without data."""
+    return b"".join(_tensor_field(_OUTPUTS, output))
+
+
+def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tuple[TensorView, ...]:
+    """Returns the outputs, without data, of a response that carries none."""
+    return tuple(_tensor_view(tensor, ()) for tensor in message.outputs)
+
+
+def encode_batch(requests: Sequence[bytes]) -> bytes:
+    """Returns serialized ExecuteOperatorRequests as one BatchExecuteOperatorsRequest."""
+    return b"".join(piece for each in requests for piece in (length_key(_CALLS, len(each)), each))
+
+
+def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
+    """Returns what stands before the payload of one result in a BatchExecuteOperatorsResponse.
+
+    An OperatorResult with outputs has the bytes of an ExecuteOperatorResponse with these outputs.
+    """
+    return length_key(_RESULTS, len(prefix) + payload_bytes) + prefix
+
+
+def failed_result(status: status_pb2.Status) -> bytes:
+    """Returns the result of a call that failed as it stands in a BatchExecuteOperatorsResponse."""
+    return result_prefix(operator_service_pb2.OperatorResult(error=status).SerializeToString())
+
+
+def decode_batch(data: bytes) -> list[tuple[TensorView, ...] | status_pb2.Status]:
+    """Returns the outputs of each call of a batch as views of `data`, or its status; errors as in `decode_request`."""
+    rest, payloads = extract_payloads(data, (_RESULTS, _OUTPUTS, _DATA))
+    message = parse_message(operator_service_pb2.BatchExecuteOperatorsResponse, rest)
+    return [
+        result.error if result.HasField("error") else tuple(_tensor_view(each, payloads) for each in result.outputs)
+        for result in message.results
+    ]
 
 
 def parse_message(kind: type[_Message], data: bytes) -> _Message:
@@ -89,6 +145,11 @@ def _text(field: str, value: str) -> str:
     return value
 
 
+def length_key(number: int, size_bytes: int) -> bytes:
+    """Returns what stands before the bytes of a length-delimited field."""
+    return varint(number << 3 | _LENGTH_DELIMITED) + varint(size_bytes)
+
+
 def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
     """Yields the pieces of a Tensor field; `data_bytes` announces data that somebody else will write behind them."""
     name = _text("inputs", tensor.name)
@@ -100,18 +161,18 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
         raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}].shape", problem, remedy)) from error
     body = head.SerializeToString()
     data = tensor.data
+    assert not isinstance(data, Announced)
     if data is not None:
         data_bytes = data.nbytes
     if data_bytes is not None:
-        body += varint(_DATA << 3 | _LENGTH_DELIMITED) + varint(data_bytes)
-    yield varint(number << 3 | _LENGTH_DELIMITED)
-    yield varint(len(body) + (data_bytes or 0))
+        body += length_key(_DATA, data_bytes)
+    yield length_key(number, len(body) + (data_bytes or 0))
     yield body
     if data is not None:
         yield data
 
 
-def _tensor_view(message: tensor_pb2.Tensor, payloads: list[memoryview]) -> TensorView:
+def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[memoryview | Announced]) -> TensorView:
     dtype = dtype_of_wire(message.data_type)
     if dtype is None:
         known = ", ".join(DTYPES)

@@ -1,13 +1,13 @@
 """`grpc.health.v1` and reflection, on small pools of their own: they answer while every worker is busy."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from aclgrad_server.pooled import Pooled
 from aclgrad_server.services.operators import SERVICE
 
 LIVENESS: Final = "liveness"
@@ -29,7 +29,7 @@ class Health:
         watchers = ThreadPoolExecutor(_WATCH_THREADS, thread_name_prefix="watch")
         self._servicer = health.HealthServicer(experimental_non_blocking=False, experimental_thread_pool=watchers)
         checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="health")
-        self._servicer.Check = _Pooled(self._servicer.Check, checks)
+        self._servicer.Check = Pooled(self._servicer.Check, checks)
         self._servicer.set(LIVENESS, _SERVING)
         self.set_ready(False)
 
@@ -46,16 +46,5 @@ def add_reflection(server: grpc.Server) -> None:
     names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
     servicer = reflection.ReflectionServicer(names)
     pool = ThreadPoolExecutor(_REFLECTION_THREADS, thread_name_prefix="reflection")
-    servicer.ServerReflectionInfo = _Pooled(servicer.ServerReflectionInfo, pool)
+    servicer.ServerReflectionInfo = Pooled(servicer.ServerReflectionInfo, pool)
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
-
-
-class _Pooled:
-    """A method that grpc runs on the pool that it carries."""
-
-    def __init__(self, behaviour: Callable[..., Any], pool: ThreadPoolExecutor) -> None:
-        self._behaviour = behaviour
-        self.experimental_thread_pool = pool
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._behaviour(*arguments)

@@ -1,7 +1,8 @@
 """`aclgrad.v1.OperatorService`."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -12,12 +13,15 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import decode_request, parse_message
+from aclgrad.wire.messages import parse_message
 from aclgrad_server.admission import Admission
 from aclgrad_server.device import Device, DeviceGroup
 from aclgrad_server.executor import Executor
+from aclgrad_server.planner import Planner
+from aclgrad_server.pooled import Pooled
+from aclgrad_server.services.batch import execute_batch
+from aclgrad_server.services.chunked import execute_chunked
 from aclgrad_server.settings import Settings
-from aclgrad_server.validation import plan_call
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -30,12 +34,14 @@ class OperatorService:
         settings: Settings,
         product: Product,
         group: DeviceGroup,
+        planner: Planner,
         executor: Executor,
         endpoints: Sequence[str],
     ) -> None:
         self._settings = settings
         self._product = product
         self._group = group
+        self._planner = planner
         self._executor = executor
         self._endpoints = endpoints
         self._start_time = Timestamp()
@@ -47,16 +53,28 @@ class OperatorService:
             "ListOperators": self.list_operators,
             "GetServerStatus": self.get_server_status,
             "ExecuteOperator": self.execute_operator,
+            "BatchExecuteOperators": self.batch_execute_operators,
         }
         handlers: dict[str, Any] = {
             name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()
         }
+        # A call keeps its thread while its chunks come and go, which may be long: none of those that admission counts.
+        threads = ThreadPoolExecutor(self._settings.max_chunked_calls, thread_name_prefix="chunked")
+        chunked = Pooled(self.execute_operator_chunked, threads)
+        handlers["ExecuteOperatorChunked"] = grpc.stream_stream_rpc_method_handler(chunked)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def execute_operator(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        plan = plan_call(decode_request(request), self._product, self._settings.max_tensor_bytes)
-        return self._executor.execute(plan, deadline)
+        return self._executor.execute(self._planner.read(request), deadline)
+
+    def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        deadline = _deadline(context, self._settings.call_timeout_s)
+        return execute_batch(self._planner, self._executor, request, deadline)
+
+    def execute_operator_chunked(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        deadline = _deadline(context, self._settings.call_timeout_s)
+        return execute_chunked(self._planner, self._executor, messages, deadline)
 
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)

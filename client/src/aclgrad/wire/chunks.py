@@ -1,0 +1,121 @@
+"""The messages of ExecuteOperatorChunked, to bytes and back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
+from aclgrad.tensors import Announced, TensorType, TensorView
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import OperatorCall, call_of_message, decode_outputs, encode_request, length_key, response_of
+from aclgrad.wire.messages import parse_message as parse
+from aclgrad.wire.scan import extract_payloads, payload_index
+
+_HEADER = pb.ExecuteOperatorChunkedRequest.HEADER_FIELD_NUMBER
+_CHUNK = pb.ExecuteOperatorChunkedRequest.CHUNK_FIELD_NUMBER
+_REQUEST = pb.ChunkedHeader.REQUEST_FIELD_NUMBER
+_INPUTS = pb.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
+_DATA_IN_TENSOR = 4
+_DATA = pb.TensorChunk.DATA_FIELD_NUMBER
+
+DEFAULT_CHUNK_BYTES: Final = 2**20
+MAX_CHUNK_BYTES: Final = 2**26
+"""What a client can ask for: larger messages make nothing faster and hold more memory."""
+_HEADER_PAYLOADS: Final = (_HEADER, _REQUEST, _INPUTS, _DATA_IN_TENSOR)
+_CHUNK_PAYLOADS: Final = (_CHUNK, _DATA)
+"""Requests and responses have the same numbers here."""
+
+ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedCall:
+    """A call whose `chunked` inputs, announced in `call`, follow in that order."""
+
+    call: OperatorCall
+    chunked: tuple[str, ...]
+    chunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive bytes of one tensor; `tensor` counts the chunked inputs, or the outputs."""
+
+    tensor: int
+    offset: int
+    data: memoryview
+
+
+def encode_header(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) -> bytes:
+    """Returns the first message of a call; the tensors named in `chunked` have no data in `call`."""
+    request = encode_request(call)
+    rest = pb.ChunkedHeader(chunked_inputs=chunked, chunk_size_bytes=chunk_bytes).SerializeToString()
+    header = length_key(_REQUEST, len(request)) + request + rest
+    return length_key(_HEADER, len(header)) + header
+
+
+def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> ChunkedCall:
+    """Returns the call that a first message opens.
+
+    Raises MalformedRequestError where the bytes are none, and InvalidFieldError for chunked inputs that are not among
+    the inputs, come twice or have content here, and for a chunk size out of bounds.
+    """
+    rest, payloads = extract(data, _HEADER_PAYLOADS)
+    message = parse(pb.ExecuteOperatorChunkedRequest, rest)
+    if message.WhichOneof("message") != "header":
+        raise MalformedRequestError("the first message of a chunked call has to be its header")
+    header = message.header
+    chunk_bytes = header.chunk_size_bytes or DEFAULT_CHUNK_BYTES
+    if not 0 < chunk_bytes <= MAX_CHUNK_BYTES:
+        remedy = f"ask for 1 to {MAX_CHUNK_BYTES}"
+        raise InvalidFieldError.of(Violation("header.chunk_size_bytes", f"is {chunk_bytes}", remedy))
+    call = call_of_message(header.request, payloads)
+    chunked = tuple(header.chunked_inputs)
+    inputs = tuple(_announce(tensor, chunked) for tensor in call.inputs)
+    missing = [name for name in chunked if chunked.count(name) > 1 or name not in {each.name for each in inputs}]
+    if missing:
+        remedy = "name inputs of the call, each once"
+        raise InvalidFieldError.of(Violation("header.chunked_inputs", f"has {missing[0]!r}", remedy))
+    return ChunkedCall(OperatorCall(call.operator, inputs, call.attributes), chunked, chunk_bytes)
+
+
+def _announce(tensor: TensorView, chunked: Sequence[str]) -> TensorView:
+    if tensor.name not in chunked:
+        return tensor
+    if tensor.data is not None:
+        problem = "has content in the header and is to come in chunks"
+        raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}]", problem, "send it in one way"))
+    announced = Announced(chunked.index(tensor.name), tensor.type.size_bytes)
+    return TensorView(tensor.name, tensor.type, announced)
+
+
+def chunk_prefix(tensor: int, offset: int, size_bytes: int) -> bytes:
+    """Returns what stands before the bytes of a chunk in its message, whichever way it goes."""
+    body = pb.TensorChunk(tensor_index=tensor, offset_bytes=offset).SerializeToString() + length_key(_DATA, size_bytes)
+    return length_key(_CHUNK, len(body) + size_bytes) + body
+
+
+def decode_chunk(data: bytes, extract: ExtractPayloads = extract_payloads) -> Chunk:
+    """Returns the chunk in a message; raises MalformedRequestError where it holds none."""
+    rest, payloads = extract(data, _CHUNK_PAYLOADS)
+    message = parse(pb.ExecuteOperatorChunkedRequest, rest)
+    if message.WhichOneof("message") != "chunk":
+        raise MalformedRequestError("after the header of a chunked call nothing but chunks may come")
+    chunk = message.chunk
+    # A chunk without data has no placeholder either.
+    held = payloads[payload_index(chunk.data)] if chunk.data else memoryview(b"")
+    return Chunk(chunk.tensor_index, chunk.offset_bytes, held)
+
+
+def encode_response_header(name: str, type: TensorType) -> bytes:
+    """Returns the first message of the answer: the output without its elements."""
+    response = response_of(TensorView(name, type))
+    return length_key(_HEADER, len(response)) + response
+
+
+def decode_response_header(data: bytes) -> tuple[TensorView, ...]:
+    """Returns the outputs that follow in chunks; raises MalformedRequestError for any other message."""
+    message = parse(pb.ExecuteOperatorChunkedResponse, data)
+    if message.WhichOneof("message") != "header":
+        raise MalformedRequestError("the first message of a chunked answer has to be its header")
+    return decode_outputs(message.header)

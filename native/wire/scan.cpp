@@ -1,0 +1,115 @@
+#include "scan.h"
+
+namespace aclgrad {
+namespace {
+
+enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kGroupStart = 3, kGroupEnd = 4, kFixed32 = 5 };
+
+constexpr unsigned kMaxVarintBytes = 10;
+// Far beyond any message of ours; a bound on the time that a message of nothing but tiny fields can take.
+constexpr int kMaxFields = 20'000;
+
+// Ten bytes of seven bits each: more than 64.
+using Wide = unsigned __int128;
+
+void AppendVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>((value & 0x7F) | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+class Scanner {
+ public:
+  Scanner(const uint8_t* message, const std::vector<uint32_t>& path) : message_(message), path_(path) {}
+
+  // Appends what the range becomes to rest.
+  void Replace(std::size_t position, std::size_t end, std::size_t depth, std::string& rest);
+
+  std::vector<ByteRange> payloads;
+
+ private:
+  Wide ReadVarint(std::size_t& position, std::size_t end) const;
+  void Append(std::string& rest, std::size_t start, std::size_t stop) const {
+    rest.append(reinterpret_cast<const char*>(message_) + start, stop - start);
+  }
+
+  const uint8_t* message_;
+  const std::vector<uint32_t>& path_;
+};
+
+Wide Scanner::ReadVarint(std::size_t& position, std::size_t end) const {
+  Wide value = 0;
+  for (unsigned shift = 0; shift < 7 * kMaxVarintBytes && position < end; shift += 7) {
+    const uint8_t byte = message_[position++];
+    value |= static_cast<Wide>(byte & 0x7F) << shift;
+    if (byte < 0x80) return value;
+  }
+  throw MalformedMessage("byte " + std::to_string(position) + " of the message is inside a varint that does not end");
+}
+
+void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, std::string& rest) {
+  std::size_t kept = position;
+  std::size_t open_groups = 0;
+  int field_count = 0;
+  while (position < end) {
+    if (++field_count > kMaxFields) {
+      throw MalformedMessage("the message has more than " + std::to_string(kMaxFields) + " fields");
+    }
+    const std::size_t start = position;
+    const Wide tag = ReadVarint(position, end);
+    const auto wire_type = static_cast<int>(tag & 7);
+    // Beyond the end is where a field ends that does not fit, whatever its length.
+    std::size_t stop = end + 1;
+    if (wire_type == kLength) {
+      const Wide length = ReadVarint(position, end);
+      if (length <= end - position) stop = position + static_cast<std::size_t>(length);
+      if (stop <= end && tag >> 3 == path_[depth] && open_groups == 0) {
+        Append(rest, kept, start);
+        AppendVarint(rest, static_cast<uint64_t>(tag));
+        if (depth + 1 == path_.size()) {
+          const auto index = static_cast<uint32_t>(payloads.size());
+          payloads.push_back({position, stop});
+          AppendVarint(rest, sizeof index);
+          for (unsigned shift = 0; shift < 32; shift += 8) rest.push_back(static_cast<char>(index >> shift & 0xFF));
+        } else {
+          std::string body;
+          Replace(position, stop, depth + 1, body);
+          AppendVarint(rest, body.size());
+          rest += body;
+        }
+        kept = stop;
+      }
+    } else if (wire_type == kVarint) {
+      static_cast<void>(ReadVarint(position, end));
+      stop = position;
+    } else if (wire_type == kFixed64 || wire_type == kFixed32) {
+      const std::size_t width = wire_type == kFixed64 ? 8 : 4;
+      if (width <= end - position) stop = position + width;
+    } else if (wire_type == kGroupStart) {
+      ++open_groups;
+      stop = position;
+    } else if (wire_type == kGroupEnd && open_groups != 0) {
+      --open_groups;
+      stop = position;
+    } else {
+      throw MalformedMessage("byte " + std::to_string(start) + " of the message starts no field (wire type " +
+                             std::to_string(wire_type) + ")");
+    }
+    if (stop > end) {
+      throw MalformedMessage("the field at byte " + std::to_string(start) + " of the message ends beyond it");
+    }
+    position = stop;
+  }
+  if (open_groups != 0) throw MalformedMessage("the message ends inside a group");
+  Append(rest, kept, end);
+}
+
+}  // namespace
+
+ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size, const std::vector<uint32_t>& path) {
+  Scanner scanner(message, path);
+  std::string rest;
+  scanner.Replace(0, size, 0, rest);
+  return {std::move(rest), std::move(scanner.payloads)};
+}
+
+}  // namespace aclgrad

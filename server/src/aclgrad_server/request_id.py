@@ -1,0 +1,21 @@
+"""The id under which a call is found in the log: the client's, or one of our making."""
+
+import uuid
+from contextvars import ContextVar
+from typing import Final
+
+import grpc
+
+REQUEST_ID: Final = "x-request-id"
+MAX_REQUEST_ID: Final = 128
+
+current_request_id: ContextVar[str] = ContextVar("current_request_id", default="-")
+"""Set for each call by the interceptor."""
+
+
+def request_id_of(context: grpc.ServicerContext) -> str:
+    """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
+    for key, value in context.invocation_metadata():
+        if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
+            return value
+    return uuid.uuid4().hex

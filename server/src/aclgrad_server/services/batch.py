@@ -1,0 +1,51 @@
+"""Many independent calls in one message, each with its own result or status."""
+
+import logging
+
+from aclgrad.errors import AclgradError, to_status
+from aclgrad.wire.messages import failed_result, result_prefix
+from aclgrad_server.executor import Executor
+from aclgrad_server.planner import Planner
+from aclgrad_server.request_id import current_request_id
+from aclgrad_server.validation import OperatorPlan
+
+log = logging.getLogger(__name__)
+
+
+def execute_batch(planner: Planner, executor: Executor, request: bytes, deadline: float) -> bytes:
+    """Returns the serialized BatchExecuteOperatorsResponse.
+
+    Raises an AclgradError where the message as a whole cannot be read or admitted, or is too late.
+    """
+    plans: dict[int, OperatorPlan] = {}
+    failures: dict[int, AclgradError] = {}
+    for index, each in enumerate(planner.split_batch(request)):
+        try:
+            plans[index] = planner.read(each)
+        except AclgradError as error:
+            failures[index] = error
+    prefixes = [result_prefix(plan.reply_prefix, plan.output.size_bytes) for plan in plans.values()]
+    reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline)
+    failures |= {index: error for index, error in zip(plans, errors, strict=True) if error is not None}
+    return reply if not failures else _with_failures(reply, plans, prefixes, failures)
+
+
+def _with_failures(
+    reply: bytes,
+    plans: dict[int, OperatorPlan],
+    prefixes: list[bytes],
+    failures: dict[int, AclgradError],
+) -> bytes:
+    """Returns the reply with a status in place of every result that is void, or that no plan was made for."""
+    results: dict[int, bytes | memoryview] = {}
+    start = 0
+    for (index, plan), prefix in zip(plans.items(), prefixes, strict=True):
+        end = start + len(prefix) + plan.output.size_bytes
+        results[index] = memoryview(reply)[start:end]
+        start = end
+    request_id = current_request_id.get()
+    for index, error in failures.items():
+        cause = f" ({error.__cause__})" if error.__cause__ else ""
+        log.info("%s call %d of the batch: %s: %s%s", request_id, index, error.code.name, error.message, cause)
+        results[index] = failed_result(to_status(error, request_id))
+    return b"".join(results[index] for index in sorted(results))

@@ -1,0 +1,32 @@
+// The host library, opened with the configuration that a part of a program needs.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "acl_library.h"
+#include "expect.h"
+
+namespace programs {
+
+// settings is the value of the key "host" of aclInit's file. Only one library is open at a time: the next aclInit is
+// given its configuration once the library before is gone.
+inline std::shared_ptr<const aclgrad::AclLibrary> OpenHost(const std::string& path, const std::string& settings) {
+  const char* folder = std::getenv("TMPDIR");
+  std::string config = std::string(folder != nullptr ? folder : "/tmp") + "/acl_host_XXXXXX";
+  const int file = mkstemp(config.data());
+  Expect(file >= 0, "cannot make a file like " + config);
+  close(file);
+  std::ofstream(config) << R"({"host": )" << settings << "}";
+  struct Removal {
+    const std::string& path;
+    ~Removal() { unlink(path.c_str()); }
+  } const removal{config};
+  return std::make_shared<const aclgrad::AclLibrary>(std::vector<aclgrad::LibraryFile>{{path}}, config);
+}
+
+}  // namespace programs

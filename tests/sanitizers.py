@@ -1,0 +1,100 @@
+"""The native part, built once more for its C++ programs: with the sanitizers that ACLGRAD_SANITIZE names, if it does.
+
+The variable takes what -fsanitize= takes: address,undefined or thread. `python -m tests.sanitizers` then runs pytest,
+with the arguments given, on the ABI tests against a host library that is built so.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NATIVE = ROOT / "native"
+PROGRAMS = ROOT / "tests" / "native" / "programs"
+COMPILER = os.environ.get("CXX", "g++")
+SANITIZE = os.environ.get("ACLGRAD_SANITIZE", "")
+RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
+
+
+@dataclass(frozen=True)
+class Build:
+    programs: Path  # the folder of the programs
+    library: Path | None  # the host library, unless the installed one is meant
+
+
+@functools.cache
+def build() -> Build:
+    """Builds what changed since the last time, under build/."""
+    target = ROOT / "build" / f"native-{SANITIZE.replace(',', '-') or 'plain'}"
+    cmake, stamp = target / "cmake", target / "built"
+    defines = {"HOST_ONLY": "ON", "NATIVE_TESTS": "ON", "SANITIZE": SANITIZE}
+    options = [f"cmake.define.{name}={value}" for name, value in defines.items()]
+    if not SANITIZE:
+        # The programs alone, without waiting for an optimiser: the host library is installed already.
+        options += ["build.targets=programs", "install.components=none", "cmake.build-type=Debug"]
+    folders = [NATIVE / "host", NATIVE / "runtime", NATIVE / "include", PROGRAMS]
+    sources = [NATIVE / "CMakeLists.txt", *(source for folder in folders for source in folder.rglob("*"))]
+    if not stamp.exists() or stamp.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(target),
+             *(part for option in (f"build-dir={cmake}", *options) for part in ("-C", option)), str(NATIVE)],
+            check=True,
+        )  # fmt: skip
+        stamp.touch()
+    return Build(cmake, cmake / "libacl_host.so" if SANITIZE else None)
+
+
+@functools.cache
+def launcher() -> list[str]:
+    """What comes before a sanitized program: nothing, or what gives it the address space that its sanitizer needs.
+
+    ThreadSanitizer maps its shadow at fixed places and ends at once where a kernel that randomises more bits of
+    addresses than it knows of has put something there. Not every container may turn that off.
+    """
+    fixed = ["setarch", "--addr-no-randomize"]
+    if "thread" not in SANITIZE:
+        return []
+    try:
+        subprocess.run([*fixed, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return fixed
+
+
+def run(program: Path, *arguments: str, timeout_s: float = 100) -> str:
+    """Runs a program that has to end well and without a report of a sanitizer; returns what it prints."""
+    finished = subprocess.run(
+        [*launcher(), str(program), *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+    assert (finished.returncode, finished.stderr) == (0, "")
+    return finished.stdout
+
+
+def runtime_of(name: str) -> str:
+    """Returns the path of one of the compiler's libraries."""
+    found = subprocess.run([COMPILER, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    return str(Path(found.stdout.strip()).resolve())
+
+
+def run_abi_tests(*arguments: str) -> int:
+    """Runs the ABI tests on a sanitized host library, in a Python that was started with the sanitizers' runtime."""
+    library = build().library
+    assert library is not None, "set ACLGRAD_SANITIZE"
+    # AddressSanitizer looks for the C++ library when it starts, in which it catches exceptions on their way.
+    preloaded = [RUNTIMES[name] for name in SANITIZE.split(",")] + ["libstdc++.so"]
+    environment = {
+        "ACLGRAD_ABI_LIBRARY": str(library),
+        "LD_PRELOAD": " ".join(map(runtime_of, preloaded)),
+        # The interpreter keeps much of what it allocates until its end. The programs look for leaks.
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+    # The programs of the ABI tests are compiled and run without any of this.
+    command = [sys.executable, "-m", "pytest", "tests/abi", "--ignore=tests/abi/test_programs.py", *arguments]
+    return subprocess.run([*launcher(), *command], cwd=ROOT, env={**os.environ, **environment}, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(run_abi_tests(*sys.argv[1:]))
