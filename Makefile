@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
+SETUP_BENCH := $(BIN)/.setup-bench
 GOOGLEAPIS := build/googleapis
 SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
 CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
@@ -23,14 +24,17 @@ serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 test: $(SETUP) ## Set up and run the tests
 	$(BIN)/python -m pytest
 
-bench: $(SETUP) build/bench/pool ## Measure the wire beside a bare gRPC echo, the runtime and the memory pool
-	$(BIN)/python tests/benchmarks/unary.py
-	$(BIN)/python tests/benchmarks/runtime.py
-	build/bench/pool "$$($(BIN)/python -c 'from aclgrad_native.backends import host_library; print(host_library())')"
+bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
+	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
 
 build/bench/pool: tests/benchmarks/pool.cpp $(SOURCES)
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime $< native/runtime/*.cpp -ldl -o $@
+
+# Without its own idea of memcpy, a compiler would have memcpy call itself.
+build/bench/libcopies.so: tests/benchmarks/copies.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
 
 # The ways in which a device may differ: it takes no host memory as its own; it reports every misuse and sees every block.
 test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refuse host memory, and on a strict one
@@ -94,6 +98,10 @@ $(SETUP): pyproject.toml $(SOURCES)
 
 $(SETUP_LINT): $(SETUP)
 	$(BIN)/python -m pip install --quiet --group lint
+	touch $@
+
+$(SETUP_BENCH): $(SETUP)
+	$(BIN)/python -m pip install --quiet --group bench
 	touch $@
 
 # What buf has to find of googleapis: the protos that the googleapis-common-protos package brings along.

@@ -5,6 +5,9 @@
 
 namespace aclgrad {
 
+// Settings of the C library's allocator, see runtime/allocator.h.
+void BindAllocator(pybind11::module_& module);
+
 // The memory pool by itself, and the statistics of every pool.
 void BindPool(pybind11::module_& module);
 

@@ -45,6 +45,7 @@ PYBIND11_MODULE(_native, module) {
   aclgrad::BindErrors(module);
   module.def(
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
+  aclgrad::BindAllocator(module);
   aclgrad::BindValues(module);
   aclgrad::BindPool(module);
   aclgrad::BindStaging(module);

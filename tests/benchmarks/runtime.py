@@ -1,14 +1,14 @@
-"""What a native `execute` costs without gRPC, and what the memory pool keeps: the second part of `make bench`."""
+"""What a native `execute` costs without gRPC, and what the memory pool keeps: a part of `make bench`."""
 
 import json
 import multiprocessing
-import os
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,14 @@ def calls_per_second(device: Device, call: Call, threads: int, count: int = CALL
     with ThreadPoolExecutor(threads) as pool:
         pool.submit(call, device).result()
         start = time.perf_counter()
-        list(pool.map(lambda share: [call(device) for _ in range(share)], [count // threads] * threads))
+        for end in [pool.submit(_repeat, call, device, count // threads) for _ in range(threads)]:
+            end.result()
         return count / (time.perf_counter() - start)
+
+
+def _repeat(call: Call, device: Device, count: int) -> None:
+    for _ in range(count):
+        call(device)
 
 
 def in_own_process(config: dict[str, Any], work: Callable[[aclgrad_native.AclLibrary], Any]) -> Any:
@@ -92,25 +98,39 @@ def pool_waste(library: aclgrad_native.AclLibrary) -> float:
     shuffled = random.Random(0)
     sizes = [int(2 ** shuffled.uniform(5, 11.6)) for _ in range(MIXED_CALLS)]
     with ThreadPoolExecutor(THREADS) as pool:
-        for result in pool.map(lambda size: Call((1, 4, 4), (1, size, size))(device), sizes):
-            assert result is None
+        for end in [pool.submit(Call((1, 4, 4), (1, size, size)), device) for size in sizes]:
+            end.result()
     kept = device.pool_statistics()
     return kept.peak_reserved_bytes / kept.peak_allocated_bytes
 
 
-def main() -> None:
-    print(f"load average {os.getloadavg()[0]:.1f}; median of {REPEATS}; native execute of a 16 KB gradient, calls/s")
-    rates = in_own_process({}, executor_reuse)
-    for name, rate in rates.items():
-        print(f"{name:<20} {rate:>9.0f} {rate / rates['phase 1 each time']:>6.2f}x")
-    for copies in (False, True):
-        scaling = in_own_process({"host_pointers": not copies}, stream_scaling)
-        for streams, rate in scaling.items():
-            print(
-                f"{streams} streams, {'copies' if copies else 'no copies':<9} {rate:>9.0f} {rate / scaling[1]:>6.2f}x"
-            )
-    print(f"pool, reserved/allocated at their peaks: {in_own_process({'host_pointers': False}, pool_waste):.2f}")
+@dataclass(frozen=True, slots=True)
+class RuntimeFigures:
+    """Calls/s of native calls with a 16 KB gradient, and the bytes of the pool."""
+
+    executor_reuse: dict[str, float]
+    streams: dict[str, dict[int, float]]
+    """Kind of device -> number of streams -> calls/s of 8 threads."""
+    pool_waste: float
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yields what was measured, in words, and the figure."""
+        base = self.executor_reuse["phase 1 each time"]
+        for name, rate in self.executor_reuse.items():
+            yield f"one thread, {name}", f"{rate:.0f} calls/s, {rate / base:.2f}x"
+        for kind, rates in self.streams.items():
+            for streams, rate in rates.items():
+                yield f"{THREADS} threads, {streams} streams, {kind}", f"{rate:.0f} calls/s, {rate / rates[1]:.2f}x"
+        yield "pool, reserved/allocated at their peaks", f"{self.pool_waste:.2f}"
 
 
-if __name__ == "__main__":
-    main()
+def measure() -> RuntimeFigures:
+    """Measures each figure in a process of its own."""
+    return RuntimeFigures(
+        in_own_process({}, executor_reuse),
+        {
+            "no copies": in_own_process({}, stream_scaling),
+            "copies": in_own_process({"host_pointers": False}, stream_scaling),
+        },
+        in_own_process({"host_pointers": False}, pool_waste),
+    )

@@ -26,7 +26,7 @@ def test_public_names_are_sorted_and_complete() -> None:
     in_errors = {
         name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)
     }
-    assert set(aclgrad.__all__) == in_errors | {"AsyncClient", "Client", "Violation"}
+    assert set(aclgrad.__all__) == in_errors | {"AsyncClient", "Client", "Violation", "tune_allocator"}
     assert all(hasattr(aclgrad, name) for name in aclgrad.__all__)
 
 

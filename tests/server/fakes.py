@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from aclgrad.errors import AclgradError
+from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
@@ -40,9 +40,13 @@ class FakeDevice:
 
     soc_name = "Ascend910B1"
 
-    def __init__(self, index: int = 0, behaviour: Callable[[OperatorPlan], None] = lambda plan: None) -> None:
+    def __init__(
+        self, index: int = 0, behaviour: Callable[[OperatorPlan], None] = lambda plan: None, trim_fails: bool = False
+    ) -> None:
         self.index = index
         self.behaviour = behaviour
+        self.trim_fails = trim_fails
+        self.trims = 0
         self.executed: list[tuple[OperatorPlan, float]] = []
 
     def new_reply(self, sections: Sequence[tuple[bytes, int]]) -> FakeReply:
@@ -67,6 +71,11 @@ class FakeDevice:
             except AclgradError as error:
                 errors.append(error)
         return errors
+
+    def trim(self) -> None:
+        if self.trim_fails:
+            raise DeviceLostError("the device is lost")
+        self.trims += 1
 
     def state(self) -> DeviceState:
         return DeviceState(0, 0, {}, 0, 0)

@@ -26,7 +26,7 @@ WARM_UP_ROUNDS = 15
 MEBIBYTE = 2**20
 
 SETTLING_CALLS = 20_000
-"""Until then the arenas of the heap fill, one for each thread that meets its largest call."""
+"""Until then the heap grows to what the largest calls take that meet each other."""
 MAX_SLOPE_MIB = 2.0
 """Per 10,000 calls: a leak of 210 bytes a call fails. Samples deviate by 2 MiB, and a fit over 70,000 calls by 0.2."""
 MAX_SETTLING_MIB = 80.0

@@ -9,6 +9,7 @@ with aclgrad.Client("127.0.0.1:50051") as client:
 from importlib.metadata import version
 
 from aclgrad._aio import AsyncClient
+from aclgrad._allocator import tune_allocator
 from aclgrad._client import Client
 from aclgrad.errors import (
     AclgradError,
@@ -58,6 +59,7 @@ __all__ = [
     "SharedMemoryUnavailableError",
     "UnknownOperatorError",
     "Violation",
+    "tune_allocator",
 ]
 
 __version__ = version("aclgrad")

@@ -26,6 +26,8 @@ from aclgrad_native._native import (
     count_work,
     extract_payloads,
     fault_class,
+    trim_allocator,
+    tune_allocator,
 )
 from aclgrad_native.backends import library_files
 from aclgrad_native.calls import OperatorCall
@@ -55,6 +57,8 @@ __all__ = [
     "fault_class",
     "library_files",
     "open",
+    "trim_allocator",
+    "tune_allocator",
 ]
 
 

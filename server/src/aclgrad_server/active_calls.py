@@ -21,6 +21,7 @@ class ActiveCalls:
         self._handlers = 0
         self._replies = 0
         self._refusing = False
+        self._events = 0
 
     def enter(self, context: grpc.ServicerContext) -> None:
         """Counts the reply until it is sent; raises ServerDrainingError after `refuse`."""
@@ -37,11 +38,22 @@ class ActiveCalls:
     def enter_handler(self) -> None:
         with self._changed:
             self._handlers += 1
+            self._events += 1
 
     def leave_handler(self) -> None:
         with self._changed:
             self._handlers -= 1
+            self._events += 1
             self._changed.notify_all()
+
+    def any(self) -> bool:
+        with self._changed:
+            return bool(self._handlers or self._replies)
+
+    def event_count(self) -> int:
+        """Returns a number that grows whenever a call begins or ends."""
+        with self._changed:
+            return self._events
 
     def refuse(self) -> None:
         with self._changed:
@@ -55,4 +67,5 @@ class ActiveCalls:
     def _leave(self) -> None:
         with self._changed:
             self._replies -= 1
+            self._events += 1
             self._changed.notify_all()

@@ -105,6 +105,9 @@ class Device(Protocol):
     def stage(self, timeout_s: float) -> Staging:
         """Returns a place for tensors that come or go in pieces; raises an AclgradError."""
 
+    def trim(self) -> None:
+        """Gives cached memory that is not in use back; raises an AclgradError."""
+
     def state(self) -> DeviceState: ...
 
 

@@ -20,6 +20,17 @@ log = logging.getLogger(__name__)
 EXECUTOR_LIMIT: Final = 64
 """Executors that each stream keeps."""
 
+# What a large message costs most is the page faults of memory that is fresh each time, so freed memory stays mapped:
+# no block is too large for the heap, and its end is not given back either; IdleTrim does that. One heap, because only
+# the first one can hold blocks of more than 64 MiB; in all others these are mapped afresh whatever the threshold. Small
+# blocks do not fight for it: each thread has a cache of them. Measured with glibc 2.36 on two cores: beside untouched
+# defaults 1.4x the calls/s at 6.4 MB and 2x at 100 MB; with two heaps a third of that is lost at 100 MB; a threshold of
+# 32 MiB, the most that glibc before 2.35 takes, gives most of the gain at 6.4 MB and none at 100 MB.
+MMAP_THRESHOLD_BYTES: Final = 2**30
+TRIM_THRESHOLD_BYTES: Final = 2**31 - 1
+TOP_PAD_BYTES: Final = 64 * 2**20
+ARENA_LIMIT: Final = 1
+
 POOL_FIELDS: Final = (
     "allocated_bytes",
     "active_bytes",
@@ -34,6 +45,23 @@ POOL_FIELDS: Final = (
     "retry_count",
     "out_of_memory_count",
 )
+
+
+def tune_allocator() -> None:
+    """Sets how the C library keeps freed memory; to be called before other threads begin."""
+    failures = aclgrad_native.tune_allocator(
+        mmap_threshold_bytes=MMAP_THRESHOLD_BYTES,
+        trim_threshold_bytes=TRIM_THRESHOLD_BYTES,
+        top_pad_bytes=TOP_PAD_BYTES,
+        arena_limit=ARENA_LIMIT,
+    )
+    for failure in failures:
+        log.warning("large calls may be slower: %s", failure)
+
+
+def trim_heap() -> bool:
+    """Gives the C library's free memory back to the system; says whether there was any."""
+    return aclgrad_native.trim_allocator()
 
 
 def open_devices(settings: Settings) -> DeviceGroup:
@@ -113,6 +141,10 @@ class NativeDevice:
     def stage(self, timeout_s: float) -> "NativeStaging":
         with _acl_errors_as_ours():
             return NativeStaging(self._device.stage(_milliseconds(timeout_s)))
+
+    def trim(self) -> None:
+        with _acl_errors_as_ours():
+            self._device.trim()
 
     def state(self) -> DeviceState:
         with _acl_errors_as_ours():

@@ -17,10 +17,11 @@ from aclgrad_server.channel import COMPRESSIONS, server_options
 from aclgrad_server.device import DeviceGroup
 from aclgrad_server.executor import Executor
 from aclgrad_server.faults import StartError
+from aclgrad_server.idle_trim import IdleTrim
 from aclgrad_server.interceptors import CallInterceptor
 from aclgrad_server.listeners import bind
 from aclgrad_server.native_codec import extract_payloads
-from aclgrad_server.native_device import open_devices
+from aclgrad_server.native_device import open_devices, trim_heap, tune_allocator
 from aclgrad_server.planner import Planner
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import SERVICE, OperatorService
@@ -46,11 +47,14 @@ class Server:
         self._health = Health()
         self._grpc: grpc.Server | None = None
         self._calls = ActiveCalls()
+        self._idle_trim: IdleTrim | None = None
         self.addresses: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Opens the devices, has each answer a call, and serves; raises StartError where it cannot."""
         settings = self._settings
+        if settings.tune_allocator:
+            tune_allocator()
         group = open_devices(settings)
         product = _product_of(group)
         for device in group.devices:
@@ -68,6 +72,8 @@ class Server:
         server.start()
         self._health.set_ready(True)
         self._grpc = server
+        self._idle_trim = IdleTrim(self._calls, group.devices, trim_heap, settings.idle_trim_s)
+        self._idle_trim.start()
 
     def _lose_device(self) -> None:
         """A poisoned context is mended by nothing but a new process: says so to whoever asks, and to the owner."""
@@ -77,8 +83,9 @@ class Server:
 
     def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
-        if self._grpc is None:
+        if self._grpc is None or self._idle_trim is None:
             return True
+        self._idle_trim.stop()
         self._health.set_ready(False)
         self._calls.refuse()
         # After a loss the calls in flight have nothing to wait for but their error.

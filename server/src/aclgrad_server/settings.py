@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -87,6 +87,12 @@ class Settings(BaseSettings):
     )
     drain_timeout_s: PositiveFloat = Field(
         30.0, le=MAX_TIME_S, description="Time that calls in flight get when the server stops."
+    )
+    tune_allocator: bool = Field(
+        True, description="Have glibc keep freed memory for later calls instead of unmapping it."
+    )
+    idle_trim_s: NonNegativeFloat = Field(
+        30.0, le=MAX_TIME_S, description="Give free memory back when no call came for this time; 0: never."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
 

@@ -1,0 +1,82 @@
+"""The command behind `make bench`; `make bench BENCH_FLAGS=--help` lists its flags."""
+
+import argparse
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import aclgrad
+from aclgrad_native.backends import host_library
+from tests.benchmarks import copies, plots, profile, runtime, wire
+from tests.benchmarks.report import HEADING, Report, line
+from tests.benchmarks.sizes import SIZES
+from tests.benchmarks.wire import Result
+
+FOLDER: Final = Path("build/bench")
+POOL: Final = FOLDER / "pool"
+QUICK_SIZES: Final = ("16 KB", "6.4 MB")
+QUICK_PROFILE: Final[dict[str, Any]] = {"sizes": QUICK_SIZES, "repeats": 1, "seconds": 0.3}
+
+
+def main() -> None:
+    flags = _flags().parse_args()
+    # The server of the profile lives in this process.
+    aclgrad.tune_allocator()
+    print(f"load average {os.getloadavg()[0]:.1f}")
+    plan = replace(
+        wire.QUICK if flags.quick else wire.Plan(), tuned_loads=not flags.plain_clients, plain_echo=flags.plain_echo
+    )
+    report = Report(plan)
+    folder = FOLDER / "profile" if flags.profile else FOLDER
+    if not flags.profile:
+        _measure_wire(report, flags.rows)
+        report.copies = copies.count_copies(QUICK_SIZES if flags.quick else tuple(SIZES))
+    if flags.profile or not flags.quick:
+        report.profiles = profile.profile(**(QUICK_PROFILE if flags.quick else {}))
+    if not (flags.profile or flags.quick):
+        report.runtime = runtime.measure()
+        report.pool = _pool_table()
+    report.write(folder)
+    if report.results:
+        plots.draw(report.results, folder)
+    print("\n".join(part for part in report.markdown(wire=False)))
+    print(f"load average {os.getloadavg()[0]:.1f}; the report is in {folder}/report.md and report.json")
+
+
+def _flags() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="a minute: fewer sizes and loads, one repeat, the wire alone"
+    )
+    parser.add_argument("--profile", action="store_true", help="only tell where a unary call spends its time")
+    parser.add_argument(
+        "--rows", nargs="+", choices=[row.load for row in wire.ROWS], help="only these, and their ceilings"
+    )
+    parser.add_argument("--plain-echo", action="store_true", help="leave the allocator of the echo's server as it is")
+    parser.add_argument("--plain-clients", action="store_true", help="leave the allocator of the clients as it is")
+    return parser
+
+
+def _measure_wire(report: Report, names: Sequence[str] | None) -> None:
+    def tell(told: Result | str) -> None:
+        if isinstance(told, str):
+            report.not_served.append(told)
+        print(told if isinstance(told, str) else line(told), flush=True)
+
+    rows = wire.with_what_they_need(names)
+    print(HEADING)
+    report.results = wire.measure_rows(report.plan, rows, tell)
+
+
+def _pool_table() -> str:
+    """Returns what the C++ program says, if it was built."""
+    if not POOL.exists():
+        return ""
+    return subprocess.run([POOL, host_library()], capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""A bare gRPC server, the ceiling of every row: one method answers a message with a message, one a stream of chunks
+with a stream of chunks; neither computes or writes anything.
+
+It has what the server under test has: the size of its thread pool, its channel options and its allocator.
+"""
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+
+import aclgrad
+from aclgrad._channel import channel_options
+
+SERVICE: Final = "benchmarks.Echo"
+UNARY: Final = f"/{SERVICE}/Unary"
+CHUNKS: Final = f"/{SERVICE}/Chunks"
+THREADS: Final = 84
+LIMIT: Final = 2**31 - 1
+
+_replies: dict[int, bytes] = {}
+
+
+def request_for(request_bytes: int, reply_bytes: int) -> bytes:
+    """Returns a request of that size that asks for a reply of that size."""
+    return bytes(request_bytes - 8) + reply_bytes.to_bytes(8, "little")
+
+
+def unary(request: bytes, context: grpc.ServicerContext) -> bytes:
+    size = int.from_bytes(request[-8:], "little")
+    # Made once: a bare echo has nothing to compute and nothing to write.
+    if size not in _replies:
+        _replies[size] = bytes(size)
+    return _replies[size]
+
+
+def chunks(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    yield from requests
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plain-allocator", action="store_true")
+    if not parser.parse_args().plain_allocator:
+        aclgrad.tune_allocator()
+    server = grpc.server(ThreadPoolExecutor(THREADS), options=[*channel_options(LIMIT), ("grpc.so_reuseport", 0)])
+    handlers: dict[str, Any] = {
+        "Unary": grpc.unary_unary_rpc_method_handler(unary),
+        "Chunks": grpc.stream_stream_rpc_method_handler(chunks),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(f"ready: 127.0.0.1:{port}", flush=True)
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    main()

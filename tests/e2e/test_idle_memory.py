@@ -1,0 +1,54 @@
+"""After a burst of large calls the server's memory goes back, to the system and to the device."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+import aclgrad
+from tests.calling import wait_until
+from tests.e2e.fault_plans import once, write_config
+from tests.serving import Server
+
+FLAGS = ("--idle-trim-s", "2", "--log-level", "debug")
+SHAPE = (8, 64, 112, 112)
+TENSOR_BYTES = 4 * 8 * 64 * 112 * 112
+CALLS = 4
+
+
+def burst(client: aclgrad.Client) -> None:
+    grad_output = np.ones(SHAPE, np.float32)
+    with ThreadPoolExecutor(CALLS) as threads:
+        for end in [
+            threads.submit(client.adaptive_avg_pool2d_backward, grad_output, SHAPE, timeout_s=60) for _ in range(CALLS)
+        ]:
+            end.result()
+
+
+@once
+def test_memory_goes_back(tmp_path: Path) -> None:
+    # Device memory is the server's own memory here, so that what RSS tells is both.
+    config = write_config(tmp_path, host_pointers=False, strict=False)
+    with Server("--acl-config", config, *FLAGS) as server, aclgrad.Client(server.address) as client:
+        process = psutil.Process(server.process_id)
+        before = process.memory_info().rss
+        burst(client)
+        assert reserved_bytes(client) >= TENSOR_BYTES
+        assert process.memory_info().rss - before > TENSOR_BYTES
+        # Looked at from outside: a question to the server would be a call.
+        wait_until(lambda: process.memory_info().rss - before < TENSOR_BYTES)
+        assert reserved_bytes(client) == 0
+        burst(client)
+
+
+def reserved_bytes(client: aclgrad.Client) -> int:
+    (device,) = client.server_status(timeout_s=60).devices
+    return device.pool.reserved_bytes
+
+
+@once
+def test_a_server_may_leave_the_allocator_alone() -> None:
+    with Server("--tune-allocator", "false", "--idle-trim-s", "0") as server, aclgrad.Client(server.address) as client:
+        assert client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2)).shape == (1, 2, 2)
+        assert "mallopt" not in server.log
