@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
+SETUP_FUZZ := $(BIN)/.setup-fuzz
 GOOGLEAPIS := build/googleapis
 SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
 CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
+FUZZ_SECONDS ?= 600
+# What a fuzzer finds interesting goes to the first folder after the target's name; an input that fails to build/fuzz.
+FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -62,6 +66,15 @@ sanitize-long: $(SETUP) ## The same for longer, and the ABI tests on host librar
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
 		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
+fuzz: $(SETUP_FUZZ) ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; the corpus gains what reached new code
+	mkdir -p build/fuzz
+	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
+		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
+
+fuzz-short: $(SETUP_FUZZ) ## The same for 24 seconds, and the corpus stays as it is
+	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
+		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
+
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -81,7 +94,7 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 generate: $(SETUP_LINT) ## Write the files that derive from the operator table
 	$(BIN)/python client/generate_methods.py
 
-ci: lint test test-modes soak-short sanitize demo ## What continuous integration runs
+ci: lint test test-modes soak-short sanitize fuzz-short demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build native/build client/src/aclgrad/v1
@@ -94,6 +107,10 @@ $(SETUP): pyproject.toml $(SOURCES)
 
 $(SETUP_LINT): $(SETUP)
 	$(BIN)/python -m pip install --quiet --group lint
+	touch $@
+
+$(SETUP_FUZZ): $(SETUP)
+	$(BIN)/python -m pip install --quiet --group fuzz
 	touch $@
 
 # What buf has to find of googleapis: the protos that the googleapis-common-protos package brings along.
