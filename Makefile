@@ -4,13 +4,17 @@ BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 SETUP_BENCH := $(BIN)/.setup-bench
+SETUP_FUZZ := $(BIN)/.setup-fuzz
 GOOGLEAPIS := build/googleapis
 SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
 CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
+FUZZ_SECONDS ?= 600
+# An input that fails is written to build/fuzz.
+FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -66,6 +70,13 @@ sanitize-long: $(SETUP) ## The same for longer, and the ABI tests on host librar
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
 		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
+fuzz: $(SETUP_FUZZ) ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; build/fuzz keeps what reached new code
+	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
+		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
+
+fuzz-short: ## The same for 24 seconds
+	$(MAKE) fuzz FUZZ_SECONDS=24
+
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -85,7 +96,7 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 generate: $(SETUP_LINT) ## Write the files that derive from the operator table
 	$(BIN)/python client/generate_methods.py
 
-ci: lint test test-modes soak-short sanitize demo ## What continuous integration runs
+ci: lint test test-modes soak-short sanitize fuzz-short demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build native/build client/src/aclgrad/v1
@@ -102,6 +113,10 @@ $(SETUP_LINT): $(SETUP)
 
 $(SETUP_BENCH): $(SETUP)
 	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
+
+$(SETUP_FUZZ): $(SETUP)
+	$(BIN)/python -m pip install --quiet --group fuzz
 	touch $@
 
 # What buf has to find of googleapis: the protos that the googleapis-common-protos package brings along.

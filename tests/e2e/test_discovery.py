@@ -80,14 +80,3 @@ def test_generated_stub_gets_the_details_of_an_error(server: Server) -> None:
     assert (info.reason, info.domain) == ("UNKNOWN_OPERATOR", "aclgrad")
     assert info.metadata["operator"] == "nothing"
     assert info.metadata["request_id"] == "mine-42"
-
-
-def test_methods_of_later_versions_are_unimplemented(server: Server) -> None:
-    with server.channel() as channel:
-        stub = OperatorServiceStub(channel)
-        with pytest.raises(grpc.RpcError) as batch:
-            stub.BatchExecuteOperators(pb.BatchExecuteOperatorsRequest(), timeout=TIMEOUT_S)
-        chunks = iter([pb.ExecuteOperatorChunkedRequest()])
-        with pytest.raises(grpc.RpcError) as chunked:
-            list(stub.ExecuteOperatorChunked(chunks, timeout=TIMEOUT_S))
-    assert batch.value.code() is chunked.value.code() is grpc.StatusCode.UNIMPLEMENTED

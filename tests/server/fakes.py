@@ -1,5 +1,6 @@
 """A device without a device."""
 
+import weakref
 from collections.abc import Callable, Sequence
 
 from aclgrad.errors import AclgradError, DeviceLostError
@@ -35,6 +36,33 @@ class FakeReply:
         return b"".join(prefix + part.payload for prefix, part in zip(self._prefixes, self._parts, strict=True))
 
 
+class FakeTensor:
+    """A staged tensor of 0x55, which stands for what was in the memory before."""
+
+    def __init__(self, size_bytes: int) -> None:
+        self.content = bytearray(b"\x55" * size_bytes)
+
+    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
+        assert 0 <= offset <= offset + len(data) <= len(self.content)
+        self.content[offset : offset + len(data)] = data
+
+    def read(self, offset: int, part: FakePart, timeout_s: float) -> None:
+        assert 0 <= offset <= offset + len(part.payload) <= len(self.content)
+        part.payload = bytes(self.content[offset : offset + len(part.payload)])
+
+
+class FakeStaging:
+    def __init__(self, staged: weakref.WeakSet[FakeTensor]) -> None:
+        self._staged = staged
+
+    def reserve(self, size_bytes: int) -> FakeTensor:
+        tensor = FakeTensor(size_bytes)
+        self._staged.add(tensor)
+        return tensor
+
+    def finish(self, timeout_s: float) -> None: ...
+
+
 class FakeDevice:
     """Implements `aclgrad_server.device.Device`: notes the plans and answers 0x01 everywhere, after `behaviour`."""
 
@@ -48,6 +76,8 @@ class FakeDevice:
         self.trim_fails = trim_fails
         self.trims = 0
         self.executed: list[tuple[OperatorPlan, float]] = []
+        self.contents: list[list[bytes | None]] = []
+        self.staged: weakref.WeakSet[FakeTensor] = weakref.WeakSet()
 
     def new_reply(self, sections: Sequence[tuple[bytes, int]]) -> FakeReply:
         return FakeReply(sections)
@@ -56,11 +86,15 @@ class FakeDevice:
         return DeviceInput(rule.device_type(type), data)
 
     def execute(self, call: DeviceCall, timeout_s: float) -> None:
-        assert isinstance(call.output, FakePart)
         assert [each.type for each in call.inputs] == [each.type for each in call.plan.inputs]
         self.executed.append((call.plan, timeout_s))
+        self.contents.append([_bytes_of(each.content) for each in call.inputs])
         self.behaviour(call.plan)
-        call.output.payload = b"\x01" * len(call.output.payload)
+        if isinstance(call.output, FakeTensor):
+            call.output.content[:] = b"\x01" * len(call.output.content)
+        else:
+            assert isinstance(call.output, FakePart)
+            call.output.payload = b"\x01" * len(call.output.payload)
 
     def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
         errors: list[AclgradError | None] = []
@@ -77,8 +111,18 @@ class FakeDevice:
             raise DeviceLostError("the device is lost")
         self.trims += 1
 
+    def stage(self, timeout_s: float) -> FakeStaging:
+        return FakeStaging(self.staged)
+
     def state(self) -> DeviceState:
         return DeviceState(0, 0, {}, 0, 0)
+
+
+def _bytes_of(content: object) -> bytes | None:
+    if isinstance(content, FakeTensor):
+        return bytes(content.content)
+    assert content is None or isinstance(content, memoryview)
+    return None if content is None else bytes(content)
 
 
 def tensor(name: str, *shape: int, dtype: str = "float32", data: bytes | None = None) -> TensorView:

@@ -29,12 +29,13 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
         repeatable = isinstance(field.default, tuple)
         default = " ".join(map(str, field.default)) if repeatable else field.default
         told = f"default: {default}; " if default not in (None, "") else ""
+        # A switch may stand alone.
+        alone: dict[str, Any] = {"flag_value": "true"} if field.annotation is bool else {}
         command = click.option(
             f"--{name.replace('_', '-')}",
             multiple=repeatable,
-            # A switch may stand alone.
-            flag_value="true" if field.annotation is bool else None,
             is_flag=False,
+            **alone,
             metavar=name.rpartition("_")[2].upper(),
             help=f"{field.description} [{told}ACLGRAD_{name.upper()}]",
         )(command)

@@ -1,6 +1,6 @@
 """The messages of ExecuteOperatorChunked, to bytes and back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -71,21 +71,24 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> C
         raise InvalidFieldError.of(Violation("header.chunk_size_bytes", f"is {chunk_bytes}", remedy))
     call = call_of_message(header.request, payloads)
     chunked = tuple(header.chunked_inputs)
-    inputs = tuple(_announce(tensor, chunked) for tensor in call.inputs)
-    missing = [name for name in chunked if chunked.count(name) > 1 or name not in {each.name for each in inputs}]
-    if missing:
+    places = {name: place for place, name in enumerate(chunked)}
+    inputs = tuple(_announce(tensor, places) for tensor in call.inputs)
+    names = {each.name for each in inputs}
+    # A name that comes twice has one place.
+    wrong = [name for place, name in enumerate(chunked) if name not in names or places[name] != place]
+    if wrong:
         remedy = "name inputs of the call, each once"
-        raise InvalidFieldError.of(Violation("header.chunked_inputs", f"has {missing[0]!r}", remedy))
+        raise InvalidFieldError.of(Violation("header.chunked_inputs", f"has {wrong[0]!r}", remedy))
     return ChunkedCall(replace(call, inputs=inputs), chunked, chunk_bytes)
 
 
-def _announce(tensor: TensorView, chunked: Sequence[str]) -> TensorView:
-    if tensor.name not in chunked:
+def _announce(tensor: TensorView, places: Mapping[str, int]) -> TensorView:
+    if tensor.name not in places:
         return tensor
     if tensor.data is not None:
         problem = "has content in the header and is to come in chunks"
         raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}]", problem, "send it in one way"))
-    announced = Announced(chunked.index(tensor.name), tensor.type.size_bytes)
+    announced = Announced(places[tensor.name], tensor.type.size_bytes)
     return TensorView(tensor.name, tensor.type, announced)
 
 

@@ -1,8 +1,10 @@
 """`aclgrad.v1.OperatorService`."""
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -27,6 +29,9 @@ from aclgrad_server.shared_memory import SharedMemory
 from aclgrad_server.validation import check_reply_size
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
+
+STALL_GRACE_S: Final = 0.5
+"""After the deadline, a call that still moves gets its error in this time; one that stands still is cancelled then."""
 
 
 class OperatorService:
@@ -85,9 +90,10 @@ class OperatorService:
 
     def execute_operator_chunked(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        return execute_chunked(
-            self._planner, self._executor, messages, lambda: context.send_initial_metadata(()), deadline
-        )
+        with _cancelled_after(deadline + STALL_GRACE_S, context):
+            yield from execute_chunked(
+                self._planner, self._executor, messages, lambda: context.send_initial_metadata(()), deadline
+            )
 
     def list_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
@@ -111,6 +117,18 @@ class OperatorService:
             deterministic=all(device.deterministic for device in self._group.devices),
             endpoints=self._endpoints,
         ).SerializeToString()
+
+
+@contextmanager
+def _cancelled_after(deadline: float, context: grpc.ServicerContext) -> Iterator[None]:
+    """Cancels the call unless the block has ended: nothing else wakes up who waits for a client that stands still."""
+    timer = threading.Timer(deadline - time.monotonic(), context.cancel)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _deadline(context: grpc.ServicerContext, limit_s: float) -> float:
