@@ -10,7 +10,7 @@ SOURCES := $(shell find native/include native/runtime native/bindings native/hos
 CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 FUZZ_SECONDS ?= 600
-# An input that fails is written to build/fuzz.
+# An input that fails is written to build/fuzz; what reaches new code to the first folder after the target's name.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
@@ -70,12 +70,14 @@ sanitize-long: $(SETUP) ## The same for longer, and the ABI tests on host librar
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
 		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
-fuzz: $(SETUP_FUZZ) ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; build/fuzz keeps what reached new code
-	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
+fuzz: $(SETUP_FUZZ) ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; tests/fuzz/corpus gains what reached new code
+	mkdir -p build/fuzz
+	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
 		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
 
-fuzz-short: ## The same for 24 seconds
-	$(MAKE) fuzz FUZZ_SECONDS=24
+fuzz-short: $(SETUP_FUZZ) ## The same for 24 seconds, and the corpus stays as it is
+	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
+		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
 
 lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .

@@ -47,8 +47,6 @@ CALLS: Final = (
         {},
     ),
 )
-SEEDS: Final = [bytes((reads, call, 0xFF, 4, 1, 9)) for reads in (1, 8) for call in range(len(CALLS))]
-"""The whole call, all in chunks: two messages are read of the answer, or all."""
 
 
 class GoneError(Exception):

@@ -1,7 +1,5 @@
 """The codec on any bytes: the first byte chooses what is made of the others."""
 
-from typing import Final
-
 from google.protobuf.message import DecodeError
 
 from aclgrad.errors import MalformedRequestError
@@ -9,23 +7,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import BATCH_CALLS
 from aclgrad_server.native_codec import extract_payloads
 from tests.client.wire.agreement import KINDS, PATHS, assert_agrees_with_protobuf, assert_scans_agree
-from tests.client.wire.calls import CALLS, message_of
 
 _KINDS = tuple(KINDS.values())
-_MESSAGES: Final = [message_of(call) for name, call in CALLS.items() if name != "large"]
-SEEDS: Final = [
-    bytes((choice,)) + message.SerializeToString()
-    for choices, messages in (
-        ((0, 128), _MESSAGES),
-        ((1,), [pb.ExecuteOperatorResponse(outputs=each.inputs) for each in _MESSAGES]),
-        ((2,), [pb.BatchExecuteOperatorsResponse(results=[{"outputs": each.inputs} for each in _MESSAGES])]),
-        ((3,), [pb.ExecuteOperatorChunkedRequest(header={"request": each}) for each in _MESSAGES]),
-        ((4,), [pb.ExecuteOperatorChunkedRequest(chunk={"tensor_index": 1, "offset_bytes": 300, "data": b"12345"})]),
-        ((128,), [pb.BatchExecuteOperatorsRequest(calls=_MESSAGES)]),
-    )
-    for choice in choices
-    for message in messages
-]
 
 
 def run(data: bytes) -> None:
