@@ -6,11 +6,10 @@ namespace {
 enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kGroupStart = 3, kGroupEnd = 4, kFixed32 = 5 };
 
 constexpr unsigned kMaxVarintBytes = 10;
+// Of the varint of a tag or a length, as protobuf reads them, though more could stand for the same.
+constexpr unsigned kMaxSizeBytes = 5;
 // Far beyond any message of ours; a bound on the time that a message of nothing but tiny fields can take.
 constexpr int kMaxFields = 20'000;
-
-// Ten bytes of seven bits each: more than 64.
-using Wide = unsigned __int128;
 
 void AppendVarint(std::string& out, uint64_t value) {
   for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>((value & 0x7F) | 0x80));
@@ -27,7 +26,8 @@ class Scanner {
   std::vector<ByteRange> payloads;
 
  private:
-  Wide ReadVarint(std::size_t& position, std::size_t end) const;
+  // Bits beyond the 64th are lost; a tag or a length has none.
+  uint64_t ReadVarint(std::size_t& position, std::size_t end, unsigned max_bytes) const;
   void Append(std::string& rest, std::size_t start, std::size_t stop) const {
     rest.append(reinterpret_cast<const char*>(message_) + start, stop - start);
   }
@@ -36,11 +36,11 @@ class Scanner {
   const std::vector<uint32_t>& path_;
 };
 
-Wide Scanner::ReadVarint(std::size_t& position, std::size_t end) const {
-  Wide value = 0;
-  for (unsigned shift = 0; shift < 7 * kMaxVarintBytes && position < end; shift += 7) {
+uint64_t Scanner::ReadVarint(std::size_t& position, std::size_t end, unsigned max_bytes) const {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 7 * max_bytes && position < end; shift += 7) {
     const uint8_t byte = message_[position++];
-    value |= static_cast<Wide>(byte & 0x7F) << shift;
+    value |= static_cast<uint64_t>(byte & 0x7F) << shift;
     if (byte < 0x80) return value;
   }
   throw MalformedMessage("byte " + std::to_string(position) + " of the message is inside a varint that does not end");
@@ -55,16 +55,16 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
       throw MalformedMessage("the message has more than " + std::to_string(kMaxFields) + " fields");
     }
     const std::size_t start = position;
-    const Wide tag = ReadVarint(position, end);
+    const uint64_t tag = ReadVarint(position, end, kMaxSizeBytes);
     const auto wire_type = static_cast<int>(tag & 7);
     // Beyond the end is where a field ends that does not fit, whatever its length.
     std::size_t stop = end + 1;
     if (wire_type == kLength) {
-      const Wide length = ReadVarint(position, end);
-      if (length <= end - position) stop = position + static_cast<std::size_t>(length);
+      const uint64_t length = ReadVarint(position, end, kMaxSizeBytes);
+      if (length <= end - position) stop = position + length;
       if (stop <= end && tag >> 3 == path_[depth] && open_groups == 0) {
         Append(rest, kept, start);
-        AppendVarint(rest, static_cast<uint64_t>(tag));
+        AppendVarint(rest, tag);
         if (depth + 1 == path_.size()) {
           const auto index = static_cast<uint32_t>(payloads.size());
           payloads.push_back({position, stop});
@@ -79,7 +79,7 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
         kept = stop;
       }
     } else if (wire_type == kVarint) {
-      static_cast<void>(ReadVarint(position, end));
+      static_cast<void>(ReadVarint(position, end, kMaxVarintBytes));
       stop = position;
     } else if (wire_type == kFixed64 || wire_type == kFixed32) {
       const std::size_t width = wire_type == kFixed64 ? 8 : 4;

@@ -68,6 +68,12 @@ def assert_exhausted(call: pytest.ExceptionInfo) -> None:
     assert call.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+def assert_names_the_limit(call: pytest.ExceptionInfo) -> None:
+    error = error_of(call.value)
+    assert isinstance(error, aclgrad.LimitExceededError)
+    assert "--max-message-bytes" in error.remedy
+
+
 def test_a_request_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
     request = encode_request(pooling(1))
     assert len(padded(request, MESSAGE_BYTES)) == MESSAGE_BYTES
@@ -81,7 +87,7 @@ def test_a_reply_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
     assert send(channel, encode_request(pooling(250_000))) == 1_000_000
     with pytest.raises(grpc.RpcError) as caught:
         send(channel, encode_request(pooling(250_001)))
-    assert_exhausted(caught)
+    assert_names_the_limit(caught)
 
 
 def test_a_batch_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
@@ -96,7 +102,7 @@ def test_a_batch_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
 def test_a_batch_whose_replies_are_too_large_together(channel: grpc.Channel, exact_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         send_batch(channel, encode_batch([encode_request(pooling(150_000))] * 2))
-    assert_exhausted(caught)
+    assert_names_the_limit(caught)
     assert_idle(exact_server)
 
 

@@ -143,9 +143,10 @@ def test_a_server_that_takes_no_shapes_says_so() -> None:
 def test_reply_that_is_no_message_is_refused_before_it_is_computed() -> None:
     plan = plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, NO_LIMIT)
     size = len(response_prefix("out", plan.output)) + 64
-    check_reply_size(plan, size)
+    assert plan.reply_bytes == size
+    check_reply_size("outputs[out]", size, size)
     with pytest.raises(errors.LimitExceededError, match=f"reply of {size} bytes .*--max-message-bytes") as caught:
-        check_reply_size(plan, size - 1)
+        check_reply_size("outputs[out]", size, size - 1)
     assert caught.value.field == "outputs[out]"
 
 

@@ -30,11 +30,10 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
         default = " ".join(map(str, field.default)) if repeatable else field.default
         told = f"default: {default}; " if default not in (None, "") else ""
         # A switch may stand alone.
-        alone: dict[str, Any] = {"flag_value": "true"} if field.annotation is bool else {}
+        alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if field.annotation is bool else {}
         command = click.option(
             f"--{name.replace('_', '-')}",
             multiple=repeatable,
-            is_flag=False,
             **alone,
             metavar=name.rpartition("_")[2].upper(),
             help=f"{field.description} [{told}ACLGRAD_{name.upper()}]",

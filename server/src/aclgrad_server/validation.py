@@ -58,6 +58,11 @@ class OperatorPlan:
         )
 
     @property
+    def reply_bytes(self) -> int:
+        """The size of the ExecuteOperatorResponse."""
+        return len(self.reply_prefix) + self.output.size_bytes
+
+    @property
     def uses_shared_memory(self) -> bool:
         return self.output_memory is not None or any(isinstance(each.data, SharedRange) for each in self.inputs)
 
@@ -125,14 +130,12 @@ def _device_bytes(tensor: TensorView, rule: ValueRule | None) -> int:
     return (tensor.type if rule is None else rule.device_type(tensor.type)).size_bytes
 
 
-def check_reply_size(plan: OperatorPlan, max_message_bytes: int) -> None:
+def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:
     """Refuses a call whose reply is no message that may be sent: before it is computed, and with the limit's name."""
-    size = len(plan.reply_prefix) + plan.output.size_bytes
-    if size > max_message_bytes:
-        remedy = "ask for a smaller gradient, or raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server"
-        problem = f"makes a reply of {size} bytes as {plan.output} and the limit of a message is {max_message_bytes}"
-        violation = Violation(f"outputs[{plan.spec.output.name}]", problem, remedy)
-        raise LimitExceededError.of(violation)
+    if size_bytes > limit_bytes:
+        problem = f"makes a reply of {size_bytes} bytes and the limit of a message is {limit_bytes}"
+        remedy = "ask for less in one message, or raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server"
+        raise LimitExceededError.of(Violation(field, problem, remedy))
 
 
 def _raise_if_any(violations: Iterator[Violation]) -> None:

@@ -11,6 +11,8 @@ from aclgrad.errors import MalformedRequestError
 
 _VARINT, _FIXED64, _LENGTH, _GROUP_START, _GROUP_END, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
+_MAX_SIZE_BYTES = 5
+"""Of the varint of a tag or a length, as protobuf reads them, though more could stand for the same."""
 _INDEX_BYTES = 4
 _MAX_FIELDS = 20_000
 """Far beyond any message of ours; a bound on the time that a message of nothing but tiny fields can take."""
@@ -41,10 +43,10 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
         if field_count > _MAX_FIELDS:
             raise MalformedRequestError(f"the message has more than {_MAX_FIELDS} fields")
         start = position
-        tag, position = read_varint(view, position, end)
+        tag, position = _read_varint(view, position, end, _MAX_SIZE_BYTES)
         wire_type = tag & 7
         if wire_type == _LENGTH:
-            length, position = read_varint(view, position, end)
+            length, position = _read_varint(view, position, end, _MAX_SIZE_BYTES)
             stop = position + length
             if stop <= end and tag >> 3 == path[0] and not open_groups:
                 if len(path) == 1:
@@ -56,7 +58,7 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
                 kept = stop
             position = stop
         elif wire_type == _VARINT:
-            _, position = read_varint(view, position, end)
+            _, position = _read_varint(view, position, end, _MAX_VARINT_BYTES)
         elif wire_type == _FIXED64:
             position += 8
         elif wire_type == _FIXED32:
@@ -75,10 +77,10 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
     return b"".join(pieces)
 
 
-def read_varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
+def _read_varint(view: memoryview, position: int, end: int, max_bytes: int) -> tuple[int, int]:
     """Returns the varint at the position and the position behind it."""
     value = 0
-    for shift in range(0, 7 * _MAX_VARINT_BYTES, 7):
+    for shift in range(0, 7 * max_bytes, 7):
         if position >= end:
             break
         byte = view[position]

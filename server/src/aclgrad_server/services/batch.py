@@ -7,15 +7,17 @@ from aclgrad.wire.messages import failed_result, result_prefix
 from aclgrad_server.executor import Executor
 from aclgrad_server.planner import Planner
 from aclgrad_server.request_id import current_request_id
-from aclgrad_server.validation import OperatorPlan
+from aclgrad_server.validation import OperatorPlan, check_reply_size
 
 log = logging.getLogger(__name__)
 
 
-def execute_batch(planner: Planner, executor: Executor, request: bytes, deadline: float) -> bytes:
+def execute_batch(
+    planner: Planner, executor: Executor, request: bytes, max_message_bytes: int, deadline: float
+) -> bytes:
     """Returns the serialized BatchExecuteOperatorsResponse.
 
-    Raises an AclgradError where the message as a whole cannot be read or admitted, or is too late.
+    Raises an AclgradError where the message as a whole cannot be read, answered in one message or admitted, or is too late.
     """
     plans: dict[int, OperatorPlan] = {}
     failures: dict[int, AclgradError] = {}
@@ -28,6 +30,8 @@ def execute_batch(planner: Planner, executor: Executor, request: bytes, deadline
         except AclgradError as error:
             failures[index] = error
     prefixes = [result_prefix(plan.reply_prefix, plan.output.size_bytes) for plan in plans.values()]
+    size_bytes = sum(len(prefix) + plan.output.size_bytes for prefix, plan in zip(prefixes, plans.values(), strict=True))
+    check_reply_size("calls", size_bytes, max_message_bytes)
     reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline)
     failures |= {index: error for index, error in zip(plans, errors, strict=True) if error is not None}
     return reply if not failures else _with_failures(reply, plans, prefixes, failures)

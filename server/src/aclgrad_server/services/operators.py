@@ -81,12 +81,12 @@ class OperatorService:
         if plan.uses_shared_memory:
             self._shared_memory.require(context.peer())
             return execute_shared(self._executor, self._shared_memory, plan, deadline)
-        check_reply_size(plan, self._settings.max_message_bytes)
+        check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self._settings.max_message_bytes)
         return self._executor.execute(plan, deadline)
 
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        return execute_batch(self._planner, self._executor, request, deadline)
+        return execute_batch(self._planner, self._executor, request, self._settings.max_message_bytes, deadline)
 
     def execute_operator_chunked(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         deadline = _deadline(context, self._settings.call_timeout_s)
