@@ -33,7 +33,7 @@ STAGES: Final = {
     "decode: take out the payloads": ("server", "extract_payloads"),
     "decode and validate: find the plan": ("planner", "Planner.read"),
     "deadline": ("services.operators", "_deadline"),
-    "queue": ("admission", "Admission._take"),
+    "queue": ("admission", "Admission.take"),
     "check values": ("executor", "prepare"),
     "encode: the reply's memory and head": ("native_device", "NativeDevice.new_reply"),
     "execute: arguments, native call": ("native_device", "NativeDevice.execute"),

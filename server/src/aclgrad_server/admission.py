@@ -4,8 +4,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,61 +77,84 @@ class Admission:
     def bytes_limit(self) -> int:
         return self._memory.limit
 
-    @contextmanager
-    def admit(self, deadline: float, size_bytes: int = 0) -> Iterator[None]:
-        """Holds so many bytes and a place to run until the block ends; raises as `hold` does."""
-        with self.hold(deadline, size_bytes), self.run(deadline):
-            yield
+    def admit(self, deadline: float, size_bytes: int = 0) -> "Turn":
+        """Holds so many bytes and a place to run while its block runs; raises as `hold` does."""
+        return Turn(self, deadline, (self._memory, size_bytes), (self._places, 1))
 
-    @contextmanager
-    def hold(self, deadline: float, size_bytes: int) -> Iterator[None]:
-        """Holds so many bytes until the block ends.
+    def hold(self, deadline: float, size_bytes: int) -> "Turn":
+        """Holds so many bytes while its block runs.
 
         Raises DeviceMemoryError for more bytes than the limit, ServerBusyError where too many wait already, and
         DeadlinePassedError where the turn did not come before `deadline`, a time of `time.monotonic`.
         """
-        if size_bytes > self._memory.limit:
-            raise _too_large(size_bytes, self._memory.limit)
-        yield from self._taken(self._memory, size_bytes, deadline)
+        return Turn(self, deadline, (self._memory, size_bytes))
 
-    @contextmanager
-    def run(self, deadline: float) -> Iterator[None]:
-        """Holds a place to run until the block ends; raises as `hold` does."""
-        yield from self._taken(self._places, 1, deadline)
+    def run(self, deadline: float) -> "Turn":
+        """Holds a place to run while its block runs; raises as `hold` does."""
+        return Turn(self, deadline, (self._places, 1))
+
+    def take(self, claims: Sequence[tuple[_Gate, int]], deadline: float) -> None:
+        with self._lock:
+            for taken, (gate, units) in enumerate(claims):
+                try:
+                    self._take(gate, units, deadline)
+                except BaseException:
+                    _give_back(claims[:taken])
+                    raise
+
+    def give_back(self, claims: Sequence[tuple[_Gate, int]]) -> None:
+        with self._lock:
+            _give_back(claims)
 
     def occupancy(self) -> Occupancy:
         with self._lock:
             return Occupancy(self._places.used, self._waiting(), self._memory.used)
 
-    def _taken(self, gate: _Gate, units: int, deadline: float) -> Iterator[None]:
-        self._take(gate, units, deadline)
-        try:
-            yield
-        finally:
-            with self._lock:
-                gate.give_back(units)
-
     def _take(self, gate: _Gate, units: int, deadline: float) -> None:
-        with self._lock:
-            if gate.try_take(units):
-                return
-            if self._waiting() >= self.waiting_limit:
-                raise _busy(self._places.used + self._waiting())
-            claim = _Claim(self._lock, units)
-            gate.queue.append(claim)
-            try:
-                claim.changed.wait_for(lambda: claim.is_served, max(0.0, deadline - time.monotonic()))
-            finally:
-                if not claim.is_served:
-                    gate.queue.remove(claim)
-                    # It may have been what the others waited behind.
-                    gate.serve()
+        """Takes the units with the lock held, which is let go of while it waits."""
+        if gate.try_take(units):
+            return
+        if units > gate.limit:
+            raise _too_large(units, gate.limit)
+        if self._waiting() >= self.waiting_limit:
+            raise _busy(self._places.used + self._waiting())
+        claim = _Claim(self._lock, units)
+        gate.queue.append(claim)
+        try:
+            claim.changed.wait_for(lambda: claim.is_served, max(0.0, deadline - time.monotonic()))
+        finally:
+            if not claim.is_served:
+                gate.queue.remove(claim)
+                # It may have been what the others waited behind.
+                gate.serve()
         if not claim.is_served:
             remedy = "allow more time, or call a server with less to do"
             raise DeadlinePassedError(f"the deadline passed while the call waited; {remedy}", remedy=remedy)
 
     def _waiting(self) -> int:
         return len(self._places.queue) + len(self._memory.queue)
+
+
+class Turn:
+    """What one call holds of the gates while its block runs, claimed in the order given."""
+
+    __slots__ = ("_admission", "_claims", "_deadline")
+
+    def __init__(self, admission: Admission, deadline: float, *claims: tuple[_Gate, int]) -> None:
+        self._admission = admission
+        self._deadline = deadline
+        self._claims = claims
+
+    def __enter__(self) -> None:
+        self._admission.take(self._claims, self._deadline)
+
+    def __exit__(self, *error: object) -> None:
+        self._admission.give_back(self._claims)
+
+
+def _give_back(claims: Sequence[tuple[_Gate, int]]) -> None:
+    for gate, units in claims:
+        gate.give_back(units)
 
 
 def _too_large(size_bytes: int, limit: int) -> DeviceMemoryError:

@@ -26,8 +26,7 @@ class Executor:
         self.devices = tuple(devices)
         self.admission = admission
         self._on_device_lost = on_device_lost
-        self._lock = threading.Lock()
-        self._outstanding_bytes = [0] * len(self.devices)
+        self._outstanding = _Outstanding(len(self.devices))
 
     def execute(self, plan: OperatorPlan, deadline: float) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of the plan.
@@ -77,20 +76,50 @@ class Executor:
         with self.admission.hold(deadline, size_bytes), self._choose_device(size_bytes) as device:
             yield device
 
-    @contextmanager
-    def _choose_device(self, size_bytes: int) -> Iterator[Device]:
-        outstanding = self._outstanding_bytes
+    def _choose_device(self, size_bytes: int) -> "_Choice":
+        return _Choice(self.devices, self._outstanding, size_bytes, self._on_device_lost)
+
+
+class _Outstanding:
+    """How many bytes each device has to work on."""
+
+    def __init__(self, device_count: int) -> None:
+        self._lock = threading.Lock()
+        self._bytes = [0] * device_count
+
+    def add_to_least(self, size_bytes: int) -> int:
+        """Returns the index of the device that had the fewest."""
         with self._lock:
-            chosen = outstanding.index(min(outstanding))
-            outstanding[chosen] += size_bytes
-        try:
-            yield self.devices[chosen]
-        except DeviceLostError:
+            chosen = self._bytes.index(min(self._bytes))
+            self._bytes[chosen] += size_bytes
+            return chosen
+
+    def remove(self, index: int, size_bytes: int) -> None:
+        with self._lock:
+            self._bytes[index] -= size_bytes
+
+
+class _Choice:
+    """The device with the fewest outstanding bytes, which has more of them while the block runs."""
+
+    __slots__ = ("_devices", "_index", "_on_device_lost", "_outstanding", "_size_bytes")
+
+    def __init__(
+        self, devices: Sequence[Device], outstanding: _Outstanding, size_bytes: int, on_device_lost: Callable[[], None]
+    ) -> None:
+        self._devices = devices
+        self._outstanding = outstanding
+        self._size_bytes = size_bytes
+        self._on_device_lost = on_device_lost
+
+    def __enter__(self) -> Device:
+        self._index = self._outstanding.add_to_least(self._size_bytes)
+        return self._devices[self._index]
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._outstanding.remove(self._index, self._size_bytes)
+        if isinstance(error, DeviceLostError):
             self._on_device_lost()
-            raise
-        finally:
-            with self._lock:
-                outstanding[chosen] -= size_bytes
 
 
 def prepare(device: Device, plan: OperatorPlan) -> Sequence[DeviceInput]:

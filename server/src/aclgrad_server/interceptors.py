@@ -5,8 +5,7 @@ from __future__ import annotations  # grpc's classes are generic in their stubs 
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
@@ -14,6 +13,9 @@ from aclgrad.errors import AclgradError, DeviceMemoryError, ServerFaultError, to
 from aclgrad_server.active_calls import ActiveCalls
 from aclgrad_server.pooled import Pooled
 from aclgrad_server.request_id import REQUEST_ID, current_request_id, request_id_of
+
+if TYPE_CHECKING:
+    _Handler = grpc.RpcMethodHandler[Any, Any]
 
 log = logging.getLogger(__name__)
 
@@ -27,28 +29,37 @@ class CallInterceptor(grpc.ServerInterceptor):
     def __init__(self, service: str, calls: ActiveCalls) -> None:
         self._prefix = f"/{service}/"
         self._calls = calls
+        self._wrapped: dict[str, tuple[_Handler, _Handler]] = {}
 
     def intercept_service(
         self,
-        continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler[Any, Any] | None],
+        continuation: Callable[[grpc.HandlerCallDetails], _Handler | None],
         handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+    ) -> _Handler | None:
         handler = continuation(handler_call_details)
         method = handler_call_details.method
         if handler is None or not method.startswith(self._prefix):
             return handler
-        name = method.removeprefix(self._prefix)
+        known, wrapped = self._wrapped.get(method, (None, None))
+        if wrapped is None or known is not handler:
+            wrapped = self._wrap(method.removeprefix(self._prefix), handler)
+            self._wrapped[method] = handler, wrapped
+        return wrapped
+
+    def _wrap(self, method: str, handler: _Handler) -> _Handler:
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._unary(name, handler.unary_unary))
+            return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary))
         if isinstance(handler.stream_stream, Pooled):
-            stream = self._stream(name, handler.stream_stream)
+            stream = self._stream(method, handler.stream_stream)
             return grpc.stream_stream_rpc_method_handler(Pooled(stream, handler.stream_stream.experimental_thread_pool))
         return handler
 
     def _unary(self, method: str, behaviour: Callable[[bytes, grpc.ServicerContext], bytes]) -> Any:
         def call(request: bytes, context: grpc.ServicerContext) -> bytes:
-            with self._surround(method, context):
+            with _Surrounded(method, context, self._calls):
+                self._calls.enter(context)
                 return behaviour(request, context)
+            return b""  # the client has given up: nobody reads it
 
         return call
 
@@ -56,38 +67,54 @@ class CallInterceptor(grpc.ServerInterceptor):
         self, method: str, behaviour: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
     ) -> Any:
         def call(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-            with self._surround(method, context):
+            with _Surrounded(method, context, self._calls):
+                self._calls.enter(context)
                 yield from behaviour(messages, context)
 
         return call
 
-    @contextmanager
-    def _surround(self, method: str, context: grpc.ServicerContext) -> Iterator[None]:
-        """Counts and logs the call of the block, and ends it with a status where the block raises."""
-        start = time.monotonic()
-        request_id = request_id_of(context)
-        current_request_id.set(request_id)
+
+class _Surrounded:
+    """Logs the call of the block, counts its handler, and ends it with a status where the block raises."""
+
+    __slots__ = ("_calls", "_context", "_method", "_request_id", "_start")
+
+    def __init__(self, method: str, context: grpc.ServicerContext, calls: ActiveCalls) -> None:
+        self._method = method
+        self._context = context
+        self._calls = calls
+        self._start = time.monotonic()
+        self._request_id = request_id_of(context)
+
+    def __enter__(self) -> None:
+        current_request_id.set(self._request_id)
         self._calls.enter_handler()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         try:
-            self._calls.enter(context)
-            yield
-        except Exception as error:
-            if not context.is_active() and not isinstance(error, AclgradError):
-                log.info("%s %s was given up by the client", request_id, method)
-                return
-            ours = _as_ours(error, request_id)
-            _log_failure(method, request_id, ours, error)
-            status = to_status(ours, request_id)
-            details = (STATUS_DETAILS, status.SerializeToString())
-            context.set_trailing_metadata(((REQUEST_ID, request_id), details))
-            # Not inside the try: abort itself raises, and that is no failure of the call.
-        else:
-            context.set_trailing_metadata(((REQUEST_ID, request_id),))
-            log.debug("%s %s ok in %.1f ms", request_id, method, (time.monotonic() - start) * 1e3)
-            return
+            return self._end(error)
         finally:
             self._calls.leave_handler()
+
+    def _end(self, error: BaseException | None) -> bool:
+        """Returns True where the error needs no answer; raises in grpc's way where it is answered."""
+        context, method, request_id = self._context, self._method, self._request_id
+        if error is None:
+            context.set_trailing_metadata(((REQUEST_ID, request_id),))
+            log.debug("%s %s ok in %.1f ms", request_id, method, (time.monotonic() - self._start) * 1e3)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        if not context.is_active() and not isinstance(error, AclgradError):
+            log.info("%s %s was given up by the client", request_id, method)
+            return True
+        ours = _as_ours(error, request_id)
+        _log_failure(method, request_id, ours, error)
+        status = to_status(ours, request_id)
+        details = (STATUS_DETAILS, status.SerializeToString())
+        context.set_trailing_metadata(((REQUEST_ID, request_id), details))
         context.abort(ours.code, status.message)
+        raise AssertionError("abort has raised")
 
 
 def _as_ours(error: Exception, request_id: str) -> AclgradError:

@@ -128,8 +128,10 @@ class NativeDevice:
         return DeviceInput(type, data)
 
     def execute(self, call: DeviceCall, timeout_s: float) -> None:
-        with _acl_errors_as_ours(call.plan.size_bytes):
+        try:
             self._device.execute(_native_call(call), _milliseconds(timeout_s))
+        except aclgrad_native.AclError as error:
+            raise _as_ours(error, call.plan.size_bytes) from error
 
     def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
         errors = self._device.execute_all([_native_call(call) for call in calls], _milliseconds(timeout_s))

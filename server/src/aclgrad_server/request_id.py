@@ -1,6 +1,7 @@
 """The id under which a call is found in the log: the client's, or one of our making."""
 
-import uuid
+import itertools
+import secrets
 from contextvars import ContextVar
 from typing import Final
 
@@ -8,6 +9,10 @@ import grpc
 
 REQUEST_ID: Final = "x-request-id"
 MAX_REQUEST_ID: Final = 128
+
+_PROCESS: Final = secrets.token_hex(8)
+"""What tells our ids from those of other servers."""
+_numbers = itertools.count(1)
 
 current_request_id: ContextVar[str] = ContextVar("current_request_id", default="-")
 """Set for each call by the interceptor."""
@@ -18,4 +23,4 @@ def request_id_of(context: grpc.ServicerContext) -> str:
     for key, value in context.invocation_metadata():
         if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
             return value
-    return uuid.uuid4().hex
+    return f"{_PROCESS}-{next(_numbers)}"

@@ -17,7 +17,8 @@ def execute_batch(
 ) -> bytes:
     """Returns the serialized BatchExecuteOperatorsResponse.
 
-    Raises an AclgradError where the message as a whole cannot be read, answered in one message or admitted, or is too late.
+    Raises an AclgradError where the message as a whole cannot be read, admitted, or answered in one message, or is
+    too late.
     """
     plans: dict[int, OperatorPlan] = {}
     failures: dict[int, AclgradError] = {}
@@ -30,7 +31,7 @@ def execute_batch(
         except AclgradError as error:
             failures[index] = error
     prefixes = [result_prefix(plan.reply_prefix, plan.output.size_bytes) for plan in plans.values()]
-    size_bytes = sum(len(prefix) + plan.output.size_bytes for prefix, plan in zip(prefixes, plans.values(), strict=True))
+    size_bytes = sum(map(len, prefixes)) + sum(plan.output.size_bytes for plan in plans.values())
     check_reply_size("calls", size_bytes, max_message_bytes)
     reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline)
     failures |= {index: error for index, error in zip(plans, errors, strict=True) if error is not None}
