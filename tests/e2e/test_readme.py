@@ -13,11 +13,7 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-def test_there_are_three_examples() -> None:
-    assert len(EXAMPLES) == 3
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=["gradient", "asyncio", "by_name"])
+@pytest.mark.parametrize("example", EXAMPLES, ids=["gradient", "asyncio", "by_name", "batch"])
 def test_an_example_runs(example: str, server: Server) -> None:
     assert "127.0.0.1:50051" in example
     code = example.replace("127.0.0.1:50051", server.address)
