@@ -271,7 +271,7 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and too_large:
         remedy = (
             "raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server or max_message_bytes of the client, "
-            "whichever is smaller, or split the tensor"
+            "whichever is smaller, or send fewer calls or smaller tensors in one message"
         )
         sizes = {name: size for name, size in too_large.groupdict().items() if size is not None}
         message = "a message exceeds, decompressed, the limit of the side that received it"
