@@ -177,6 +177,11 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
             writer = asyncio.create_task(_write(stream, messages))
             async for message in stream:
                 answer.take(message)
+        except grpc.aio.AioRpcError as failure:
+            left_s = stream.time_remaining()
+            if _calls.hides_a_status(failure) and left_s is not None and left_s < _CLOCK_PRECISION_S:
+                raise _calls.deadline_error(self.target) from None
+            raise
         finally:
             # Does nothing to a call that has ended; any other is not to go on without its reader.
             stream.cancel()
@@ -198,6 +203,8 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
         raise _calls.closed_error(self.target)
 
 
+_CLOCK_PRECISION_S = 0.05
+"""The core's clock may be ahead of ours by so much."""
 _CALL_ENDED = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
 """What grpc.aio raises where a call has ended while it was written to; its status comes to whoever reads."""
 

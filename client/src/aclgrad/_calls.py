@@ -265,6 +265,17 @@ def closed_error(target: str) -> AclgradError:
     return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
 
 
+def deadline_error(target: str) -> AclgradError:
+    """Returns the error of a call whose time limit passed."""
+    remedy = "give a larger timeout_s"
+    return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+
+
+def hides_a_status(failure: RpcFailure) -> bool:
+    """Whether grpc.aio put a status of its own in place of the one with which the call ended."""
+    return failure.details() == _WRITE_FAILED
+
+
 def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradError:
     """Returns our exception for a status that the gRPC core made, which carries no details of ours."""
     too_large = _TOO_LARGE.search(details)
@@ -282,8 +293,7 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         remedy = f"check that a server listens on {target} and that the network lets it through"
         return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        remedy = "give a larger timeout_s"
-        return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+        return deadline_error(target)
     if code is grpc.StatusCode.CANCELLED:
         if details in _CANCELLED_HERE:
             return closed_error(target)
