@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short test-huge bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -52,10 +52,13 @@ test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refu
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 soak: $(SETUP) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
-	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak
+	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
 
 soak-short: $(SETUP) ## The same with 5,000 calls
-	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak
+	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
+
+test-huge: $(SETUP) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
+	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
 
 test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --group frameworks

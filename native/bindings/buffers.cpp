@@ -28,7 +28,7 @@ ReplyBuffer::ReplyBuffer(const std::vector<Section>& sections) {
   std::size_t size = 0;
   for (const auto& [prefix, payload_bytes] : sections) {
     size += static_cast<std::size_t>(PyBytes_GET_SIZE(prefix.ptr()));
-    if (payload_bytes > kMaxBytes - size) throw std::bad_alloc();
+    if (size > kMaxBytes || payload_bytes > kMaxBytes - size) throw std::bad_alloc();
     payloads_.emplace_back(size, payload_bytes);
     size += payload_bytes;
   }

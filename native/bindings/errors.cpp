@@ -1,5 +1,8 @@
 #include "errors.h"
 
+#include <new>
+#include <stdexcept>
+
 #include "error.h"
 
 namespace py = pybind11;
@@ -42,6 +45,10 @@ py::object ToPython(const std::exception_ptr& error) {
     return library_error_type(caught.what());
   } catch (const std::bad_alloc&) {
     return py::handle(PyExc_MemoryError)();
+  } catch (const std::invalid_argument& caught) {
+    return py::handle(PyExc_ValueError)(caught.what());
+  } catch (const std::out_of_range& caught) {
+    return py::handle(PyExc_IndexError)(caught.what());
   } catch (const std::exception& caught) {
     return py::handle(PyExc_RuntimeError)(caught.what());
   }

@@ -34,12 +34,13 @@ std::vector<void*> Execution::PrepareInputs() {
   std::vector<void*> addresses;
   for (const InputView& input : call_->inputs) {
     const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
-    const bool is_short = input.is_prefix && input.size_bytes < size;
-    if (input.data != nullptr && !is_short) ExpectSize("input", input.size_bytes, size);
     if (input.device_data != nullptr) {
+      ExpectSize("input", input.size_bytes, size);
       addresses.push_back(input.device_data);
       continue;
     }
+    const bool is_short = input.is_prefix && input.size_bytes < size;
+    if (input.data != nullptr && !is_short) ExpectSize("input", input.size_bytes, size);
     if (input.data != nullptr && library_.host_pointers()) {
       // Operators only read their inputs; aclCreateTensor has one kind of address for all tensors.
       addresses.push_back(const_cast<void*>(input.data));

@@ -80,11 +80,12 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
   if (size_bytes == 0) return 0;
   if (!stream_) return source(place, size_bytes);
   library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
+  read_ = {};
   std::size_t done = 0;
   while (done < size_bytes) {
     if (filled_ == kHalfBytes) {
       // The other half may still be on its way; usually it has arrived long ago.
-      Finish(deadline);
+      Wait(deadline);
       half_ = 1 - half_;
     }
     const std::size_t room = std::min(size_bytes - done, kHalfBytes - filled_);
@@ -102,12 +103,21 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
 }
 
 void Staging::Finish(Deadline deadline) {
+  // What was fetched ahead may be older than what an operator writes from here on.
+  read_ = {};
+  Wait(deadline);
+}
+
+void Staging::Wait(Deadline deadline) {
   filled_ = 0;
   if (!is_busy_) return;
+  // Until the wait is over, and for good if it fails, the halves hold nothing that may be read.
+  const std::array<Range, 2> asked = std::exchange(read_, {});
   library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
   library_.Check(library_->aclrtSynchronizeStreamWithTimeout((*stream_)->get(), MillisecondsUntil(deadline)),
                  "aclrtSynchronizeStream");
   is_busy_ = false;
+  read_ = asked;
 }
 
 void Staging::Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline) {
@@ -136,7 +146,7 @@ void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_byt
     if (!read_[half_].Covers(tensor, offset)) {
       half_ = 1 - half_;
       if (!read_[half_].Covers(tensor, offset)) StartRead(half_, tensor, offset);
-      Finish(deadline);
+      Wait(deadline);
       StartRead(1 - half_, tensor, read_[half_].offset + read_[half_].size_bytes);
     }
     const Range& ready = read_[half_];
@@ -169,13 +179,14 @@ std::byte* Staging::Half(std::size_t half) {
 
 void Staging::StartRead(std::size_t half, std::size_t tensor, std::size_t offset) {
   const std::size_t count = std::min(kHalfBytes, tensors_[tensor].size_bytes - offset);
-  read_[half] = {tensor, offset, count};
+  read_[half] = {};
   if (count == 0) return;
   library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
   is_busy_ = true;
   library_.Check(library_->aclrtMemcpyAsync(Half(half), count, Place(tensor, offset, count), count,
                                             ACL_MEMCPY_DEVICE_TO_HOST, (*stream_)->get()),
                  "aclrtMemcpyAsync");
+  read_[half] = {tensor, offset, count};
 }
 
 }  // namespace aclgrad

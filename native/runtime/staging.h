@@ -35,7 +35,7 @@ class Staging final : public DeviceWork {
   // bytes it had from there on. Throws std::system_error where it cannot be read, and as Write does.
   [[nodiscard]] std::size_t ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
 
-  // Waits until all that was written has arrived; only then may an operator read it.
+  // Waits until all that was written has arrived; only then may an operator read it, or write what was read before.
   void Finish(Deadline deadline);
 
   // Copies bytes of a tensor that an operator has written. What follows them is fetched meanwhile.
@@ -70,6 +70,7 @@ class Staging final : public DeviceWork {
   std::size_t Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
                    Deadline deadline);
   void Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
+  void Wait(Deadline deadline);
   [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
   [[nodiscard]] std::byte* Half(std::size_t half);
   void StartRead(std::size_t half, std::size_t tensor, std::size_t offset);

@@ -7,6 +7,7 @@ import grpc
 import pytest
 
 from .scripted_service import ScriptedService
+from .scripted_streams import ScriptedStreams
 
 
 @pytest.fixture
@@ -18,3 +19,14 @@ def service() -> Iterator[ScriptedService]:
         server.start()
         yield scripted
         server.stop(None).wait()
+
+
+@pytest.fixture
+def streams() -> Iterator[ScriptedStreams]:
+    scripted = ScriptedStreams()
+    with ThreadPoolExecutor(4) as pool:
+        scripted.server = grpc.server(pool, handlers=[scripted])
+        scripted.address = f"127.0.0.1:{scripted.server.add_insecure_port('127.0.0.1:0')}"
+        scripted.server.start()
+        yield scripted
+        scripted.server.stop(None).wait()

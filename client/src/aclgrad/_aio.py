@@ -163,20 +163,30 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
         return await method(request, timeout=limit_s)
 
     async def _send_chunks(self, call: ExecuteCall, limit_s: float | None) -> Array:
+        messages = chunked_messages(call.planned.call)
         method: Any = self._channel.stream_stream(_calls.SERVICE + "ExecuteOperatorChunked")
         stream = method(timeout=limit_s)
-        messages = chunked_messages(call.planned.call)
-        await stream.write(next(messages))
-        # What is not welcome is told now. Later, a write that fails would hide the server's status (grpc.aio puts an
-        # INTERNAL of its own in its place).
-        await stream.initial_metadata()
-        writer = asyncio.create_task(_write(stream, messages))
         answer = ChunkedAnswer()
+        writer = None
         try:
+            with suppress(*_CALL_ENDED):
+                await stream.write(next(messages))
+            # What is not welcome is told now. Later, a write that fails would hide the server's status (grpc.aio puts
+            # an INTERNAL of its own in its place).
+            await stream.initial_metadata()
+            writer = asyncio.create_task(_write(stream, messages))
             async for message in stream:
                 answer.take(message)
+        except grpc.aio.AioRpcError as failure:
+            left_s = stream.time_remaining()
+            if _calls.hides_a_status(failure) and left_s is not None and left_s < _CLOCK_PRECISION_S:
+                raise _calls.deadline_error(self.target) from None
+            raise
         finally:
-            writer.cancel()
+            # Does nothing to a call that has ended; any other is not to go on without its reader.
+            stream.cancel()
+            if writer is not None:
+                writer.cancel()
         return answer.gradient()
 
     async def _send_shared(self, call: ExecuteCall, regions: RegionPool, limit_s: float | None) -> Array:
@@ -193,9 +203,14 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
         raise _calls.closed_error(self.target)
 
 
+_CLOCK_PRECISION_S = 0.05
+"""The core's clock may be ahead of ours by so much."""
+_CALL_ENDED = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
+"""What grpc.aio raises where a call has ended while it was written to; its status comes to whoever reads."""
+
+
 async def _write(stream: Any, messages: Iterator[bytes]) -> None:
-    """Writes until the call ends, whichever way: its status comes to whoever reads."""
-    with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+    with suppress(*_CALL_ENDED):
         for message in messages:
             await stream.write(message)
         await stream.done_writing()
@@ -221,12 +236,14 @@ class AsyncBatch(CollectedCalls):
         list instead, and the others' gradients are not lost. Raises an AclgradError of its own where no call was made.
         The calls of one batch have to fit into one message.
         """
+        if not len(self):
+            return []
         call = self.to_send()
         try:
             outcomes = await self._client._run(call, timeout_s)  # noqa: SLF001 - the two are one
         except AclgradError:
-            # Of some that failed in passing the last attempt failed as well, or there was none that brought any back.
-            if None in call.outcomes:
+            # What failed in passing failed to the end, or no attempt brought anything back.
+            if call.outcomes is None:
                 raise
             return settled(call.outcomes, return_errors)
         return settled(outcomes, return_errors)

@@ -265,13 +265,24 @@ def closed_error(target: str) -> AclgradError:
     return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
 
 
+def deadline_error(target: str) -> AclgradError:
+    """Returns the error of a call whose time limit passed."""
+    remedy = "give a larger timeout_s"
+    return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+
+
+def hides_a_status(failure: RpcFailure) -> bool:
+    """Whether grpc.aio put a status of its own in place of the one with which the call ended."""
+    return failure.details() == _WRITE_FAILED
+
+
 def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradError:
     """Returns our exception for a status that the gRPC core made, which carries no details of ours."""
     too_large = _TOO_LARGE.search(details)
     if code is grpc.StatusCode.RESOURCE_EXHAUSTED and too_large:
         remedy = (
             "raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server or max_message_bytes of the client, "
-            "whichever is smaller, or split the tensor"
+            "whichever is smaller, or send fewer calls or smaller tensors in one message"
         )
         sizes = {name: size for name, size in too_large.groupdict().items() if size is not None}
         message = "a message exceeds, decompressed, the limit of the side that received it"
@@ -282,8 +293,7 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         remedy = f"check that a server listens on {target} and that the network lets it through"
         return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        remedy = "give a larger timeout_s"
-        return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+        return deadline_error(target)
     if code is grpc.StatusCode.CANCELLED:
         if details in _CANCELLED_HERE:
             return closed_error(target)

@@ -1,6 +1,7 @@
 """A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -18,14 +19,19 @@ _INLINE_BYTES: Final = 64 * 2**10
 
 
 def chunked_messages(call: OperatorCall) -> Iterator[bytes]:
-    """Yields the messages of a call whose inputs hold their data."""
+    """Returns the messages of a call, one after the other; raises InvalidFieldError for what the wire cannot hold."""
     chunked = [
         tensor for tensor in call.inputs if isinstance(tensor.data, memoryview) and tensor.data.nbytes > _INLINE_BYTES
     ]
     names = [tensor.name for tensor in chunked]
-    inputs = tuple(TensorView(each.name, each.type) if each in chunked else each for each in call.inputs)
-    yield encode_header(OperatorCall(call.operator, inputs, call.attributes), names, DEFAULT_CHUNK_BYTES)
-    for position, tensor in enumerate(chunked):
+    inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
+    # At once: what fails while gRPC asks for messages is not told to the caller.
+    header = encode_header(OperatorCall(call.operator, inputs, call.attributes), names, DEFAULT_CHUNK_BYTES)
+    return chain((header,), _chunks(chunked))
+
+
+def _chunks(tensors: Sequence[TensorView]) -> Iterator[bytes]:
+    for position, tensor in enumerate(tensors):
         data = tensor.data
         assert isinstance(data, memoryview)
         for offset in range(0, data.nbytes, DEFAULT_CHUNK_BYTES):
@@ -50,8 +56,9 @@ class ChunkedAnswer:
                 self._bytes = self._gradient.reshape(-1).view(np.uint8).data
                 return
             chunk = decode_chunk(message)
-            if chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
-                raise MalformedRequestError(f"a chunk at byte {chunk.offset} came where {self._done} was due")
+            if chunk.tensor or chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
+                where = f"byte {chunk.offset} of output {chunk.tensor}"
+                raise MalformedRequestError(f"a chunk at {where} came where byte {self._done} was due")
         except ValueError as error:
             raise ServerFaultError(f"the reply of the server cannot be read: {error}") from error
         self._bytes[self._done : self._done + len(chunk.data)] = chunk.data

@@ -193,12 +193,14 @@ class Batch(CollectedCalls):
         list instead, and the others' gradients are not lost. Raises an AclgradError of its own where no call was made.
         The calls of one batch have to fit into one message.
         """
+        if not len(self):
+            return []
         call = self.to_send()
         try:
             outcomes = self._client._run(call, timeout_s)  # noqa: SLF001 - the two are one
         except AclgradError:
-            # Of some that failed in passing the last attempt failed as well, or there was none that brought any back.
-            if None in call.outcomes:
+            # What failed in passing failed to the end, or no attempt brought anything back.
+            if call.outcomes is None:
                 raise
             return settled(call.outcomes, return_errors)
         return settled(outcomes, return_errors)
