@@ -153,6 +153,11 @@ class Client(OperatorMethods[Array]):
             return call.read(self._send_message(call.method, call.request, limit_s))
         except grpc.RpcError as failure:
             raise _calls.error_of(failure, self.target) from None
+        except ValueError:
+            # What grpc raises for a channel that another thread closed since it was asked.
+            if self._closed.is_set():
+                raise _calls.closed_error(self.target) from None
+            raise
 
     def _send_message(self, name: str, request: bytes, limit_s: float | None) -> bytes:
         method = self._methods.get(name)

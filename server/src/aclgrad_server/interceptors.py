@@ -80,6 +80,10 @@ class CallInterceptor(grpc.ServerInterceptor):
             status = to_status(ours, request_id)
             details = (STATUS_DETAILS, status.SerializeToString())
             context.set_trailing_metadata(((REQUEST_ID, request_id), details))
+            code = ours.code
+            # A frame that holds the error which holds the frame, and so what the call has on the device, would stay
+            # until the garbage collector comes.
+            del ours
             # Not inside the try: abort itself raises, and that is no failure of the call.
         else:
             context.set_trailing_metadata(((REQUEST_ID, request_id),))
@@ -87,7 +91,7 @@ class CallInterceptor(grpc.ServerInterceptor):
             return
         finally:
             self._calls.leave_handler()
-        context.abort(ours.code, status.message)
+        context.abort(code, status.message)
 
 
 def _as_ours(error: Exception, request_id: str) -> AclgradError:
