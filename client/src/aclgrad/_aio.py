@@ -24,7 +24,7 @@ from aclgrad._retry import DEFAULT_RETRIES, RetryPolicy
 from aclgrad._shared_memory import RegionPool, SharedCall
 from aclgrad.errors import AclgradError
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.messages import AttributeValue, encode_request
 
 _Result = TypeVar("_Result")
 
@@ -46,7 +46,8 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
     once. `shape_only=False` sends every array. `channel_options` are options of gRPC that go before the client's own.
 
     Large calls go in chunks by themselves. With `shared_memory=True`, for a server on the same host at a `unix:`
-    target, large tensors go through shared memory; the arrays that are returned then live there.
+    target, large tensors go through shared memory; the arrays that are returned then live there. What /dev/shm has no
+    room for goes as ever; a server that takes no shared memory from this client is a SharedMemoryUnavailableError.
     """
 
     def __init__(
@@ -104,9 +105,12 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
     async def close(self) -> None:
         """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
         self._closed.set()
-        if self._regions is not None:
-            self._regions.close()
-        await self._channel.close()
+        try:
+            await self._channel.close()
+        finally:
+            # After the calls: they would be told that their memory cannot be found.
+            if self._regions is not None:
+                self._regions.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -191,7 +195,11 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
 
     async def _send_shared(self, call: ExecuteCall, regions: RegionPool, limit_s: float | None) -> Array:
         with SharedCall(regions, call.planned) as shared:
-            return shared.read(await self._send_message(call.method, shared.request, limit_s))
+            planned = shared.lend()
+            if planned.size_bytes > CHUNKED_ABOVE_BYTES:
+                # There was no room for all of it.
+                return await self._send_chunks(call, limit_s)
+            return shared.read(await self._send_message(call.method, encode_request(planned.call), limit_s))
 
     async def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile has none."""

@@ -1,5 +1,6 @@
 """What a call sends and how its reply or its error is read, without any input or output: both clients share it."""
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,9 +91,9 @@ class PlannedCall:
 
     @property
     def size_bytes(self) -> int:
-        """The larger of what the inputs hold and what the output takes."""
+        """The larger of what goes each way over the connection: what is in shared memory does not."""
         sent = sum(tensor.data.nbytes for tensor in self.call.inputs if isinstance(tensor.data, memoryview))
-        output = self.output()
+        output = None if self.call.output_memory else self.output()
         return max(sent, output.size_bytes if output else 0)
 
     def output(self) -> TensorType | None:
@@ -103,7 +104,8 @@ class PlannedCall:
         defaults = {each.name: each.default for each in spec.attributes if each.default is not None}
         types = {tensor.name: tensor.type for tensor in self.call.inputs}
         try:
-            return spec.output.infer(Arguments(types, defaults | dict(self.call.attributes)))
+            type = spec.output.infer(Arguments(types, defaults | dict(self.call.attributes)))
+            return TensorType(type.dtype, tuple(map(operator.index, type.shape)))
         except (LookupError, TypeError, ValueError):
             return None
 

@@ -23,7 +23,7 @@ from aclgrad._retry import DEFAULT_RETRIES, RetryPolicy
 from aclgrad._shared_memory import RegionPool, SharedCall
 from aclgrad.errors import AclgradError
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.messages import AttributeValue, encode_request
 
 _Result = TypeVar("_Result")
 
@@ -45,7 +45,8 @@ class Client(OperatorMethods[Array]):
     once. `shape_only=False` sends every array. `channel_options` are options of gRPC that go before the client's own.
 
     Large calls go in chunks by themselves. With `shared_memory=True`, for a server on the same host at a `unix:`
-    target, large tensors go through shared memory; the arrays that are returned then live there.
+    target, large tensors go through shared memory; the arrays that are returned then live there. What /dev/shm has no
+    room for goes as ever; a server that takes no shared memory from this client is a SharedMemoryUnavailableError.
     """
 
     def __init__(
@@ -103,9 +104,12 @@ class Client(OperatorMethods[Array]):
     def close(self) -> None:
         """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
         self._closed.set()
-        if self._regions is not None:
-            self._regions.close()
-        self._channel.close()
+        try:
+            self._channel.close()
+        finally:
+            # After the calls: they would be told that their memory cannot be found.
+            if self._regions is not None:
+                self._regions.close()
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +153,11 @@ class Client(OperatorMethods[Array]):
             return call.read(self._send_message(call.method, call.request, limit_s))
         except grpc.RpcError as failure:
             raise _calls.error_of(failure, self.target) from None
+        except ValueError:
+            # What grpc raises for a channel that another thread closed since it was asked.
+            if self._closed.is_set():
+                raise _calls.closed_error(self.target) from None
+            raise
 
     def _send_message(self, name: str, request: bytes, limit_s: float | None) -> bytes:
         method = self._methods.get(name)
@@ -165,7 +174,11 @@ class Client(OperatorMethods[Array]):
 
     def _send_shared(self, call: ExecuteCall, regions: RegionPool, limit_s: float | None) -> Array:
         with SharedCall(regions, call.planned) as shared:
-            return shared.read(self._send_message(call.method, shared.request, limit_s))
+            planned = shared.lend()
+            if planned.size_bytes > CHUNKED_ABOVE_BYTES:
+                # There was no room for all of it.
+                return self._send_chunks(call, limit_s)
+            return shared.read(self._send_message(call.method, encode_request(planned.call), limit_s))
 
     def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile has none."""

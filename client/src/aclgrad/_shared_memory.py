@@ -10,6 +10,7 @@ import os
 import secrets
 import threading
 import weakref
+from collections import deque
 from contextlib import suppress
 from multiprocessing import resource_tracker
 from types import TracebackType
@@ -18,9 +19,10 @@ from typing import Any, Final, Self
 import numpy as np
 
 from aclgrad._calls import PlannedCall, gradient_of
+from aclgrad.errors import ServerFaultError
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.tensors import SharedRange, TensorView
-from aclgrad.wire.messages import OperatorCall, decode_response, encode_request
+from aclgrad.tensors import SharedRange, TensorType, TensorView
+from aclgrad.wire.messages import OperatorCall, decode_response
 
 PREFIX: Final = "aclgrad-"
 SHARED_ABOVE_BYTES: Final = 64 * 2**10
@@ -37,72 +39,124 @@ class Region:
         """Raises OSError where /dev/shm has no room."""
         self.name = f"/{PREFIX}{secrets.token_hex(8)}"
         self.size_bytes = size_bytes
-        file = os.open(_FOLDER + self.name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self.is_released = False
+        self._process_id = os.getpid()
         # The tracker is a process of its own: it removes the name if this one dies without doing so.
         resource_tracker.register(self.name, "shared_memory")
         try:
-            # Not truncate: without the room for its pages the first touch would end the process.
-            os.posix_fallocate(file, 0, size_bytes)
-            self.memory = mmap.mmap(file, size_bytes)
-        except OSError:
+            file = os.open(_FOLDER + self.name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                # Not truncate: without the room for its pages the first touch would end the process.
+                os.posix_fallocate(file, 0, size_bytes)
+                self.memory = mmap.mmap(file, size_bytes)
+            finally:
+                os.close(file)
+        except BaseException:
             self.unlink()
             raise
-        finally:
-            os.close(file)
 
     def unlink(self) -> None:
-        """Removes the name."""
+        """Removes the name; a process that was forked off leaves it to the one that made it."""
+        if self._process_id == os.getpid():
+            self._remove()
+            resource_tracker.unregister(self.name, "shared_memory")
+
+    def release(self) -> None:
+        """Gives the memory back and leaves the rest to `unlink`; takes no lock."""
+        if self._process_id == os.getpid():
+            self._remove()
+        self.is_released = True
+        del self.memory
+
+    def _remove(self) -> None:
         with suppress(FileNotFoundError):
             os.unlink(_FOLDER + self.name)
-        resource_tracker.unregister(self.name, "shared_memory")
 
 
 class RegionPool:
-    """Regions to be used again: fresh memory would cost more than the copy into it. Safe to share between threads."""
+    """Regions to be used again: fresh memory would cost more than the copy into it. Safe to share between threads.
+
+    Names that are left when the pool is forgotten or the interpreter ends are removed then.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._free: list[Region] = []
         self._named: set[Region] = set()
+        self._returned: deque[Region] = deque()
         self._is_closed = False
+        weakref.finalize(self, _unlink_all, self._named)
 
     def take(self, size_bytes: int) -> Region:
         """Returns a region of at least this size; raises OSError where there is no room for one."""
         with self._lock:
+            self._keep_returned()
             fitting = [each for each in self._free if size_bytes <= each.size_bytes <= 2 * size_bytes + _GRANULE]
             if fitting:
                 region = min(fitting, key=lambda each: each.size_bytes)
                 self._free.remove(region)
                 return region
-        region = Region(-(-size_bytes // _GRANULE) * _GRANULE)
+        rounded = -(-size_bytes // _GRANULE) * _GRANULE
+        try:
+            region = Region(rounded)
+        except OSError:
+            # What is kept for other sizes may be what takes the room.
+            self._drop_free()
+            region = Region(rounded)
         with self._lock:
             self._named.add(region)
         return region
 
     def give_back(self, region: Region) -> None:
         with self._lock:
-            if not self._is_closed and region in self._named:
-                self._free.append(region)
-                if len(self._free) <= _MAX_KEPT:
-                    return
-                region = self._free.pop(0)
-        self.drop(region)
+            self._keep(region)
+
+    def give_back_later(self, region: Region) -> None:
+        """Gives back without any lock: the garbage collector calls it, in the middle of whatever a thread does."""
+        if self._is_closed or len(self._returned) >= _MAX_KEPT:
+            region.release()
+        if not self._is_closed:
+            self._returned.append(region)
 
     def drop(self, region: Region) -> None:
         """Removes a region that nobody is to use again."""
         with self._lock:
-            if region not in self._named:
-                return
-            self._named.remove(region)
-        region.unlink()
+            self._drop(region)
 
     def close(self) -> None:
         """Removes every name; arrays keep their memory."""
         with self._lock:
             self._is_closed = True
-            named, self._named, self._free = list(self._named), set(), []
-        for region in named:
+            self._free.clear()
+            self._returned.clear()
+            _unlink_all(self._named)
+
+    def _keep_returned(self) -> None:
+        while self._returned:
+            self._keep(self._returned.popleft())
+
+    def _keep(self, region: Region) -> None:
+        if self._is_closed or region.is_released or region not in self._named:
+            self._drop(region)
+            return
+        self._free.append(region)
+        if len(self._free) > _MAX_KEPT:
+            self._drop(self._free.pop(0))
+
+    def _drop_free(self) -> None:
+        with self._lock:
+            while self._free:
+                self._drop(self._free.pop())
+
+    def _drop(self, region: Region) -> None:
+        if region in self._named:
+            self._named.remove(region)
             region.unlink()
+
+
+def _unlink_all(named: set[Region]) -> None:
+    while named:
+        named.pop().unlink()
 
 
 class SharedCall:
@@ -114,7 +168,8 @@ class SharedCall:
         self._inputs: list[Region] = []
         self._output: Region | None = None
 
-    def __enter__(self) -> Self:
+    def lend(self) -> PlannedCall:
+        """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
         call, output = self._planned.call, self._planned.output()
         inputs = tuple(map(self._share, call.inputs))
         memory = {}
@@ -123,7 +178,9 @@ class SharedCall:
             if self._output is not None:
                 name = OPERATORS[call.operator].output.name
                 memory = {name: SharedRange(self._output.name, 0, output.size_bytes)}
-        self.request = encode_request(OperatorCall(call.operator, inputs, call.attributes, memory))
+        return PlannedCall(OperatorCall(call.operator, inputs, call.attributes, memory), self._planned.withheld)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -136,15 +193,28 @@ class SharedCall:
             end(region)
 
     def read(self, reply: bytes) -> np.ndarray[Any, Any]:
-        """Returns the gradient where it is; its region goes back when nobody has the array any more."""
-        (output,) = decode_response(reply)
-        if not isinstance(output.data, SharedRange) or self._output is None:
-            return gradient_of((output,))
-        region, self._output = self._output, None
-        held = (ctypes.c_char * output.type.size_bytes).from_buffer(region.memory)
-        weakref.finalize(held, self._pool.give_back, region).atexit = False
-        array = np.frombuffer(memoryview(held), output.type.dtype.numpy)
-        return array.reshape(output.type.shape)
+        """Returns the gradient where it is; its region goes back when nobody has the array any more.
+
+        Raises ServerFaultError for bytes that are no reply to this call.
+        """
+        try:
+            (output,) = decode_response(reply)
+            if isinstance(output.data, SharedRange):
+                return self._take_over(output.type)
+        except ValueError as error:
+            raise ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+        return gradient_of((output,))
+
+    def _take_over(self, type: TensorType) -> np.ndarray[Any, Any]:
+        region = self._output
+        if region is None or type != self._planned.output():
+            raise ValueError(f"it has {type} in shared memory that was not lent for that")
+        held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
+        array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)
+        # From here on it is the array's.
+        self._output = None
+        weakref.finalize(held, self._pool.give_back_later, region).atexit = False
+        return array
 
     def _share(self, tensor: TensorView) -> TensorView:
         """Returns the tensor with its data in shared memory, or as it is where it is small or there is no room."""
@@ -162,5 +232,6 @@ class SharedCall:
     def _take(self, size_bytes: int) -> Region | None:
         try:
             return self._pool.take(size_bytes)
-        except OSError:
+        except (OSError, OverflowError):
+            # Overflow: the call is not legal, and the server will say why.
             return None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from aclgrad.errors import InvalidFieldError, SharedMemoryUnavailableError, Violation
+from aclgrad.errors import AclgradError, InvalidFieldError, SharedMemoryUnavailableError, Violation
 from aclgrad.tensors import SharedRange
 from aclgrad_server.staged import Gathered
 from aclgrad_server.validation import OperatorPlan
@@ -28,7 +28,7 @@ class SharedMemory:
         self._enabled = enabled
         self._name = re.compile(re.escape(f"/{prefix}") + r"[A-Za-z0-9._-]{1,200}")
         self._prefix = prefix
-        self._owners = tuple(owners) or (os.getuid(),)
+        self._owners = tuple(owners) or (os.geteuid(),)
 
     def require(self, peer: str) -> None:
         """Raises SharedMemoryUnavailableError unless it is turned on and the client came over a unix socket."""
@@ -65,13 +65,19 @@ class SharedMemory:
             raise _wrong(field, problem, "create it before the call, for the server's user too") from None
         try:
             status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid not in self._owners:
+            if not stat.S_ISREG(status.st_mode):
+                raise _wrong(field, f"{named.name} is no shared-memory object", "create it with shm_open")
+            if status.st_uid not in self._owners:
                 owners = ", ".join(map(str, self._owners))
-                raise _wrong(field, f"{named.name} is not of user {owners}", "see --shared-memory-owner of the server")
+                problem = f"{named.name} is of user {status.st_uid} and the server takes those of {owners}"
+                raise _wrong(field, problem, "see --shared-memory-owner of the server")
             if named.offset + named.nbytes > status.st_size:
                 problem = f"{named.name} has {status.st_size} bytes and the range ends at {named.offset + named.nbytes}"
                 raise _wrong(field, problem, "make it large enough")
             yield file
+        except AclgradError:
+            # Some are an OSError too: a deadline, a lost device.
+            raise
         except OSError as error:
             problem = f"{named.name} failed: {error.strerror}"
             raise _wrong(field, problem, "check the room in /dev/shm") from None
@@ -81,8 +87,9 @@ class SharedMemory:
 
 def write_zeros(file: int, target: SharedRange) -> None:
     """Answers for the device where it was not asked."""
-    for offset in range(0, target.nbytes, len(_ZEROS)):
-        os.pwrite(file, _ZEROS[: target.nbytes - offset], target.offset + offset)
+    done = 0
+    while done < target.nbytes:
+        done += os.pwrite(file, _ZEROS[: target.nbytes - done], target.offset + done)
 
 
 def _wrong(field: str, problem: str, remedy: str) -> InvalidFieldError:

@@ -80,8 +80,10 @@ class OperatorService:
         plan = self._planner.read(request)
         if plan.uses_shared_memory:
             self._shared_memory.require(context.peer())
+        if plan.output_memory is None:
+            check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self._settings.max_message_bytes)
+        if plan.uses_shared_memory:
             return execute_shared(self._executor, self._shared_memory, plan, deadline)
-        check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self._settings.max_message_bytes)
         return self._executor.execute(plan, deadline)
 
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:

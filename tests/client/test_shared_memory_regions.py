@@ -1,0 +1,164 @@
+"""Who owns a region of shared memory, and when its name goes: without a server, by the answers that one would give."""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aclgrad
+from aclgrad import _shared_memory
+from aclgrad._calls import PlannedCall, SentValues, planned_call
+from aclgrad._shared_memory import Region, RegionPool, SharedCall
+from aclgrad.tensors import DTYPES, SharedRange, TensorType, TensorView
+from aclgrad.wire.messages import response_of
+
+FOLDER = Path("/dev/shm")
+GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
+PLANNED = planned_call(
+    "adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (1, 300, 300)}, None, SentValues(shape_only=True)
+)
+OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
+    monkeypatch.setattr(_shared_memory, "PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
+    pool = RegionPool()
+    yield pool
+    pool.close()
+    assert names() == []
+
+
+def names() -> list[str]:
+    return [each.name for each in FOLDER.glob(f"{_shared_memory.PREFIX}*")]
+
+
+def answer(lent: PlannedCall, type: TensorType = OUTPUT) -> bytes:
+    (named,) = lent.call.output_memory.values()
+    return response_of(TensorView("out", type, SharedRange(named.name, 0, type.size_bytes)))
+
+
+def result_of(pool: RegionPool) -> Any:
+    with SharedCall(pool, PLANNED) as shared:
+        return shared.read(answer(shared.lend()))
+
+
+def test_what_is_lent_holds_the_input_and_room_for_the_output(pool: RegionPool) -> None:
+    with SharedCall(pool, PLANNED) as shared:
+        call = shared.lend().call
+        given, bare = (each.data for each in call.inputs)
+        assert isinstance(given, SharedRange)
+        assert bare is None
+        assert (FOLDER / given.name[1:]).read_bytes()[: given.nbytes] == GRAD.tobytes()
+        status = (FOLDER / given.name[1:]).stat()
+        # Nobody else may look in, and no first touch can fail for want of room.
+        assert (status.st_mode & 0o777, status.st_blocks * 512) == (0o600, status.st_size)
+        assert call.output_memory["out"].nbytes == OUTPUT.size_bytes
+
+
+@pytest.mark.parametrize("error", [aclgrad.DeadlinePassedError("late"), KeyboardInterrupt()], ids=repr)
+def test_after_a_failure_no_region_is_used_again(pool: RegionPool, error: BaseException) -> None:
+    lent: set[str] = set()
+
+    def fail() -> None:
+        with SharedCall(pool, PLANNED) as shared:
+            shared.lend()
+            lent.update(names())
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert len(lent) == 2
+    assert names() == []
+    result_of(pool)
+    assert not lent & set(names())
+
+
+@pytest.mark.parametrize("when", ["collected", "closed_before", "closed_after"])
+def test_a_result_keeps_its_memory_and_gives_it_back(pool: RegionPool, when: str) -> None:
+    result = result_of(pool)
+    result[...] = 3
+    if when == "closed_before":
+        pool.close()
+        assert names() == []
+        assert (result == 3).all()
+    del result
+    if when == "collected":
+        assert len(names()) == 2
+        assert len({pool.take(1).name for _ in range(3)} & {f"/{each}" for each in names()}) == 3
+    pool.close()
+
+
+def test_answers_that_are_none(pool: RegionPool) -> None:
+    double = TensorType(DTYPES["float64"], OUTPUT.shape)
+    huge = TensorType(DTYPES["float32"], (2**40,))
+    for type in (double, huge):
+        with pytest.raises(aclgrad.ServerFaultError, match="not lent for that"), SharedCall(pool, PLANNED) as shared:
+            shared.read(answer(shared.lend(), type))
+    for reply in (b"\x0f", b""):
+        with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"), SharedCall(pool, PLANNED) as shared:
+            shared.read(reply)
+    assert names() == []
+
+
+class Collecting(int):
+    """A size that has the garbage collector run wherever it is compared."""
+
+    def __ge__(self, other: int) -> bool:
+        gc.collect()
+        return int(self) >= other
+
+
+def test_the_garbage_collector_may_return_results_at_any_moment(pool: RegionPool) -> None:
+    cycle: list[Any] = [result_of(pool)]
+    cycle.append(cycle)
+    region = pool.take(1)
+    region.size_bytes = Collecting(region.size_bytes)
+    pool.give_back(region)
+    del cycle
+    taker = threading.Thread(target=pool.take, args=(1,), daemon=True)
+    taker.start()
+    taker.join(10)
+    assert not taker.is_alive()
+
+
+def test_many_results_that_go_at_once_leave_a_few_regions(pool: RegionPool) -> None:
+    results = [result_of(pool) for _ in range(40)]
+    assert len(names()) == 41
+    results.clear()
+    # Without another call: the memory would be missing elsewhere.
+    assert len(names()) <= 17
+    result_of(pool)
+    assert len(names()) <= 17
+
+
+def test_a_pool_that_is_forgotten_leaves_nothing() -> None:
+    pool = RegionPool()
+    path = FOLDER / pool.take(1).name[1:]
+    assert path.exists()
+    del pool
+    gc.collect()
+    assert not path.exists()
+
+
+def test_a_forked_process_leaves_the_names_to_its_parent(pool: RegionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = pool.take(1)
+    with monkeypatch.context() as other:
+        other.setattr(os, "getpid", lambda: -1)
+        region.unlink()
+    assert names() == [region.name[1:]]
+
+
+def test_a_region_that_cannot_be_made_leaves_nothing(pool: RegionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match=r"No space|too large"):
+        Region(2**62)
+    files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match=r"No space|too large"):
+        Region(2**62)
+    assert names() == []
+    assert len(os.listdir("/proc/self/fd")) == files
