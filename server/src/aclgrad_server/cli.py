@@ -1,5 +1,6 @@
 """The command line: flags to Settings, signals to the server, errors to one line and an exit code."""
 
+import gc
 import logging
 import os
 import sys
@@ -62,6 +63,9 @@ def main(**flags: Any) -> None:
         server.start()
     except StartError as error:
         _fail(EXIT_START, str(error))
+    # What is there now stays: no collection has to walk through it again.
+    gc.collect()
+    gc.freeze()
     print(f"ready: {' '.join(server.addresses)}", flush=True)
     stop.wait()
     drained = server.stop()
