@@ -92,9 +92,7 @@ aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspac
     QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
                         runtime->faults().Next(Site::kLaunch), nullptr};
     if (strict != nullptr) launch.use = strict->memory.BeginUse(accesses, "launch", launch.occurrence.number);
-    const bool is_short = plan->is_short() && !launch.occurrence.Has(FaultKind::kHang);
-    target->Enqueue([launch = std::move(launch), &owner = *target] { launch.Run(owner); },
-                    is_short ? Stream::Length::kShort : Stream::Length::kAny);
+    target->Enqueue([launch = std::move(launch), &owner = *target] { launch.Run(owner); });
   });
 }
 

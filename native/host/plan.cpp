@@ -1,7 +1,5 @@
 #include "plan.h"
 
-#include <algorithm>
-
 #include "error.h"
 #include "strided_copy.h"
 
@@ -47,13 +45,12 @@ void Plan::Run(ThreadPool& pool, const Addresses& addresses, std::byte* workspac
 }
 
 Plan::Operand Plan::MakeOperand(const aclTensor& tensor) {
+  if (tensor.contiguous()) return {tensor, false, 0};
   const uint64_t element_bytes = aclDataTypeSize(tensor.data_type);
   uint64_t size_bytes = 0;
   if (__builtin_mul_overflow(static_cast<uint64_t>(ElementCount(tensor.view_dims)), element_bytes, &size_bytes)) {
     throw OperatorError(ACLNN_ERR_PARAM_INVALID, "there is no tensor of shape " + DimsText(tensor.view_dims));
   }
-  largest_operand_bytes_ = std::max(largest_operand_bytes_, size_bytes);
-  if (tensor.contiguous()) return {tensor, false, 0};
   return {tensor, true, Reserve(size_bytes)};
 }
 

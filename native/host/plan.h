@@ -36,9 +36,6 @@ class Plan {
   // Device memory for the computation alone.
   void AddScratch(uint64_t size_bytes) { scratch_offsets_.push_back(Reserve(size_bytes)); }
 
-  // The computation may take much longer than to touch each byte of its tensors takes.
-  void SetUnboundedWork() { is_work_bounded_ = false; }
-
   // A plan without computation is valid and does nothing: what CANN does for empty tensors.
   void SetCompute(Compute compute) { compute_ = std::move(compute); }
 
@@ -48,9 +45,6 @@ class Plan {
   }
   [[nodiscard]] uint64_t used_workspace_bytes() const { return workspace_bytes_; }
   [[nodiscard]] bool does_nothing() const { return !compute_; }
-
-  // Whether a thread had better run it than hand it to another.
-  [[nodiscard]] bool is_short() const { return is_work_bounded_ && largest_operand_bytes_ <= kShortBytes; }
 
   // The storages of one launch, inputs before outputs.
   using Addresses = std::vector<void*>;
@@ -68,9 +62,6 @@ class Plan {
   void Run(ThreadPool& pool, const Addresses& addresses, std::byte* workspace) const;
 
  private:
-  // Some microseconds, what it takes to wake a thread.
-  static constexpr uint64_t kShortBytes = 65536;
-
   struct Operand {
     aclTensor tensor;
     bool staged;
@@ -85,8 +76,6 @@ class Plan {
   std::vector<Operand> outputs_;
   std::vector<uint64_t> scratch_offsets_;
   uint64_t workspace_bytes_ = 0;
-  uint64_t largest_operand_bytes_ = 0;
-  bool is_work_bounded_ = true;
   Compute compute_;
 };
 

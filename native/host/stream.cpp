@@ -15,11 +15,11 @@ Stream::~Stream() {
   Join();
 }
 
-void Stream::Enqueue(Task task, Length length) {
+void Stream::Enqueue(Task task) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-  queue_.push_back({std::move(task), length});
+  queue_.push_back(std::move(task));
   ++enqueued_;
   wake_.notify_one();
 }
@@ -59,7 +59,6 @@ void Stream::RunInOrder(const Task& task) {
 bool Stream::Synchronize(const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t target = enqueued_;
-  while (finished_ < target && !running_ && queue_.front().length == Length::kShort) RunFirst(lock);
   if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) return false;
   if (error_) throw *std::exchange(error_, std::nullopt);
   device_.CheckUsable();
@@ -72,7 +71,7 @@ bool Stream::Idle() const {
 }
 
 void Stream::Close(Pending pending) {
-  std::deque<Queued> dropped;  // destroyed after the lock: a task's end may wake others
+  std::deque<Task> dropped;  // destroyed after the lock: a task's end may wake others
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
   if (pending == Pending::kDrop) {
@@ -104,27 +103,19 @@ void Stream::Join() {
 void Stream::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return !running_ && (closed_ || !queue_.empty()); });
+    wake_.wait(lock, [this] { return closed_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    RunFirst(lock);
+    {
+      // The task is gone, and with it all it holds, before anyone learns that it ended.
+      const Task task = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      Run(task);
+    }
+    lock.lock();
+    ++finished_;
+    ended_.notify_all();
   }
-}
-
-void Stream::RunFirst(std::unique_lock<std::mutex>& lock) {
-  running_ = true;
-  {
-    // The task is gone, and with it all it holds, before anyone learns that it ended.
-    const Task task = std::move(queue_.front().task);
-    queue_.pop_front();
-    lock.unlock();
-    Run(task);
-  }
-  lock.lock();
-  running_ = false;
-  ++finished_;
-  ended_.notify_all();
-  // The thread, where it found another one at the task before.
-  if (!queue_.empty() || closed_) wake_.notify_all();
 }
 
 void Stream::Run(const Task& task) {

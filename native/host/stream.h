@@ -30,11 +30,8 @@ class Stream {
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] void* context() const { return context_; }
 
-  // A short task may be run by a thread that waits for it, which spares both a change of threads.
-  enum class Length { kAny, kShort };
-
   // Returns at once. What the task throws is reported by a later Synchronize.
-  void Enqueue(Task task, Length length = Length::kAny);
+  void Enqueue(Task task);
 
   // Returns when the task and everything before it has run; throws what this task throws.
   void RunInOrder(const Task& task);
@@ -58,13 +55,7 @@ class Stream {
   void Join();
 
  private:
-  struct Queued {
-    Task task;
-    Length length;
-  };
-
   void Work();
-  void RunFirst(std::unique_lock<std::mutex>& lock);
   void Run(const Task& task);
 
   Device& device_;
@@ -73,8 +64,7 @@ class Stream {
   mutable std::mutex mutex_;
   std::condition_variable wake_;   // the thread has something to do
   std::condition_variable ended_;  // a task ended
-  std::deque<Queued> queue_;
-  bool running_ = false;
+  std::deque<Task> queue_;
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
   bool closed_ = false;

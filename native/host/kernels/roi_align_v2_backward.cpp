@@ -216,7 +216,6 @@ Plan MakePlan(const Arguments& arguments) {
     FailInvalid("boxes: there is no workspace for " + std::to_string(roi.boxes));
   }
   plan.AddScratch(scratch_bytes);
-  plan.SetUnboundedWork();
   plan.SetCompute([roi](const Launch& launch) { Compute(roi, launch); });
   return plan;
 }
