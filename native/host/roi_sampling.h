@@ -85,6 +85,14 @@ class RoiWeights {
   int64_t cells_end_ = 0;
 };
 
+// A box of some image, with its weights.
+struct RoiWeighted {
+  int64_t index;
+  float divisor;
+  RoiWeights rows;
+  RoiWeights columns;
+};
+
 }  // namespace acl_host
 
 #endif  // ACL_HOST_ROI_SAMPLING_H_

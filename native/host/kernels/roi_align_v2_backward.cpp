@@ -2,6 +2,8 @@
 //
 // Boxes are ordered by image and their weights computed once, for all channels; then each band of an image's planes
 // takes the boxes of its image.
+#include "vector/roi_align_v2_backward.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -13,7 +15,7 @@
 #include "elements.h"
 #include "executor.h"
 #include "int_arrays.h"
-#include "roi_planes.h"
+#include "roi_bands.h"
 #include "roi_sampling.h"
 #include "runtime.h"
 #include "scratch_slots.h"
@@ -149,8 +151,8 @@ class BoxAdder {
         const int64_t image_begin = scratch_.image_begins[image];
         const int64_t boxes_begin = std::max(image_begin, begin) - begin;
         const int64_t boxes_end = std::min(scratch_.image_begins[image + 1], end) - begin;
-        AddToBand(planes, band, bands_.lanes, sums.memory(), weighted_.data() + boxes_begin,
-                  weighted_.data() + boxes_end, image_begin >= begin);
+        add_(planes, band, bands_.lanes, sums.memory(), weighted_.data() + boxes_begin, weighted_.data() + boxes_end,
+             image_begin >= begin);
       }
     });
   }
@@ -160,6 +162,7 @@ class BoxAdder {
   const Launch& launch_;
   const Scratch& scratch_;
   ScratchSlots slots_;
+  const decltype(AtVectorLevel<RoiAlignV2Backward>()) add_ = AtVectorLevel<RoiAlignV2Backward>();
   std::vector<RoiWeighted> weighted_;
 };
 
