@@ -22,6 +22,19 @@ void AddScaled(Lanes<kLanes>& to, const Lanes<kLanes>& values, float weight) {
   to = sum;
 }
 
+constexpr int kTileCells = 16;
+
+// Some cells with the numbers of each channel side by side: compilers make vector shuffles of it.
+template <int kLanes>
+struct Tile {
+  explicit Tile(const Lanes<kLanes>* sums) {
+    for (int cell = 0; cell < kTileCells; ++cell) {
+      for (int lane = 0; lane < kLanes; ++lane) values[lane][cell] = sums[cell].values[lane];
+    }
+  }
+  alignas(64) float values[kLanes][kTileCells];
+};
+
 template <int kLanes>
 class BandSum {
  public:
@@ -49,18 +62,19 @@ class BandSum {
     }
   }
 
+  // Runs of rows, because what is contiguous in a plane should be written at once.
   void Write() const {
-    for (int64_t row = 0; row < band_.rows; ++row) {
-      if (touched_[static_cast<size_t>(row)] == 0 && !fresh_) continue;
-      for (int lane = 0; lane < band_.channels; ++lane) {
-        std::byte* const out = RowOf(row, lane);
-        if (touched_[static_cast<size_t>(row)] == 0) {
-          std::memset(out, 0, static_cast<size_t>(roi_.width) * sizeof(float));
-        } else {
-          const Lanes<kLanes>* const sums = sums_ + row * roi_.width;
-          for (int64_t x = 0; x < roi_.width; ++x) StoreElement(out, x, sums[x].values[lane]);
+    for (int64_t row = 0; row < band_.rows;) {
+      const auto begin = touched_.begin() + row;
+      const int64_t rows = std::find(begin, touched_.end(), static_cast<uint8_t>(*begin == 0)) - begin;
+      if (*begin != 0) {
+        WriteSums(row, rows * roi_.width);
+      } else if (fresh_) {
+        for (int lane = 0; lane < band_.channels; ++lane) {
+          std::memset(RowOf(row, lane), 0, static_cast<size_t>(rows * roi_.width) * sizeof(float));
         }
       }
+      row += rows;
     }
   }
 
@@ -82,14 +96,8 @@ class BandSum {
     const int64_t bins = roi_.pooled_height * roi_.pooled_width;
     const int64_t first = (box.index * roi_.channels + band_.first_channel) * bins + bin_row * roi_.pooled_width + bin;
     Lanes<kLanes> grad = {};
-    if (band_.channels == kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        grad.values[lane] = LoadElement<float>(planes_.grad_output, first + lane * bins);
-      }
-    } else {
-      for (int lane = 0; lane < band_.channels; ++lane) {
-        grad.values[lane] = LoadElement<float>(planes_.grad_output, first + lane * bins);
-      }
+    for (int lane = 0; lane < band_.channels; ++lane) {
+      grad.values[lane] = LoadElement<float>(planes_.grad_output, first + lane * bins);
     }
     for (float& value : grad.values) value /= box.divisor;
     return grad;
@@ -110,6 +118,20 @@ class BandSum {
     for (int lane = 0; lane < band_.channels; ++lane) {
       const std::byte* const out = RowOf(row, lane);
       for (int64_t x = 0; x < roi_.width; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
+    }
+  }
+
+  void WriteSums(int64_t row, int64_t cells) const {
+    const Lanes<kLanes>* const sums = sums_ + row * roi_.width;
+    int64_t cell = 0;
+    for (; cell + kTileCells <= cells; cell += kTileCells) {
+      const Tile<kLanes> tile(sums + cell);
+      for (int lane = 0; lane < band_.channels; ++lane) {
+        std::memcpy(RowOf(row, lane) + cell * int64_t{sizeof(float)}, tile.values[lane], sizeof(tile.values[lane]));
+      }
+    }
+    for (; cell < cells; ++cell) {
+      for (int lane = 0; lane < band_.channels; ++lane) StoreElement(RowOf(row, lane), cell, sums[cell].values[lane]);
     }
   }
 
