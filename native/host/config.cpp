@@ -68,6 +68,10 @@ const std::map<std::string, Setter>& Setters() {
        [](Config& config, const std::string& key, const Json& value) {
          config.threads = static_cast<int32_t>(IntegerBetween(key, value, 1, 1024));
        }},
+      {"vector_level",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.vector_level = FindVectorLevel(OneOf(key, value, SupportedVectorLevels()));
+       }},
       {"host_pointers",
        [](Config& config, const std::string& key, const Json& value) { config.host_pointers = Boolean(key, value); }},
       {"strict",
@@ -113,7 +117,8 @@ void ApplyFile(const std::string& path, Config& config) {
 
 Config LoadConfig(const char* path) {
   // A quarter stays with the process itself and the rest of the machine: device memory is this machine's memory.
-  Config config{&FindProduct("910B"), 1, PhysicalMemoryBytes() / 4 * 3, UsableCpus()};
+  Config config{&FindProduct("910B"), 1, PhysicalMemoryBytes() / 4 * 3, UsableCpus(),
+                FindVectorLevel(SupportedVectorLevels().back())};
   if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
   if (path != nullptr && *path != '\0') ApplyFile(path, config);
   if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {

@@ -8,6 +8,7 @@
 
 #include "fault_plan.h"
 #include "product.h"
+#include "vector/levels.h"
 
 namespace acl_host {
 
@@ -16,6 +17,7 @@ struct Config {
   int32_t devices;
   uint64_t memory_bytes;        // limit of each device
   int32_t threads;              // of each device, the stream's own thread included
+  VectorLevel vector_level;     // the highest that the processor has, unless told
   bool host_pointers = true;    // any host memory will do as device memory
   bool strict = false;          // report and refuse every misuse
   std::string strict_report{};  // file to append reports to; stderr if empty

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace acl_host {
 namespace {
 
 constexpr float kTooManySamples = 2147483648.0F;  // 2^31
+
+// Samples come in order, so a cell met before is among the last few. One that is missed is listed twice, no harm.
+constexpr std::ptrdiff_t kNeighbours = 4;
 
 // The centre of a sample, in cells. It rises or falls with sample throughout, rounding included.
 float Position(const RoiAxis& axis, int64_t bin, int64_t sample) {
@@ -68,29 +72,6 @@ bool MakeAxis(const RoiAlign& roi, float low, float high, int64_t bins, RoiAxis&
   return true;
 }
 
-void AddWeight(std::vector<CellWeight>& weights, int64_t cell, double weight) {
-  if (weight == 0) return;
-  // Samples come in order, so a cell met before is among the last few. One that is missed is listed twice, no harm.
-  const size_t known = std::min<size_t>(weights.size(), 3);
-  const auto same = [cell](const CellWeight& candidate) { return candidate.cell == cell; };
-  const auto found = std::find_if(weights.end() - static_cast<std::ptrdiff_t>(known), weights.end(), same);
-  if (found != weights.end()) {
-    found->weight += weight;
-  } else {
-    weights.push_back({cell, weight});
-  }
-}
-
-// Linear interpolation between the two cells around the position; the outermost half cells repeat the border.
-void AddSample(std::vector<CellWeight>& weights, float position, int64_t size) {
-  position = std::max(position, 0.0F);
-  const auto low = static_cast<int64_t>(position);
-  if (low >= size - 1) return AddWeight(weights, size - 1, 1.0);
-  const float high_weight = position - static_cast<float>(low);
-  AddWeight(weights, low, 1.0F - high_weight);
-  AddWeight(weights, low + 1, high_weight);
-}
-
 }  // namespace
 
 RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates) {
@@ -113,21 +94,58 @@ RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates) 
 }
 
 void RoiWeights::Assign(const RoiAxis& axis, int64_t bins, int64_t size) {
-  bins_.resize(static_cast<size_t>(bins));
+  shares_.clear();
+  cells_.clear();
+  bins_.clear();
+  bins_.reserve(static_cast<size_t>(bins) + 1);
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    bins_.push_back(shares_.size());
+    const SampleRange range = SamplesOnInput(axis, bin, size);
+    for (int64_t sample = range.begin; sample < range.end; ++sample) AddSample(Position(axis, bin, sample), size);
+  }
+  bins_.push_back(shares_.size());
   cells_begin_ = size;
   cells_end_ = 0;
-  for (int64_t bin = 0; bin < bins; ++bin) {
-    std::vector<CellWeight>& weights = bins_[static_cast<size_t>(bin)];
-    weights.clear();
-    const SampleRange range = SamplesOnInput(axis, bin, size);
-    for (int64_t sample = range.begin; sample < range.end; ++sample) {
-      AddSample(weights, Position(axis, bin, sample), size);
-    }
-    for (const CellWeight& weight : weights) {
-      cells_begin_ = std::min(cells_begin_, weight.cell);
-      cells_end_ = std::max(cells_end_, weight.cell + 1);
-    }
+  for (const int64_t cell : cells_) {
+    cells_begin_ = std::min(cells_begin_, cell);
+    cells_end_ = std::max(cells_end_, cell + 1);
   }
+}
+
+RoiWeights::Shares RoiWeights::OfBin(int64_t bin) const {
+  const auto index = static_cast<size_t>(bin);
+  return {shares_.data() + bins_[index], shares_.data() + bins_[index + 1]};
+}
+
+// Linear interpolation between the two cells around the position; the outermost half cells repeat the border.
+void RoiWeights::AddSample(float position, int64_t size) {
+  position = std::max(position, 0.0F);
+  const auto low = static_cast<int64_t>(position);
+  if (low >= size - 1) return Add(size - 1, 1.0);
+  const float high_weight = position - static_cast<float>(low);
+  Add(low, 1.0F - high_weight);
+  Add(low + 1, high_weight);
+}
+
+void RoiWeights::Add(int64_t cell, double weight) {
+  if (weight == 0) return;
+  const int64_t slot = SlotOf(cell);
+  const auto bin_shares = static_cast<std::ptrdiff_t>(shares_.size() - bins_.back());
+  const auto same = [slot](const Share& share) { return share.slot == slot; };
+  const auto found = std::find_if(shares_.end() - std::min(bin_shares, kNeighbours), shares_.end(), same);
+  if (found != shares_.end()) {
+    found->weight += weight;
+  } else {
+    shares_.push_back({slot, weight});
+  }
+}
+
+int64_t RoiWeights::SlotOf(int64_t cell) {
+  const auto known = static_cast<std::ptrdiff_t>(cells_.size());
+  const auto found = std::find(cells_.end() - std::min(known, kNeighbours), cells_.end(), cell);
+  const int64_t slot = found - cells_.begin();
+  if (found == cells_.end()) cells_.push_back(cell);
+  return slot;
 }
 
 }  // namespace acl_host

@@ -46,27 +46,51 @@ struct RoiBox {
 // coordinates: image id, x1, y1, x2, y2.
 [[nodiscard]] RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates);
 
-struct CellWeight {
-  int64_t cell;
-  double weight;
-};
-
-// For each bin of an axis, what its samples take from which cells.
+// For each bin of an axis, what its samples take from which cells. The cells are numbered as slots in the order in
+// which samples meet them, so that sums for them can lie side by side however far apart the cells are.
 class RoiWeights {
  public:
+  struct Share {
+    int64_t slot;
+    double weight;
+  };
+  struct Shares {
+    const Share* first;
+    const Share* last;
+
+    [[nodiscard]] const Share* begin() const { return first; }
+    [[nodiscard]] const Share* end() const { return last; }
+    [[nodiscard]] bool empty() const { return first == last; }
+  };
+
   // size: of the input along the axis.
   void Assign(const RoiAxis& axis, int64_t bins, int64_t size);
 
-  [[nodiscard]] const std::vector<CellWeight>& OfBin(int64_t bin) const { return bins_[static_cast<size_t>(bin)]; }
+  [[nodiscard]] Shares OfBin(int64_t bin) const;
+  [[nodiscard]] const std::vector<int64_t>& cells() const { return cells_; }  // by slot
 
   // All cells lie in [begin, end), which is empty if there are none.
   [[nodiscard]] int64_t cells_begin() const { return cells_begin_; }
   [[nodiscard]] int64_t cells_end() const { return cells_end_; }
 
  private:
-  std::vector<std::vector<CellWeight>> bins_;
+  void AddSample(float position, int64_t size);
+  void Add(int64_t cell, double weight);
+  [[nodiscard]] int64_t SlotOf(int64_t cell);
+
+  std::vector<Share> shares_;
+  std::vector<size_t> bins_;  // the first share of each bin, and the end
+  std::vector<int64_t> cells_;
   int64_t cells_begin_ = 0;
   int64_t cells_end_ = 0;
+};
+
+// A box of some image, with its weights.
+struct RoiWeighted {
+  int64_t index;
+  float divisor;
+  RoiWeights rows;
+  RoiWeights columns;
 };
 
 }  // namespace acl_host

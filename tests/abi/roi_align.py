@@ -64,3 +64,29 @@ def gradient(roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray,
                             target[:, cell_y, cell_x] += share * weight_y * weight_x
                             magnitude[:, cell_y, cell_x] += abs(share) * weight_y * weight_x
     return result, scale
+
+
+def matrix(low: np.float32, high: np.float32, bins: int, size: int, roi: Roi) -> tuple[np.ndarray, int]:
+    """What each bin takes from each cell along one axis, shape (size, bins), and the samples of a bin."""
+    start, bin_size, count = axis(low, high, bins, roi)
+    weights = np.zeros((size, bins))
+    for index in range(bins):
+        for position in samples(start, bin_size, count, index):
+            for cell, weight in neighbours(position, size):
+                weights[cell, index] += weight
+    return weights, count
+
+
+def gradient_of_many(roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same as `gradient` for finite boxes, as two matrix products a box."""
+    result, scale = np.zeros(roi.input_shape), np.zeros(roi.input_shape)
+    _, _, height, width = roi.input_shape
+    for index, (image, x1, y1, x2, y2) in enumerate(boxes):
+        if not 0 <= np.floor(image) < roi.input_shape[0]:
+            continue
+        rows, row_samples = matrix(y1, y2, roi.pooled[0], height, roi)
+        columns, column_samples = matrix(x1, x2, roi.pooled[1], width, roi)
+        share = grad[index].astype(np.float64) / max(row_samples * column_samples, 1)
+        result[int(np.floor(image))] += rows @ share @ columns.T
+        scale[int(np.floor(image))] += rows @ abs(share) @ columns.T
+    return result, scale

@@ -60,6 +60,14 @@ def test_values(acl: Library, shape: tuple[int, ...], output_size: tuple[int, ..
     assert gradient(acl, grad, indices).tobytes() == definition(grad, indices).tobytes()
 
 
+@pytest.mark.parametrize("cells", [1, 7, 8, 9, 15, 17, 63, 65, 255, 256, 257, 511, 512, 513, 1023, 1025])
+def test_blocks_and_vector_tails(acl: Library, cells: int) -> None:
+    for dtype in (np.int8, np.float16, np.float32, np.float64):
+        grad = random((2, 3, 1, 3, cells), dtype)
+        indices = random_indices((2, 3, 1, 1, cells), (1, 3, cells))
+        assert gradient(acl, grad, indices).tobytes() == definition(grad, indices).tobytes()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_strided_inputs(acl: Library, dtype: type) -> None:
     grad = random((3, 4, 8, 6, 4), dtype).transpose(0, 1, 3, 2, 4)[:, 1:3, ::-1, 1:, ::2]
@@ -102,3 +110,12 @@ def test_the_lowest_bad_index_is_reported_whatever_thread_meets_it(acl: Library)
     indices.reshape(-1)[30001:] = 20000
     with pytest.raises(AclError, match="element 30001 is 20000"):
         gradient(acl, np.zeros((8, 1, 1, 1, 20000), np.int8), indices)
+
+
+@pytest.mark.parametrize("bad", [-1, 600, 2**63 - 1])
+@pytest.mark.parametrize("position", [0, 255, 256, 257, 511, 599, 600, 855, 1199])
+def test_a_bad_index_is_found_at_every_edge_of_a_block(acl: Library, position: int, bad: int) -> None:
+    indices = random_indices((2, 1, 1, 1, 600), (1, 1, 600))
+    indices.reshape(-1)[position:] = bad
+    with pytest.raises(AclError, match=f"element {position} is {bad}, outside the 600 elements"):
+        gradient(acl, random((2, 1, 1, 1, 600), np.float32), indices)

@@ -1,77 +1,16 @@
 // aclnnMaxUnpool3dBackward: every cell of the gradient is the element of gradOutput that its index names, within its
 // plane, which is the last three axes as one. Elements are moved, never computed with.
+#include "vector/max_unpool3d_backward.h"
+
 #include <algorithm>
-#include <atomic>
-#include <limits>
 
 #include "aclnnop/aclnn_max_unpool3d_backward.h"
 #include "checks.h"
-#include "elements.h"
 #include "executor.h"
 #include "int_arrays.h"
 
 namespace acl_host {
 namespace {
-
-constexpr int64_t kElementsPerPiece = 16384;
-
-struct Geometry {
-  int64_t planes;
-  int64_t cells;          // of one plane of the gradient
-  int64_t grad_elements;  // of one plane of gradOutput
-};
-
-// The lowest position that any thread saw, so that the report does not depend on which came first.
-class FirstPosition {
- public:
-  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-
-  void Lower(int64_t position) {
-    int64_t known = value_.load();
-    while (position < known && !value_.compare_exchange_weak(known, position)) continue;
-  }
-  [[nodiscard]] int64_t value() const { return value_.load(); }
-
- private:
-  std::atomic<int64_t> value_{kNone};
-};
-
-// Cells [begin, end), counted through all planes; returns the first whose index is none of its plane's. Such a cell
-// becomes 0.
-template <typename Element>
-int64_t Gather(const Geometry& geometry, const Launch& launch, int64_t begin, int64_t end) {
-  const std::byte* const indices = launch.inputs[1];
-  std::byte* const out = launch.outputs[0];
-  int64_t first_invalid = FirstPosition::kNone;
-  for (int64_t cell = begin; cell < end;) {
-    const int64_t plane = cell / geometry.cells;
-    const auto plane_offset = static_cast<size_t>(plane * geometry.grad_elements) * sizeof(Element);
-    const std::byte* const grad_plane = launch.inputs[0] + plane_offset;
-    const int64_t plane_end = std::min(end, (plane + 1) * geometry.cells);
-    for (; cell < plane_end; ++cell) {
-      const auto index = LoadElement<int64_t>(indices, cell);
-      const bool valid = 0 <= index && index < geometry.grad_elements;
-      if (!valid) first_invalid = std::min(first_invalid, cell);
-      StoreElement(out, cell, valid ? LoadElement<Element>(grad_plane, index) : Element{0});
-    }
-  }
-  return first_invalid;
-}
-
-template <typename Element>
-void Compute(const Geometry& geometry, const Launch& launch) {
-  FirstPosition invalid;
-  launch.pool.ParallelFor(geometry.planes * geometry.cells, kElementsPerPiece, [&](int64_t begin, int64_t end) {
-    invalid.Lower(Gather<Element>(geometry, launch, begin, end));
-  });
-  if (invalid.value() == FirstPosition::kNone) return;
-  // A device would read whatever lies there, or fault. Here it is always the fault.
-  const auto index = LoadElement<int64_t>(launch.inputs[1], invalid.value());
-  throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, "aclnnMaxUnpool3dBackward: indices: element " +
-                                                 std::to_string(invalid.value()) + " is " + std::to_string(index) +
-                                                 ", outside the " + std::to_string(geometry.grad_elements) +
-                                                 " elements of a plane of gradOutput");
-}
 
 struct Arguments {
   const aclTensor* grad_output;
@@ -153,15 +92,14 @@ Plan MakePlan(const Arguments& arguments) {
 
   const Dims& dims = arguments.self->view_dims;
   const Dims planes(dims.begin(), dims.end() - 3);
-  const Geometry geometry{ElementCount(planes), ElementCount(Dims(dims.end() - 3, dims.end())),
-                          ElementCount(arguments.output_size->values)};
+  const MaxUnpool3d unpool{ElementCount(planes), ElementCount(Dims(dims.end() - 3, dims.end())),
+                           ElementCount(arguments.output_size->values)};
   (void)ElementCount(arguments.grad_output->view_dims);
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(*arguments.indices);
   plan.AddOutput(*arguments.out);
-  plan.SetCompute([geometry, type = arguments.self->data_type](const Launch& launch) {
-    VisitElementSize(type, [&](auto tag) { Compute<typename decltype(tag)::Type>(geometry, launch); });
-  });
+  plan.SetCompute([run = AtVectorLevel<MaxUnpool3dBackward>(), unpool,
+                   type = arguments.self->data_type](const Launch& launch) { run(unpool, type, launch); });
   return plan;
 }
 

@@ -1,108 +1,41 @@
 // aclnnRoiAlignV2Backward: each element of gradOutput is spread over the cells that its bin's samples interpolate.
 //
-// A plane of the gradient is made by one thread: it takes the boxes in order, so the result does not depend on the
-// number of threads. Per box and row of bins, the bins are first spread along the columns, and then along the rows.
+// Boxes are ordered by image and their weights computed once, for all channels; then each band of an image's planes
+// takes the boxes of its image.
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "aclnnop/aclnn_roi_align_v2_backward.h"
 #include "checks.h"
 #include "elements.h"
 #include "executor.h"
 #include "int_arrays.h"
+#include "roi_bands.h"
+#include "roi_batches.h"
 #include "roi_sampling.h"
+#include "runtime.h"
 
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 32768;
 constexpr int64_t kBoxesPerPiece = 256;
 constexpr int64_t kCoordinates = 5;
 
 // Beyond this a device would run into its time limit, and a processor for minutes.
 constexpr int64_t kMostSamples = int64_t{1} << 31;
 
-struct Buffers {
-  const std::byte* grad_output;
-  const std::byte* boxes;  // RoiBox
-  std::byte* grad_input;
-};
-
-// Adds one box to planes [begin, end) of its image.
-class BoxSpreader {
- public:
-  BoxSpreader(const RoiAlign& roi, const Buffers& buffers) : roi_(roi), buffers_(buffers) {
-    row_.resize(static_cast<size_t>(roi.width));
-  }
-
-  void Add(int64_t index, const RoiBox& box, int64_t first_channel, int64_t last_channel) {
-    rows_.Assign(box.rows, roi_.pooled_height, roi_.height);
-    columns_.Assign(box.columns, roi_.pooled_width, roi_.width);
-    for (int64_t channel = first_channel; channel < last_channel; ++channel) {
-      const int64_t grad_plane = index * roi_.channels + channel;
-      const int64_t plane = box.image * roi_.channels + channel;
-      for (int64_t bin_row = 0; bin_row < roi_.pooled_height; ++bin_row) {
-        if (rows_.OfBin(bin_row).empty()) continue;
-        SpreadColumns((grad_plane * roi_.pooled_height + bin_row) * roi_.pooled_width, box.divisor);
-        SpreadRow(rows_.OfBin(bin_row), plane * roi_.height);
-      }
-    }
-  }
-
- private:
-  void SpreadColumns(int64_t first_element, float divisor) {
-    float* const row = row_.data();
-    if (columns_.cells_begin() < columns_.cells_end()) {
-      std::fill(row + columns_.cells_begin(), row + columns_.cells_end(), 0.0F);
-    }
-    for (int64_t bin = 0; bin < roi_.pooled_width; ++bin) {
-      const float share = LoadElement<float>(buffers_.grad_output, first_element + bin) / divisor;
-      for (const CellWeight& column : columns_.OfBin(bin))
-        row[column.cell] += share * static_cast<float>(column.weight);
-    }
-  }
-
-  void SpreadRow(const std::vector<CellWeight>& rows, int64_t first_row) {
-    const float* const row = row_.data();
-    for (const CellWeight& target : rows) {
-      const auto weight = static_cast<float>(target.weight);
-      const auto offset = static_cast<size_t>((first_row + target.cell) * roi_.width) * sizeof(float);
-      std::byte* const out = buffers_.grad_input + offset;
-      for (int64_t column = columns_.cells_begin(); column < columns_.cells_end(); ++column) {
-        StoreElement(out, column, LoadElement<float>(out, column) + weight * row[column]);
-      }
-    }
-  }
-
-  const RoiAlign& roi_;
-  const Buffers& buffers_;
-  RoiWeights rows_;
-  RoiWeights columns_;
-  std::vector<float> row_;
-};
-
-// Planes [begin, end), counted through all images.
-void ComputePlanes(const RoiAlign& roi, const Buffers& buffers, int64_t begin, int64_t end) {
-  const size_t plane_bytes = static_cast<size_t>(roi.height * roi.width) * sizeof(float);
-  std::memset(buffers.grad_input + static_cast<size_t>(begin) * plane_bytes, 0,
-              static_cast<size_t>(end - begin) * plane_bytes);
-  BoxSpreader spreader(roi, buffers);
-  for (int64_t index = 0; index < roi.boxes; ++index) {
-    const auto box = LoadElement<RoiBox>(buffers.boxes, index);
-    if (box.image < 0) continue;
-    const int64_t image_begin = box.image * roi.channels;
-    const int64_t first = std::max(begin - image_begin, int64_t{0});
-    const int64_t last = std::min(end - image_begin, roi.channels);
-    if (first < last) spreader.Add(index, box, first, last);
-  }
+template <typename T>
+T* Aligned(std::byte* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
 }
 
-void CheckWork(const RoiAlign& roi, const std::byte* boxes) {
+void CheckWork(const RoiAlign& roi, const RoiBox* boxes) {
   int64_t samples = 0;
   for (int64_t index = 0; index < roi.boxes; ++index) {
-    samples += LoadElement<RoiBox>(boxes, index).samples_to_visit;
+    samples += boxes[index].samples_to_visit;
     if (samples > kMostSamples) {
       throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "aclnnRoiAlignV2Backward: the boxes up to number " +
                                                    std::to_string(index) + " have more than " +
@@ -111,20 +44,19 @@ void CheckWork(const RoiAlign& roi, const std::byte* boxes) {
   }
 }
 
-void Compute(const RoiAlign& roi, const Launch& launch) {
-  std::byte* const boxes = launch.scratch[0];
+void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const Launch& launch) {
+  const RoiScratch scratch{Aligned<RoiBox>(launch.scratch[0]), Aligned<int64_t>(launch.scratch[1]),
+                           Aligned<int64_t>(launch.scratch[2]), Aligned<std::byte>(launch.scratch[3])};
   launch.pool.ParallelFor(roi.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
       std::array<float, kCoordinates> coordinates;
       std::memcpy(coordinates.data(), launch.inputs[1] + static_cast<size_t>(index) * sizeof(coordinates),
                   sizeof(coordinates));
-      StoreElement(boxes, index, MakeRoiBox(roi, coordinates));
+      scratch.boxes[index] = MakeRoiBox(roi, coordinates);
     }
   });
-  CheckWork(roi, boxes);
-  const Buffers buffers{launch.inputs[0], boxes, launch.outputs[0]};
-  launch.pool.ParallelFor(roi.images * roi.channels, kElementsPerPiece / (roi.height * roi.width) + 1,
-                          [&](int64_t begin, int64_t end) { ComputePlanes(roi, buffers, begin, end); });
+  CheckWork(roi, scratch.boxes);
+  AddRoiBoxes(roi, bands, slots, launch, scratch);
 }
 
 struct Arguments {
@@ -188,6 +120,16 @@ void Check(const Arguments& arguments) {
   for (const Argument& argument : {grad_output, boxes, grad_input}) CheckAddressable(argument);
 }
 
+// With room to start at an aligned address, whatever the workspace's own is.
+void AddArray(Plan& plan, int64_t count, uint64_t element_bytes) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<uint64_t>(count), element_bytes, &bytes) ||
+      __builtin_add_overflow(bytes, kRoiSumAlignment, &bytes)) {
+    FailInvalid("boxes: there is no workspace for " + std::to_string(count));
+  }
+  plan.AddScratch(bytes);
+}
+
 Plan MakePlan(const Arguments& arguments) {
   Check(arguments);
   const int64_t elements = ElementCount(arguments.grad_input->view_dims);
@@ -211,12 +153,14 @@ Plan MakePlan(const Arguments& arguments) {
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(*arguments.boxes);
   plan.AddOutput(*arguments.grad_input);
-  uint64_t scratch_bytes = 0;
-  if (__builtin_mul_overflow(static_cast<uint64_t>(roi.boxes), sizeof(RoiBox), &scratch_bytes)) {
-    FailInvalid("boxes: there is no workspace for " + std::to_string(roi.boxes));
-  }
-  plan.AddScratch(scratch_bytes);
-  plan.SetCompute([roi](const Launch& launch) { Compute(roi, launch); });
+  const int64_t threads = Runtime::Current()->config().threads;
+  const RoiBands bands = DivideIntoBands(roi, threads);
+  const int64_t slots = std::min(threads, roi.images * bands.per_image());
+  AddArray(plan, roi.boxes, sizeof(RoiBox));
+  AddArray(plan, roi.boxes, sizeof(int64_t));
+  AddArray(plan, roi.images + 1, sizeof(int64_t));
+  AddArray(plan, slots, RoiSumBytes(roi, bands));
+  plan.SetCompute([roi, bands, slots](const Launch& launch) { Compute(roi, bands, slots, launch); });
   return plan;
 }
 

@@ -1,0 +1,29 @@
+#ifndef ACL_HOST_VECTOR_ADAPTIVE_AVG_POOL2D_BACKWARD_H_
+#define ACL_HOST_VECTOR_ADAPTIVE_AVG_POOL2D_BACKWARD_H_
+
+#include <cstdint>
+
+#include "acl/acl_base.h"
+#include "plan.h"
+#include "vector/levels.h"
+
+namespace acl_host {
+
+// No size is 0.
+struct AdaptivePool {
+  int64_t planes;
+  int64_t height;  // of the gradient
+  int64_t width;
+  int64_t pooled_height;  // of gradOutput
+  int64_t pooled_width;
+};
+
+// gradOutput -> the gradient, both of a floating-point type of up to 32 bits.
+template <VectorLevel>
+struct AdaptiveAvgPool2dBackward {
+  static void Run(const AdaptivePool& pool, aclDataType type, const Launch& launch);
+};
+
+}  // namespace acl_host
+
+#endif  // ACL_HOST_VECTOR_ADAPTIVE_AVG_POOL2D_BACKWARD_H_
