@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short bench bench-kernels test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,15 @@ bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the w
 build/bench/pool: tests/benchmarks/pool.cpp $(SOURCES)
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime $< native/runtime/*.cpp -ldl -o $@
+
+bench-kernels: $(SETUP_BENCH) build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
+	$(BIN)/python -m pip install --quiet --group frameworks
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
+	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
+
+build/bench-kernels/libtouch.so: tests/benchmarks/touch.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
 
 # Without its own idea of memcpy, a compiler would have memcpy call itself.
 build/bench/libcopies.so: tests/benchmarks/copies.cpp
