@@ -1,4 +1,4 @@
-"""The gradients that the kernels are timed on: for each operator and size our call, PyTorch's, and the bytes of both."""
+"""The gradients that the kernels are timed on: for each operator and size our call and PyTorch's."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -55,7 +55,7 @@ class Case:
 
 
 def random(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Values of a normal distribution; those of a large array repeat, because making them takes longer than the runs."""
+    """Values of a normal distribution; those of a large array repeat, to be made quickly."""
     block = np.random.default_rng(0).standard_normal(1 << 20, np.float32).astype(dtype)
     return np.resize(block, shape)
 
@@ -96,7 +96,6 @@ def max_pool(size: str, dtype: Any) -> Case:
     shape = planes_of(size)
     side, pooled = shape[-1], shape[-1] // 2
     generator = np.random.default_rng(1)
-    count = prod(shape[:2])
     start = np.arange(pooled) * 2 - 1
     chosen = [
         np.clip(start.reshape(view) + generator.integers(0, 3, (64, pooled, pooled)), 0, side - 1)
@@ -107,14 +106,13 @@ def max_pool(size: str, dtype: Any) -> Case:
     like = torch.empty(shape, dtype=as_tensor(np.empty(1, dtype)).dtype)
     grad = random(argmax.shape, dtype)
     # The documented buffer is larger than what is read of it.
-    case = Case(
-        "aclnnMaxPool2dWithMaskBackward", [grad, argmax], shape, [(3,), (2,), (1,), (1,), False], np.empty(shape, dtype),
+    return Case(
+        "aclnnMaxPool2dWithMaskBackward", [grad, argmax], shape, [(3,), (2,), (1,), (1,), False],
+        np.empty(shape, dtype),
         lambda grad, _: torch.ops.aten.max_pool2d_with_indices_backward(
             grad, like, [3, 3], [2, 2], [1, 1], [1, 1], False, indices
         ),
     )  # fmt: skip
-    assert count * pooled * pooled == argmax.size
-    return case
 
 
 def max_unpool(size: str, dtype: Any) -> Case:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,7 +95,7 @@ class Memory:
     def _parts(self, count: int, least: int = 1 << 18) -> list[tuple[int, int]]:
         threads = self._threads if count >= least else 1
         edges = [count * index // threads for index in range(threads + 1)]
-        return list(zip(edges, edges[1:], strict=False))
+        return list(pairwise(edges))
 
     def _run(self, work: Callable[[int, int], Any], parts: list[tuple[int, int]]) -> None:
         others = [self._pool.submit(work, *part) for part in parts[1:]]
@@ -104,7 +105,7 @@ class Memory:
 
 
 def time_rounds(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Returns the fastest round of each call in milliseconds: other load only ever adds. They take turns, to meet the same."""
+    """Returns the milliseconds of each call's fastest round: other load only adds. They take turns."""
     repeats = [max(1, int(ROUND_S / max(_seconds(call, 1), 1e-7))) for call in calls]
     # The first call of all may have met cold memory.
     repeats = [
@@ -138,7 +139,7 @@ def time_case(acl: Library, memory: Memory, case: Case, rounds: int) -> tuple[fl
 
 
 def compare(case: Case, theirs: torch.Tensor) -> None:
-    """Times of different results compare nothing. PyTorch rounds half types after each addition, so those may differ."""
+    """Times of different results compare nothing. PyTorch rounds half types after each addition."""
     allowed = 1e-3 if case.out.dtype == np.float32 else 5e-2
     count = min(case.out.size, 1 << 22)
     expected = theirs.reshape(-1)[:count].to(torch.float64).numpy()
