@@ -29,6 +29,7 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
     FailInvalid("self: there is no workspace for planes of shape " + DimsText(arguments.self->view_dims));
   }
   plan.AddScratch(bands_bytes);
+  plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, bands,
                    type = arguments.self->data_type](const Launch& launch) { run(pool, kind, type, bands, launch); });
   return plan;

@@ -92,6 +92,7 @@ Plan MakePlan(const aclTensor* grad_output_pointer, const aclTensor* self_pointe
   const int64_t planes = ElementCount(self.tensor.view_dims) / rows.size / columns.size;
   plan.AddInput(grad_output.tensor);
   plan.AddOutput(grad_input.tensor);
+  plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<ReplicationPad2dBackward>(), pad = ReplicationPad{planes, rows, columns},
                    type = self.tensor.data_type](const Launch& launch) { run(pad, type, launch); });
   return plan;

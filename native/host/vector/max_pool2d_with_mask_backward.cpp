@@ -311,7 +311,8 @@ class Planes {
         grad_output_(launch.inputs[0]),
         layout_(pool, table, launch.inputs[1]),
         band_(pool, band, launch.outputs[0]),
-        cells_(table.tops.size()) {}
+        cells_(table.tops.size()),
+        grads_(table.tops.size()) {}
 
   void Make(int64_t plane) {
     const int64_t most_rows = std::max<int64_t>(kWindowsPerBlock / pool_.output.width, 1);
@@ -337,7 +338,10 @@ class Planes {
     const int32_t* __restrict const cells = cells_.data();
     float* __restrict const sums = band_.sums();
     if (table_.fits && layout_.FindCells(block, band_.base(), static_cast<int32_t>(band_.none()), cells_.data())) {
-      for (int64_t i = 0; i < count; ++i) sums[cells[i]] += LoadWide<T>(grad, i);
+      // Widened beforehand, in vectors: the additions are made one by one.
+      float* __restrict const grads = grads_.data();
+      for (int64_t i = 0; i < count; ++i) grads[i] = LoadWide<T>(grad, i);
+      for (int64_t i = 0; i < count; ++i) sums[cells[i]] += grads[i];
     } else {
       layout_.ForChosenCells(block, band_.base(),
                              [&](int64_t cell, int64_t window) { sums[cell] += LoadWide<T>(grad, window); });
@@ -350,6 +354,7 @@ class Planes {
   Layout layout_;
   Band<T> band_;
   std::vector<int32_t> cells_;
+  std::vector<float> grads_;
 };
 
 template <typename T, typename Layout>
