@@ -14,10 +14,10 @@ FUZZ_SECONDS ?= 600
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short test-huge bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: $(SETUP) ## Set up, start a server on the host library, make one checked call of each operator, stop
 	$(BIN)/python examples/demo.py
@@ -34,6 +34,15 @@ bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the w
 build/bench/pool: tests/benchmarks/pool.cpp $(SOURCES)
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime $< native/runtime/*.cpp -ldl -o $@
+
+bench-kernels: $(SETUP_BENCH) build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
+	$(BIN)/python -m pip install --quiet --group frameworks
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
+	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
+
+build/bench-kernels/libtouch.so: tests/benchmarks/touch.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
 
 # Without its own idea of memcpy, a compiler would have memcpy call itself.
 build/bench/libcopies.so: tests/benchmarks/copies.cpp
@@ -65,6 +74,15 @@ test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
+
+test-aarch64: $(SETUP) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
+	command -v aarch64-linux-gnu-g++ qemu-aarch64 || { apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends g++-aarch64-linux-gnu qemu-user; }
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/aarch64/wheel ./native -C build-dir=build/aarch64 \
+		-C build.targets=acl_host -C install.components=none -C cmake.define.HOST_ONLY=ON \
+		-C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR=aarch64 \
+		-C cmake.define.CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
+	$(BIN)/python -m pytest tests/portable
 
 sanitize: $(SETUP) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
 	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done

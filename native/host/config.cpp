@@ -1,6 +1,5 @@
 #include "config.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cpus.h"
 #include "error.h"
 #include "fault_settings.h"
 #include "settings_values.h"
@@ -21,13 +21,6 @@ namespace acl_host {
 namespace {
 
 using Json = nlohmann::json;
-
-int32_t UsableCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 uint64_t PhysicalMemoryBytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);

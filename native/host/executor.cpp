@@ -92,7 +92,10 @@ aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspac
     QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
                         runtime->faults().Next(Site::kLaunch), nullptr};
     if (strict != nullptr) launch.use = strict->memory.BeginUse(accesses, "launch", launch.occurrence.number);
-    target->Enqueue([launch = std::move(launch), &owner = *target] { launch.Run(owner); });
+    // Faults may take any time, and strict mode tells misuse from what has not ended yet.
+    const bool now = plan->is_short() && strict == nullptr && launch.occurrence.fault == nullptr;
+    auto task = [launch = std::move(launch), &owner = *target] { launch.Run(owner); };
+    now ? target->EnqueueShort(std::move(task)) : target->Enqueue(std::move(task));
   });
 }
 

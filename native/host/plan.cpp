@@ -45,10 +45,14 @@ void Plan::Run(ThreadPool& pool, const Addresses& addresses, std::byte* workspac
 }
 
 Plan::Operand Plan::MakeOperand(const aclTensor& tensor) {
-  if (tensor.contiguous()) return {tensor, false, 0};
   const uint64_t element_bytes = aclDataTypeSize(tensor.data_type);
   uint64_t size_bytes = 0;
-  if (__builtin_mul_overflow(static_cast<uint64_t>(ElementCount(tensor.view_dims)), element_bytes, &size_bytes)) {
+  const bool exists =
+      !__builtin_mul_overflow(static_cast<uint64_t>(ElementCount(tensor.view_dims)), element_bytes, &size_bytes) &&
+      !__builtin_add_overflow(operand_bytes_, size_bytes, &operand_bytes_);
+  if (!exists) operand_bytes_ = UINT64_MAX;
+  if (tensor.contiguous()) return {tensor, false, 0};
+  if (!exists) {
     throw OperatorError(ACLNN_ERR_PARAM_INVALID, "there is no tensor of shape " + DimsText(tensor.view_dims));
   }
   return {tensor, true, Reserve(size_bytes)};

@@ -39,6 +39,11 @@ class Plan {
   // A plan without computation is valid and does nothing: what CANN does for empty tensors.
   void SetCompute(Compute compute) { compute_ = std::move(compute); }
 
+  // Promises that the computation takes no longer than its operands' bytes let expect.
+  void PromiseTimeOfBytes() { time_of_bytes_ = true; }
+  // Whether a launch takes about as long as waking a thread would.
+  [[nodiscard]] bool is_short() const { return time_of_bytes_ && operand_bytes_ <= kShortBytes; }
+
   // What phase 1 asks for: what Run uses and, behind it, a red zone.
   [[nodiscard]] uint64_t workspace_bytes() const {
     return workspace_bytes_ == 0 ? 0 : workspace_bytes_ + kRedZoneBytes;
@@ -68,6 +73,8 @@ class Plan {
     uint64_t workspace_offset;  // if staged
   };
 
+  static constexpr uint64_t kShortBytes = 65536;
+
   [[nodiscard]] Operand MakeOperand(const aclTensor& tensor);
   [[nodiscard]] uint64_t Reserve(uint64_t size_bytes);
   [[nodiscard]] static std::byte* Locate(const Operand& operand, void* storage, std::byte* workspace);
@@ -76,6 +83,8 @@ class Plan {
   std::vector<Operand> outputs_;
   std::vector<uint64_t> scratch_offsets_;
   uint64_t workspace_bytes_ = 0;
+  uint64_t operand_bytes_ = 0;
+  bool time_of_bytes_ = false;
   Compute compute_;
 };
 

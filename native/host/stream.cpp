@@ -17,6 +17,25 @@ Stream::~Stream() {
 
 void Stream::Enqueue(Task task) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  Push(std::move(task));
+}
+
+void Stream::EnqueueShort(Task task) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (closed_ || finished_ != enqueued_) return Push(std::move(task));
+  ++enqueued_;
+  lent_ = true;
+  lock.unlock();
+  Run(task);
+  task = nullptr;
+  lock.lock();
+  lent_ = false;
+  ++finished_;
+  ended_.notify_all();
+  wake_.notify_one();  // others may have enqueued something meanwhile
+}
+
+void Stream::Push(Task task) {
   if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
   queue_.push_back(std::move(task));
@@ -98,12 +117,14 @@ bool Stream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
 void Stream::Join() {
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
+  std::unique_lock<std::mutex> running(mutex_);
+  ended_.wait(running, [this] { return !lent_; });
 }
 
 void Stream::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return closed_ || !queue_.empty(); });
+    wake_.wait(lock, [this] { return !lent_ && (closed_ || !queue_.empty()); });
     if (queue_.empty()) return;
     {
       // The task is gone, and with it all it holds, before anyone learns that it ended.

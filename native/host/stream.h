@@ -33,6 +33,10 @@ class Stream {
   // Returns at once. What the task throws is reported by a later Synchronize.
   void Enqueue(Task task);
 
+  // Runs the task in the caller's thread if the stream has nothing else to do, and otherwise enqueues it. What the task
+  // throws is reported as above. For tasks that take less time than waking a thread.
+  void EnqueueShort(Task task);
+
   // Returns when the task and everything before it has run; throws what this task throws.
   void RunInOrder(const Task& task);
 
@@ -55,6 +59,7 @@ class Stream {
   void Join();
 
  private:
+  void Push(Task task);  // under the lock
   void Work();
   void Run(const Task& task);
 
@@ -67,6 +72,7 @@ class Stream {
   std::deque<Task> queue_;
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
+  bool lent_ = false;  // a caller of EnqueueShort runs a task
   bool closed_ = false;
   bool dropping_ = false;
   std::optional<Error> error_;

@@ -56,6 +56,7 @@ Plan MakePlan(const aclTensor* grad_output, const aclTensor* self, const aclTens
   const AdaptivePool pool{planes, in[axis], in[axis + 1], pooled[axis], pooled[axis + 1]};
   plan.AddInput(*grad_output);
   plan.AddOutput(*out);
+  plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<AdaptiveAvgPool2dBackward>(), pool,
                    type = self->data_type](const Launch& launch) { run(pool, type, launch); });
   return plan;

@@ -98,6 +98,7 @@ Plan MakePlan(const Arguments& arguments) {
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(*arguments.indices);
   plan.AddOutput(*arguments.out);
+  plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<MaxUnpool3dBackward>(), unpool,
                    type = arguments.self->data_type](const Launch& launch) { run(unpool, type, launch); });
   return plan;
