@@ -14,7 +14,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short bench test-frameworks sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -88,6 +88,15 @@ lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and gene
 	$(BIN)/buf lint proto
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/python client/generate_methods.py --check
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
+	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
+
+lint-overlays: $(SETUP_LINT)
+	mkdir -p build/kubernetes
+	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
+		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 format: $(SETUP_LINT) ## Put every source file into the project's style
 	$(BIN)/ruff check --fix .
