@@ -44,7 +44,7 @@ LABEL org.opencontainers.image.title="aclgrad" \
 EXPOSE 50051
 STOPSIGNAL SIGTERM
 # Asks 127.0.0.1:50051, or the first address of ACLGRAD_LISTEN.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["aclgrad-server", "probe"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["aclgrad-server", "probe"]
 
 # No listen address is hidden in either target: give one, for example `--listen 0.0.0.0:50051`.
 FROM runtime AS ascend
