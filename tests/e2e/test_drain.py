@@ -50,7 +50,8 @@ def in_flight(client: aclgrad.Client) -> int:
 
 def test_calls_in_flight_are_answered_while_health_says_no() -> None:
     with (
-        Server("--streams", "1") as server,
+        # As many calls as are let in: the stream and the queue are full.
+        Server("--streams", "1", "--max-waiting-calls", str(CALLS - 1)) as server,
         aclgrad.Client(server.address) as client,
         server.channel() as channel,
         ThreadPoolExecutor(CALLS) as threads,
