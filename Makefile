@@ -5,16 +5,18 @@ SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 SETUP_BENCH := $(BIN)/.setup-bench
 SETUP_FUZZ := $(BIN)/.setup-fuzz
+SETUP_DIST := $(BIN)/.setup-dist
 GOOGLEAPIS := build/googleapis
 SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
 CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 FUZZ_SECONDS ?= 600
+IMAGE ?= host
 # An input that fails is written to build/fuzz; what reaches new code to the first folder after the target's name.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
+.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate dist image ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -109,6 +111,15 @@ lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and gene
 	$(BIN)/buf lint proto
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/python client/generate_methods.py --check
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
+	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
+
+lint-overlays: $(SETUP_LINT)
+	mkdir -p build/kubernetes
+	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
+		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 format: $(SETUP_LINT) ## Put every source file into the project's style
 	$(BIN)/ruff check --fix .
@@ -119,10 +130,26 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 generate: $(SETUP_LINT) ## Write the files that derive from the operator table
 	$(BIN)/python client/generate_methods.py
 
+# The native wheel gets the tag of the oldest glibc that has every symbol it asks for: the machine's own would say less.
+dist: $(SETUP_DIST) ## Build the three wheels into dist, check them, and run the demo from them alone
+	rm -rf dist build/dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/dist ./client ./native ./server
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/dist/aclgrad_native-*.whl
+	cp build/dist/*-none-any.whl dist
+	$(BIN)/twine check --strict dist/*
+	test "$$(ls dist | cut -d- -f2 | sort | uniq -c | awk '{print $$1}')" = 3
+	$(PYTHON) -m venv build/dist/venv
+	build/dist/venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
+	build/dist/venv/bin/python examples/demo.py
+
+image: ## Build the container image, aclgrad:host; IMAGE=ascend with BUILD_FLAGS="--build-arg BASE=..." the other
+	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
+		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
+
 ci: lint test test-modes soak-short sanitize fuzz-short demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
-	rm -rf .venv build native/build client/src/aclgrad/v1
+	rm -rf .venv build dist native/build client/src/aclgrad/v1
 
 $(SETUP): pyproject.toml $(SOURCES)
 	$(PYTHON) -m venv .venv
@@ -136,6 +163,10 @@ $(SETUP_LINT): $(SETUP)
 
 $(SETUP_BENCH): $(SETUP)
 	$(BIN)/python -m pip install --quiet --group bench
+	touch $@
+
+$(SETUP_DIST): $(SETUP)
+	$(BIN)/python -m pip install --quiet --group dist
 	touch $@
 
 $(SETUP_FUZZ): $(SETUP)

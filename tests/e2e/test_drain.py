@@ -1,6 +1,7 @@
 """A server that is asked to stop answers what it has begun, and takes no more."""
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -50,7 +51,8 @@ def in_flight(client: aclgrad.Client) -> int:
 
 def test_calls_in_flight_are_answered_while_health_says_no() -> None:
     with (
-        Server("--streams", "1") as server,
+        # As many calls as are let in: the stream and the queue are full.
+        Server("--streams", "1", "--max-waiting-calls", str(CALLS - 1)) as server,
         aclgrad.Client(server.address) as client,
         server.channel() as channel,
         ThreadPoolExecutor(CALLS) as threads,
@@ -98,6 +100,34 @@ def test_clients_that_go_on_calling_are_told_to_try_again() -> None:
             error = end.result(60)
             assert isinstance(error, aclgrad.RetryableError), repr(error)
         assert server.exit_code() == 0
+
+
+def test_every_call_that_was_begun_before_the_stop_is_answered_under_full_load() -> None:
+    """By its gradient, or by a refusal that tells of the drain; only later ones may find nobody who listens."""
+    ends: list[tuple[float, Exception]] = []
+
+    def call_until_refused(address: str) -> None:
+        with aclgrad.Client(address, retries=0) as client:
+            while True:
+                begin = time.monotonic()
+                try:
+                    gradient = client.adaptive_avg_pool2d_backward(GRAD, (1, SIZE, SIZE))
+                except aclgrad.AclgradError as error:
+                    ends.append((begin, error))
+                    return
+                assert gradient.min() == gradient.max() == 1
+
+    with Server() as server, ThreadPoolExecutor(16) as threads, aclgrad.Client(server.address) as client:
+        done = [threads.submit(call_until_refused, server.address) for _ in range(16)]
+        wait_until(lambda: client.server_status().devices[0].pool.allocation_count > 50)
+        stop = time.monotonic()
+        server.ask_to_stop()
+        for each in done:
+            each.result(60)
+        assert server.exit_code() == 0
+    assert len(ends) == 16
+    kinds = {type(error) for begin, error in ends if begin < stop}
+    assert kinds <= {aclgrad.ServerDrainingError}, ends
 
 
 def test_an_open_watch_does_not_hold_up_the_stop() -> None:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from aclgrad_server import logs
 from aclgrad_server.faults import StartError
+from aclgrad_server.probe import probe
 from aclgrad_server.server import Server
 from aclgrad_server.settings import Settings, unknown_variables
 from aclgrad_server.stop_request import StopRequest
@@ -42,10 +43,11 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(context_settings={"max_content_width": 120})
+@click.group(commands=[probe], invoke_without_command=True, context_settings={"max_content_width": 120})
 @click.version_option(package_name="aclgrad-server", message="%(version)s")
 @_settings_as_options
-def main(**flags: Any) -> None:
+@click.pass_context
+def main(context: click.Context, /, **flags: Any) -> None:
     """Serve CANN's aclnn backward operators over gRPC until SIGTERM or SIGINT.
 
     Prints `ready: ADDRESS...` when it serves. A flag goes before its variable, the variable before the TOML file.
@@ -54,6 +56,12 @@ def main(**flags: Any) -> None:
         settings = Settings(**{name: value for name, value in flags.items() if value not in (None, ())})
     except (ValidationError, OSError, ValueError) as error:
         _fail(EXIT_USAGE, _told(error))
+    context.obj = settings
+    if context.invoked_subcommand is None:
+        _serve(settings)
+
+
+def _serve(settings: Settings) -> None:
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
         log.warning("%s is no setting of the server; see --help", name)

@@ -20,6 +20,7 @@ from aclgrad_server.faults import StartError
 from aclgrad_server.idle_trim import IdleTrim
 from aclgrad_server.interceptors import CallInterceptor
 from aclgrad_server.listeners import bind
+from aclgrad_server.memory_limit import check_memory
 from aclgrad_server.native_codec import extract_payloads
 from aclgrad_server.native_device import open_devices, trim_heap, tune_allocator
 from aclgrad_server.planner import Planner
@@ -53,6 +54,7 @@ class Server:
     def start(self) -> None:
         """Opens the devices, has each answer a call, and serves; raises StartError where it cannot."""
         settings = self._settings
+        check_memory()
         if settings.tune_allocator:
             tune_allocator()
         group = open_devices(settings)

@@ -1,0 +1,53 @@
+"""Compose and Dockerfile say the same, and what they start listens where everybody can see it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aclgrad_server.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+def stage(name: str) -> str:
+    """Returns the instructions of a target of the Dockerfile."""
+    found = re.search(rf"^FROM runtime AS {name}$(.*?)(?=^FROM|\Z)", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize(("name", "service"), SERVICES.items())
+def test_profile_starts_one_server_of_its_own_target(name: str, service: dict[str, Any]) -> None:
+    assert service["profiles"] == [name]
+    assert service["build"]["target"] == name
+    assert service["image"] == f"aclgrad:{name}"
+    assert f'ENTRYPOINT ["aclgrad-server", "--backend", "{name}"]' in stage(name)
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
+def test_address_is_in_plain_sight_and_published_for_this_machine_alone(service: dict[str, Any]) -> None:
+    assert service["command"] == ["--listen", "0.0.0.0:50051"]
+    assert service["ports"] == ["127.0.0.1:50051:50051"]
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
+def test_container_has_no_rights_and_time_to_drain(service: dict[str, Any]) -> None:
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "privileged" not in service
+    assert int(service["stop_grace_period"].removesuffix("s")) > Settings.model_fields["drain_timeout_s"].default
+
+
+def test_arguments_of_the_build_are_known_to_the_dockerfile() -> None:
+    assert set(SERVICES["ascend"]["build"]["args"]) <= set(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE))
+
+
+def test_default_target_is_the_host_and_listens_nowhere_by_itself() -> None:
+    assert re.findall(r"^FROM .* AS (\w+)$", DOCKERFILE, re.MULTILINE)[-1] == "host"
+    instructions = [line for line in DOCKERFILE.splitlines() if not line.startswith("#")]
+    assert not any("--listen" in line or "ACLGRAD_LISTEN" in line for line in instructions)

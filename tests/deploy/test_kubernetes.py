@@ -1,0 +1,130 @@
+"""What the schemas cannot tell of the manifests: that they fit each other, the server and its settings."""
+
+import json
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aclgrad_server.server import LOST_DRAIN_S, STOP_GRACE_S
+from aclgrad_server.settings import Settings
+from tests.serving import Server, run_to_end
+
+FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
+BASE = FOLDER / "base"
+OVERLAYS = sorted((FOLDER / "overlays").iterdir())
+SETTINGS = BASE / "aclgrad.toml"
+
+
+def manifests(folder: Path) -> list[dict[str, Any]]:
+    """Returns every document of the folder but the kustomization."""
+    files = sorted(set(folder.glob("*.yaml")) - {folder / "kustomization.yaml"})
+    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+
+
+def manifest(kind: str, folder: Path = BASE) -> dict[str, Any]:
+    (found,) = (each for each in manifests(folder) if each["kind"] == kind)
+    return found
+
+
+def kustomization(folder: Path) -> dict[str, Any]:
+    return yaml.safe_load((folder / "kustomization.yaml").read_text())
+
+
+POD = manifest("Deployment")["spec"]["template"]
+(CONTAINER,) = POD["spec"]["containers"]
+
+
+def test_kustomization_takes_every_file() -> None:
+    taken = kustomization(BASE)["resources"] + kustomization(BASE)["configMapGenerator"][0]["files"]
+    assert sorted(taken) == sorted(path.name for path in BASE.iterdir() if path.name != "kustomization.yaml")
+
+
+def test_every_selector_finds_the_pods_and_none_is_hidden() -> None:
+    selectors = [manifest(kind)["spec"]["selector"] for kind in ("Deployment", "PodDisruptionBudget")]
+    selectors.append(manifest("NetworkPolicy")["spec"]["podSelector"])
+    selectors += [{"matchLabels": each["spec"]["selector"]} for each in manifests(BASE) if each["kind"] == "Service"]
+    assert len(selectors) == 5
+    assert all(selector == {"matchLabels": POD["metadata"]["labels"]} for selector in selectors)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
+def test_overlay_patches_what_there_is(overlay: Path) -> None:
+    told = kustomization(overlay)
+    assert [(overlay / folder).resolve() for folder in told["resources"]] == [BASE]
+    assert [each["name"] for each in told["images"]] == [CONTAINER["image"]]
+    assert sorted(each["path"] for each in told["patches"]) == sorted(
+        path.name for path in overlay.iterdir() if path.name != "kustomization.yaml"
+    )
+    patch = manifest("Deployment", overlay)
+    assert patch["metadata"]["name"] == manifest("Deployment")["metadata"]["name"]
+    # A patch with another name would be a second container.
+    assert [each["name"] for each in patch["spec"]["template"]["spec"]["containers"]] == [CONTAINER["name"]]
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
+def test_rendered_pod_has_one_container_its_settings_and_its_volumes(overlay: Path) -> None:
+    rendered = subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=True).stdout
+    of_kind = {each["kind"]: each for each in yaml.safe_load_all(rendered)}
+    spec = of_kind["Deployment"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert container["image"] == f"aclgrad:{overlay.name}"
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert set(volumes) == {each["name"] for each in container["volumeMounts"]}
+    assert volumes["settings"]["configMap"]["name"] == of_kind["ConfigMap"]["metadata"]["name"]
+    assert of_kind["NetworkPolicy"]["spec"] == manifest("NetworkPolicy")["spec"]
+    assert container["resources"]["limits"]["memory"]
+
+
+def test_pod_waits_for_the_drain() -> None:
+    drain_s = Settings(config=SETTINGS).drain_timeout_s
+    pre_stop_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= pre_stop_s + max(drain_s, LOST_DRAIN_S) + STOP_GRACE_S + 5
+
+
+def test_server_serves_with_the_settings_and_is_ready_where_the_probes_ask() -> None:
+    flags = CONTAINER["args"]
+    assert flags[:2] == ["--listen", "0.0.0.0:50051"]
+    mount = next(each for each in CONTAINER["volumeMounts"] if each["name"] == "settings")["mountPath"]
+    assert flags[2:] == ["--config", f"{mount}/{SETTINGS.name}"]
+    with Server("--config", str(SETTINGS)) as server:
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            asked = CONTAINER[probe]["grpc"]
+            assert asked["port"] == CONTAINER["ports"][0]["containerPort"] == 50051
+            done = run_to_end("probe", "--service", asked["service"], server.address)
+            assert done.returncode == 0, done.stderr
+
+
+def test_settings_are_not_the_defaults_said_again_by_accident() -> None:
+    """Every key is a setting, by the file's own reader; what bounds memory is less than the pod's limit."""
+    told = tomllib.loads(SETTINGS.read_text())
+    assert told.keys() <= Settings.model_fields.keys()
+    for overlay in OVERLAYS:
+        (container,) = manifest("Deployment", overlay)["spec"]["template"]["spec"]["containers"]
+        limit = container["resources"]["limits"]["memory"]
+        assert limit.endswith("Gi")
+        assert told["pool_bytes"] + told["max_message_bytes"] < int(limit.removesuffix("Gi")) * 2**30 / 2
+
+
+def test_pod_may_do_nothing_it_need_not() -> None:
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert POD["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert POD["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert POD["spec"]["automountServiceAccountToken"] is False
+    assert "secret" not in json.dumps(manifests(BASE)).lower()
+
+
+def test_variables_of_service_links_would_be_taken_for_settings() -> None:
+    """What a cluster adds for a Service of this name, which is why the pod refuses it."""
+    assert POD["spec"]["enableServiceLinks"] is False
+    with Server(ACLGRAD_SERVICE_HOST="10.0.0.1") as server:
+        assert "ACLGRAD_SERVICE_HOST is no setting" in server.log
