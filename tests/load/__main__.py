@@ -38,7 +38,9 @@ def main() -> int:
 
 def _flags() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make load", description=__doc__)
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(scenario.names())}; all of them")
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(scenario.names())}; all of them"
+    )
     parser.add_argument("--factor", type=float, help="stages of so many times their length; below 1 in a single round")
     parser.add_argument("--short", action="store_true", help=f"{', '.join(SHORT)} in less than a minute")
     return parser

@@ -3,12 +3,6 @@
 It is started by `tests.load`, which tells it the scenario and the servers by ACLGRAD_LOAD, a JSON object.
 """
 
-# Locust makes the standard library cooperative as it is imported, and gRPC has to be told before it is used.
-import locust  # isort: skip
-import grpc.experimental.gevent
-
-grpc.experimental.gevent.init_gevent()
-
 import json
 import os
 import time
@@ -19,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import gevent
+import grpc.experimental.gevent
+import locust
 import psutil
 
 import aclgrad
@@ -26,6 +22,8 @@ from tests.load import calls, scenario
 from tests.load.gradients import Sampler, WrongGradientError
 from tests.load.recorder import SAMPLE_S, Recorder
 
+# Locust's command has made the standard library cooperative; gRPC has to be told before it is used.
+grpc.experimental.gevent.init_gevent()
 aclgrad.tune_allocator()
 ORDER: dict[str, Any] = json.loads(os.environ["ACLGRAD_LOAD"])
 SCENARIO = scenario.read(ORDER["scenario"]).scaled(ORDER["factor"])
@@ -105,7 +103,7 @@ def _record(environment: Any, position: int, stage: str, name: str) -> None:
     start = time.monotonic()
     try:
         size_bytes = caller()
-    except Exception as error:  # noqa: BLE001 - whatever a call raises is its outcome
+    except Exception as error:
         failure = error
     latency_s = time.monotonic() - start
     callers.give_back(caller)
@@ -119,12 +117,12 @@ def _record(environment: Any, position: int, stage: str, name: str) -> None:
         name=f"{stage}: {name}",
         response_time=latency_s * 1e3,
         response_length=size_bytes,
-        exception=failure and _Named(_name_of(failure)),
+        exception=failure and _NamedError(_name_of(failure)),
         context={},
     )
 
 
-class _Named(Exception):
+class _NamedError(Exception):
     """An error under the name that Locust's report is to group it by."""
 
 

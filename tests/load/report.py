@@ -22,6 +22,11 @@ HEADINGS: Final = (
     *("stage", "call", "at once", "calls/s", "MB/s", "p50 ms", "p99 ms", "CPU ms", "calls/core s", "peak MB"),
     *("threads", "generator", "load", "errors"),
 )
+STYLE: Final = """
+body { font-family: sans-serif }
+table { border-collapse: collapse; margin: 1em 0 }
+td, th { border: 1px solid; padding: 2px 6px }
+"""
 
 
 def rows(run: Run) -> Iterator[Sequence[str]]:
@@ -60,8 +65,7 @@ def write(folder: Path, runs: Sequence[Run]) -> None:
         judged = [(each.told, each.value, "kept" if each.passed else "MISSED") for each in judge(run)]
         parts.append(_html_table(("objective", "measured", ""), judged))
         parts.append(f'<img src="data:image/png;base64,{_plot(run)}">')
-    style = "body{font-family:sans-serif}table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid;padding:2px 6px}"
-    page = f"<!doctype html><meta charset=utf-8><title>Load</title><style>{style}</style>{''.join(parts)}"
+    page = f"<!doctype html><meta charset=utf-8><title>Load</title><style>{STYLE}</style>{''.join(parts)}"
     (folder / "index.html").write_text(page)
     sections = (f"## {run.scenario.name}\n\n{run.scenario.about}\n\n{text(run)}" for run in runs)
     (folder / "report.md").write_text(f"# Load\n\n{machine}\n\n" + "\n".join(sections))

@@ -11,7 +11,15 @@ SETTLE_S: Final = 1.0
 LEAST_SECONDS: Final = 2.5
 
 Figure = Literal[
-    "calls_per_s", "mb_per_s", "p50_ms", "p99_ms", "error_share", "retryable_share", "cpu_ms", "calls_per_core_s", "peak_mb"
+    "calls_per_s",
+    "mb_per_s",
+    "p50_ms",
+    "p99_ms",
+    "error_share",
+    "retryable_share",
+    "cpu_ms",
+    "calls_per_core_s",
+    "peak_mb",
 ]
 
 
