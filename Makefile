@@ -35,8 +35,8 @@ bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the w
 load: $(SETUP_LOAD) ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tests.load $(LOAD_FLAGS)
 
-load-short: $(SETUP_LOAD) ## Three of the scenarios in less than a minute
-	$(BIN)/python -m tests.load --short
+load-short: $(SETUP_LOAD) ## A bit of several scenarios, in less than a minute
+	$(BIN)/python -m tests.load short
 
 load-second-opinion: $(SETUP) h2load ## The same loads by h2load, which is no gRPC client and takes little of the machine
 	$(BIN)/python -m tests.load.second_opinion

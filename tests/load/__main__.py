@@ -15,8 +15,8 @@ from tests.load.scenario import Scenario
 from tests.serving import Server
 
 FOLDER: Final = Path("build/load")
-SHORT: Final = ("steady", "saturation", "errors")
-SHORT_FACTOR: Final = 0.1
+SHORT: Final = "short"
+"""A bit of several others, for continuous integration; it is run only by name."""
 STOP_TIMEOUT_S: Final = 40
 """Longer than any call may take."""
 
@@ -24,11 +24,9 @@ STOP_TIMEOUT_S: Final = 40
 def main() -> int:
     flags = _flags().parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    chosen = flags.scenarios or (SHORT if flags.short else scenario.names())
-    factor = flags.factor or (SHORT_FACTOR if flags.short else 1.0)
     runs = []
-    for name in chosen:
-        run = _run(scenario.read(name).scaled(factor), factor)
+    for name in flags.scenarios or [name for name in scenario.names() if name != SHORT]:
+        run = _run(scenario.read(name).scaled(flags.factor), flags.factor)
         runs.append(run)
         print(report.text(run), flush=True)
     report.write(FOLDER, runs)
@@ -41,8 +39,7 @@ def _flags() -> argparse.ArgumentParser:
     parser.add_argument(
         "scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(scenario.names())}; all of them"
     )
-    parser.add_argument("--factor", type=float, help="stages of so many times their length; below 1 in a single round")
-    parser.add_argument("--short", action="store_true", help=f"{', '.join(SHORT)} in less than a minute")
+    parser.add_argument("--factor", type=float, default=1.0, help="stages of so many times their length")
     return parser
 
 

@@ -82,7 +82,7 @@ class Scenario:
     def scaled(self, factor: float) -> Self:
         """Returns the scenario with stages of `factor` times their length, but long enough to tell something."""
         stages = tuple(replace(stage, seconds=max(LEAST_SECONDS, stage.seconds * factor)) for stage in self.stages)
-        return replace(self, stages=stages, rounds=self.rounds if factor >= 1 else 1)
+        return replace(self, stages=stages)
 
 
 def names() -> list[str]:

@@ -26,8 +26,8 @@ def server_options(settings: Settings) -> list[tuple[str, int]]:
         # For what is sent and for what is received, of a compressed message before it is compressed.
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
-        # By itself the core opens the window of every call as far as the connection is fast: it would hold 5 GB of eight
-        # hundred calls of 6 MB that no thread is there to take.
+        # By itself the core opens the window of every call as far as the connection is fast, and would hold 5 GB of
+        # eight hundred calls of 6 MB that no thread is there to take.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", UNREAD_BYTES),
         # A client stays with the address that it has found; only a new connection looks for replicas that were added.
