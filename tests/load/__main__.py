@@ -47,9 +47,11 @@ def _run(chosen: Scenario, factor: float) -> Run:
     """Runs Locust on a server and an echo of its own; raises where Locust ends without a result."""
     result = FOLDER / f"{chosen.name}.json"
     result.unlink(missing_ok=True)
+    config = FOLDER / f"{chosen.name}.acl.json"
+    config.write_text(json.dumps({"host": chosen.device}))
     print(f"{chosen.name}: {chosen.about} {chosen.seconds:.0f} s", flush=True)
     with (
-        Server("--log-level", "warning", "--idle-trim-s", "0", *chosen.server) as server,
+        Server("--log-level", "warning", "--idle-trim-s", "0", "--acl-config", str(config), *chosen.server) as server,
         running("tests.benchmarks.ceilings") as echo,
     ):
         order = {

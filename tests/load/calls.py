@@ -15,14 +15,14 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad._calls import SERVICE, ExecuteCall, SentValues, error_of
+from aclgrad._calls import SERVICE, error_of
 from aclgrad._chunked import ChunkedAnswer
 from aclgrad.tensors import array_of_view
 from aclgrad.wire.messages import decode_response
 from tests.benchmarks import ceilings, loads
 from tests.benchmarks.loads import channel_to
 from tests.benchmarks.sizes import SIZES
-from tests.load.gradients import Known, Sampler, of_all_operators, of_much_work, of_size
+from tests.load.gradients import Known, Sampler, of_all_operators, of_size
 from tests.soak.traffic import BAD_REQUESTS
 
 DEADLINE_S: Final = 30.0
@@ -65,14 +65,18 @@ def stream_echo(targets: Targets, sampler: Sampler, size: str) -> Caller:
 
 def unary(targets: Targets, sampler: Sampler, size: str, timeout_s: float = DEADLINE_S) -> Caller:
     """ExecuteOperator with bytes that were made once, without retries: what the server does, not what a client does."""
-    return _raw(targets, sampler, of_size(size), loads.unary_request(SIZES[size]), timeout_s)
+    known = of_size(size)
+    request, reply_bytes = loads.unary_request(SIZES[size]), SIZES[size].tensor_bytes
+    send = _method(targets.server, SERVICE + "ExecuteOperator", timeout_s)
 
+    def call() -> int:
+        reply = send(request)
+        if sampler.wants_next():
+            (output,) = decode_response(reply)
+            sampler.compare(known, array_of_view(output))
+        return len(request) + _of_length(reply, reply_bytes)
 
-def work(targets: Targets, sampler: Sampler, timeout_s: float = DEADLINE_S) -> Caller:
-    """The same, of a call whose computation takes far longer than its message."""
-    known = of_much_work()
-    request = ExecuteCall(known.operator, known.inputs, known.attributes, SentValues(shape_only=True)).request
-    return _raw(targets, sampler, known, request, timeout_s)
+    return call
 
 
 def client(
@@ -80,14 +84,12 @@ def client(
     sampler: Sampler,
     sizes: list[str],
     operators: bool = False,
-    much_work: bool = False,
     retries: int = 4,
     timeout_s: float = DEADLINE_S,
 ) -> Caller:
-    """`aclgrad.Client` as users have it: one of the sizes at random, or any case of any operator, or much work."""
+    """`aclgrad.Client` as users have it: one of the sizes at random, or any case of any operator."""
     connection = aclgrad.Client(targets.server, retries=retries, timeout_s=timeout_s, channel_options=_OWN)
     groups = [[of_size(size)] for size in sizes] + ([of_all_operators()] if operators else [])
-    groups += [[of_much_work()]] if much_work else []
 
     def call() -> int:
         known = random.choice(random.choice(groups))
@@ -184,24 +186,10 @@ def late(targets: Targets, sampler: Sampler, size: str, timeout_s: float) -> Cal
 
 
 KINDS: Final[dict[str, Callable[..., Caller]]] = {
-    each.__name__: each for each in (echo, stream_echo, unary, work, client, batch, slow, bad, too_large, late)
+    each.__name__: each for each in (echo, stream_echo, unary, client, batch, slow, bad, too_large, late)
 }
 _OWN: Final = [("grpc.use_local_subchannel_pool", 1)]
 """A connection of its own: channels with equal options would share one."""
-
-
-def _raw(targets: Targets, sampler: Sampler, known: Known, request: bytes, timeout_s: float) -> Caller:
-    send = _method(targets.server, SERVICE + "ExecuteOperator", timeout_s)
-    reply_bytes = known.truth.size * known.inputs["grad_output"].itemsize
-
-    def call() -> int:
-        reply = send(request)
-        if sampler.wants_next():
-            (output,) = decode_response(reply)
-            sampler.compare(known, array_of_view(output))
-        return len(request) + _of_length(reply, reply_bytes)
-
-    return call
 
 
 def _method(address: str, name: str, timeout_s: float = DEADLINE_S) -> Callable[[bytes], bytes]:

@@ -1,7 +1,7 @@
 """A scenario as its file tells it: which calls, how many at once, for how long, and what has to hold of them."""
 
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -67,6 +67,8 @@ class Scenario:
     objectives: tuple[Objective, ...] = ()
     server: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    device: dict[str, Any] = field(default_factory=dict)
+    """Settings of the host library, such as faults."""
     rounds: int = 1
     checked: int = 1
     """Gradients that have to have been compared with their definition, at least."""
