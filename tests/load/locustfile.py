@@ -23,6 +23,8 @@ from tests.load.gradients import Sampler, WrongGradientError
 from tests.load.recorder import SAMPLE_S, Recorder
 
 # Locust's command has made the standard library cooperative; gRPC has to be told before it is used.
+# Streams wait in gevent's pool of threads: with the ten that it has, eight slow ones of each kind stop all other calls.
+gevent.get_hub().threadpool.maxsize = 1000
 grpc.experimental.gevent.init_gevent()
 aclgrad.tune_allocator()
 ORDER: dict[str, Any] = json.loads(os.environ["ACLGRAD_LOAD"])
