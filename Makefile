@@ -4,6 +4,7 @@ BIN := .venv/bin
 SETUP := $(BIN)/.setup
 SETUP_LINT := $(BIN)/.setup-lint
 SETUP_BENCH := $(BIN)/.setup-bench
+SETUP_LOAD := $(BIN)/.setup-load
 SETUP_FUZZ := $(BIN)/.setup-fuzz
 SETUP_DIST := $(BIN)/.setup-dist
 GOOGLEAPIS := build/googleapis
@@ -16,7 +17,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate dist image ci clean
+.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate dist image ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +33,19 @@ test: $(SETUP) ## Set up and run the tests
 
 bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
 	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
+
+load: $(SETUP_LOAD) ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
+	$(BIN)/python -m tests.load $(LOAD_FLAGS)
+
+load-short: $(SETUP_LOAD) ## A bit of several scenarios, in less than a minute
+	$(BIN)/python -m tests.load short
+
+load-second-opinion: $(SETUP) h2load ## The same loads by h2load, which is no gRPC client and takes little of the machine
+	$(BIN)/python -m tests.load.second_opinion
+
+h2load: ## Install h2load from Debian's nghttp2-client, where it is missing; needs root
+	@command -v h2load > /dev/null || { apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nghttp2-client; }
 
 build/bench/pool: tests/benchmarks/pool.cpp $(SOURCES)
 	mkdir -p $(@D)
@@ -167,6 +181,10 @@ $(SETUP_BENCH): $(SETUP)
 
 $(SETUP_DIST): $(SETUP)
 	$(BIN)/python -m pip install --quiet --group dist
+	touch $@
+
+$(SETUP_LOAD): $(SETUP)
+	$(BIN)/python -m pip install --quiet --group load
 	touch $@
 
 $(SETUP_FUZZ): $(SETUP)

@@ -87,14 +87,17 @@ def stream_echo(address: str, size: Size) -> Caller:
 
 
 def chunked(address: str, size: Size) -> Caller:
+    method = SERVICE + "ExecuteOperatorChunked"
+    return _stream_caller(address, method, chunked_requests(size), size.tensor_bytes)
+
+
+def chunked_requests(size: Size) -> list[bytes]:
+    """Returns the messages of a call in chunks."""
     request = pb.ExecuteOperatorRequest.FromString(unary_request(size))
     for tensor in request.inputs:
         tensor.ClearField("data")
     header = pb.ChunkedHeader(request=request, chunked_inputs=["grad_output"], chunk_size_bytes=CHUNK_BYTES)
-    first = pb.ExecuteOperatorChunkedRequest(header=header).SerializeToString()
-    return _stream_caller(
-        address, SERVICE + "ExecuteOperatorChunked", [first, *_chunk_messages(size)], size.tensor_bytes
-    )
+    return [pb.ExecuteOperatorChunkedRequest(header=header).SerializeToString(), *_chunk_messages(size)]
 
 
 def shared_memory(address: str, size: Size) -> Caller:

@@ -38,6 +38,10 @@ class Served:
         """A unix socket, where the server has one."""
         self._process = psutil.Process(process.pid)
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def cpu_s(self) -> float:
         times = self._process.cpu_times()
         return float(times.user + times.system)

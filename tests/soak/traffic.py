@@ -52,7 +52,7 @@ def _large(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) 
 
 
 def _bad(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) -> str:
-    name, inputs, attributes = _BAD[generator.integers(len(_BAD))]
+    name, inputs, attributes = BAD_REQUESTS[generator.integers(len(BAD_REQUESTS))]
     try:
         client.execute(name, inputs, attributes, timeout_s=60)
     except aclgrad.RequestError as error:
@@ -77,7 +77,7 @@ def _taken_back(client: aclgrad.Client, channel: grpc.Channel, generator: Genera
     return "cancelled" if call.cancelled() else "in time"
 
 
-_BAD: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+BAD_REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("nothing", {"grad_output": GRAD}, {}),
     (POOLING, {"grad_output": GRAD}, {}),
     (POOLING, {"grad_output": GRAD, "self": (4, 4)}, {}),

@@ -1,0 +1,1 @@
+"""`make load`: Locust drives a server and a bare echo through scenarios, and objectives say whether it did well."""
