@@ -43,7 +43,9 @@ class Known:
         allowed = self.tolerance.absolute + self.tolerance.relative * np.abs(self.truth)
         # Not "any larger": a NaN is not near either.
         if not (error <= allowed).all():
-            raise WrongGradientError(f"{self.operator}: off by {error.max():g} where {allowed.min():g} is allowed")
+            worst = np.argmax(error - allowed)
+            off, most = error.flat[worst], allowed.flat[worst]
+            raise WrongGradientError(f"{self.operator}: off by {off:g} where {most:g} is allowed")
 
 
 @cache

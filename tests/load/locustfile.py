@@ -113,7 +113,7 @@ def _record(environment: Any, position: int, stage: str, name: str) -> None:
         RECORDER.take(position, name, latency_s, size_bytes)
     else:
         retryable = getattr(failure, "retry_after_s", None) is not None
-        RECORDER.take_error(position, name, latency_s, _name_of(failure), retryable)
+        RECORDER.take_error(position, name, _name_of(failure), retryable)
     environment.events.request.fire(
         request_type=callers.kind,
         name=f"{stage}: {name}",

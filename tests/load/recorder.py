@@ -85,15 +85,15 @@ class Recorder:
         return position if position < len(self._scenario.schedule) else None
 
     def take(self, position: int, call: str, latency_s: float, size_bytes: int) -> None:
-        if self._counts(position, latency_s):
+        if self._counts(position):
             ends = self._ends.setdefault((position, call), _Ends())
             ends.latencies_s.append(latency_s)
             ends.bytes += size_bytes
 
-    def take_error(self, position: int, call: str, latency_s: float, error: str, retryable: bool) -> None:
+    def take_error(self, position: int, call: str, error: str, retryable: bool) -> None:
         # A stage that is not counted has no errors either that nobody hears of.
         self.all_errors[error] += 1
-        if self._counts(position, latency_s):
+        if self._counts(position):
             ends = self._ends.setdefault((position, call), _Ends())
             ends.errors[error] += 1
             ends.retryable += retryable
@@ -101,8 +101,8 @@ class Recorder:
     def _window(self, position: int) -> tuple[float, float]:
         return self._starts_s[position] + SETTLE_S, self._starts_s[position + 1]
 
-    def _counts(self, position: int, latency_s: float) -> bool:
-        """Whether a call that ends now belongs to its stage: it has ended there."""
+    def _counts(self, position: int) -> bool:
+        """Whether a call that ends now is counted: it has ended within the window of the stage that it began in."""
         start, end = self._window(position)
         return start <= self.elapsed_s() <= end
 
