@@ -18,7 +18,7 @@ FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_fi
 .PHONY: help demo serve test test-modes soak soak-short test-huge bench load load-short load-second-opinion h2load test-frameworks sanitize sanitize-long fuzz fuzz-short lint format generate ci clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: $(SETUP) ## Set up, start a server on the host library, make one checked call of each operator, stop
 	$(BIN)/python examples/demo.py
