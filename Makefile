@@ -94,7 +94,7 @@ test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 test-aarch64: $(SETUP) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
 	command -v aarch64-linux-gnu-g++ qemu-aarch64 || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends g++-aarch64-linux-gnu qemu-user; }
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/aarch64/wheel ./native -C build-dir=build/aarch64 \
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/aarch64/wheel ./native -C build-dir=$(CURDIR)/build/aarch64 \
 		-C build.targets=acl_host -C install.components=none -C cmake.define.HOST_ONLY=ON \
 		-C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR=aarch64 \
 		-C cmake.define.CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
