@@ -21,6 +21,7 @@ using acl_host::Device;
 using acl_host::Error;
 using acl_host::FaultKind;
 using acl_host::GuardRuntime;
+using acl_host::Memory;
 using acl_host::Occurrence;
 using acl_host::Required;
 using acl_host::Runtime;
@@ -67,7 +68,7 @@ template <typename Release>
 void Free(void* address, const Release& release) {
   Strict* const strict = Strict::Active();
   if (strict != nullptr) strict->memory.CheckFree(address);
-  acl_host::Memory::Owned memory = release(Runtime::Current()->memory());
+  Memory::Owned memory = release(Runtime::Current()->memory());
   if (strict != nullptr) strict->memory.Retire(address, std::move(memory));
 }
 
@@ -100,34 +101,35 @@ void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* s
   std::memmove(dst, src, count);
 }
 
-void* Allocate(size_t size, bool padded) {
+void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
   const auto runtime = Runtime::Current();
   const auto context = runtime->UsableContext();
   const uint64_t number = CountAllocation(*runtime, size);
   const size_t padding_bytes = padded ? runtime->product().allocation_padding_bytes : 0;
-  void* const address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes);
+  const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
+  const auto pages = is_normal ? Memory::Pages::kNormal : Memory::Pages::kHugeFirst;
+  void* const address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
   return NoteAllocation(address, size, "device memory", number);
 }
 
 }  // namespace
 
-aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy /*policy*/) {
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   return GuardRuntime(__func__, [&] {
     void*& address = Required(devPtr, "devPtr");
-    address = Allocate(size, true);
+    address = Allocate(size, policy, true);
   });
 }
 
-aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy /*policy*/) {
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   return GuardRuntime(__func__, [&] {
     void*& address = Required(devPtr, "devPtr");
-    address = Allocate(size, false);
+    address = Allocate(size, policy, false);
   });
 }
 
 aclError aclrtFree(void* devPtr) {
-  return GuardRuntime(__func__,
-                      [&] { Free(devPtr, [&](acl_host::Memory& memory) { return memory.ReleaseOnDevice(devPtr); }); });
+  return GuardRuntime(__func__, [&] { Free(devPtr, [&](Memory& memory) { return memory.ReleaseOnDevice(devPtr); }); });
 }
 
 aclError aclrtMallocHost(void** hostPtr, size_t size) {
@@ -141,8 +143,7 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
-  return GuardRuntime(__func__,
-                      [&] { Free(hostPtr, [&](acl_host::Memory& memory) { return memory.ReleasePinned(hostPtr); }); });
+  return GuardRuntime(__func__, [&] { Free(hostPtr, [&](Memory& memory) { return memory.ReleasePinned(hostPtr); }); });
 }
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {

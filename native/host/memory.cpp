@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;    // of every block
 constexpr size_t kGranularity = 32;  // of every size
+constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kLargestRequest = SIZE_MAX / 2;
 
 size_t RoundUp(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -23,7 +26,7 @@ Error OutOfMemory(const std::string& what) { return {ACL_ERROR_RT_MEMORY_ALLOCAT
 
 }  // namespace
 
-void* Memory::AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding_bytes) {
+void* Memory::AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding_bytes, Pages pages) {
   CheckSize(size_bytes);
   if (size_bytes > kLargestRequest) throw OutOfMemory(std::to_string(size_bytes) + " bytes asked");
   const size_t charged_bytes = RoundUp(size_bytes, kGranularity) + padding_bytes;
@@ -38,7 +41,7 @@ void* Memory::AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding
     }
     used_bytes += charged_bytes;
   }
-  auto memory = Allocate(charged_bytes);
+  auto memory = Allocate(charged_bytes, pages);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!memory) {
     used_bytes -= charged_bytes;
@@ -51,7 +54,7 @@ void* Memory::AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding
 
 void* Memory::AllocatePinned(size_t size_bytes) {
   CheckSize(size_bytes);
-  auto memory = size_bytes > kLargestRequest ? nullptr : Allocate(size_bytes);
+  auto memory = size_bytes > kLargestRequest ? nullptr : Allocate(size_bytes, Pages::kNormal);
   if (!memory) throw OutOfMemory("the host cannot provide " + std::to_string(size_bytes) + " bytes");
   void* const address = memory.get();
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -74,8 +77,13 @@ uint64_t Memory::used_bytes(int32_t device) const {
   return used_bytes_[static_cast<size_t>(device)];
 }
 
-Memory::Owned Memory::Allocate(size_t size_bytes) {
-  return Owned(std::aligned_alloc(kAlignment, RoundUp(size_bytes, kAlignment)));
+Memory::Owned Memory::Allocate(size_t size_bytes, Pages pages) {
+  const bool is_huge = pages == Pages::kHugeFirst && size_bytes >= kHugePage;
+  void* address = nullptr;
+  if (posix_memalign(&address, is_huge ? kHugePage : kAlignment, size_bytes) != 0) return nullptr;
+  // A wish: a host without huge pages, or without a free one, gives others.
+  if (is_huge) (void)madvise(address, size_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return Owned(address);
 }
 
 Memory::Owned Memory::Release(void* address, bool pinned) {

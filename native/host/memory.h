@@ -18,8 +18,11 @@ class Memory {
   Memory(int32_t devices, uint64_t limit_bytes)
       : limit_bytes_(limit_bytes), used_bytes_(static_cast<size_t>(devices)) {}
 
+  // Of 2 MiB where the host has them, so that a large tensor is mapped by few faults and few entries of the TLB.
+  enum class Pages { kNormal, kHugeFirst };
+
   // The memory is not initialised. Counts size_bytes rounded up to a multiple of 32, plus the padding.
-  [[nodiscard]] void* AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding_bytes);
+  [[nodiscard]] void* AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding_bytes, Pages pages);
   [[nodiscard]] void* AllocatePinned(size_t size_bytes);
 
   struct Free {
@@ -61,7 +64,7 @@ class Memory {
     int32_t device;  // or kPinned
   };
 
-  [[nodiscard]] static Owned Allocate(size_t size_bytes);
+  [[nodiscard]] static Owned Allocate(size_t size_bytes, Pages pages);
   [[nodiscard]] Owned Release(void* address, bool pinned);
 
   const uint64_t limit_bytes_;
