@@ -243,16 +243,19 @@ class RpcFailure(Protocol):
 
 def error_of(failure: RpcFailure, target: str) -> AclgradError:
     """Returns our exception for a failed call."""
+    error = _core_error(failure.code(), failure.details() or "", target)
+    error.code = failure.code()
     for key, value in failure.trailing_metadata() or ():
         if key == _STATUS_DETAILS and isinstance(value, bytes):
             try:
-                ours = errors.from_status(status_pb2.Status.FromString(value))
+                status = status_pb2.Status.FromString(value)
             except DecodeError:
                 break
+            ours = errors.from_status(status)
             if ours is not None:
                 return ours
-    error = _core_error(failure.code(), failure.details() or "", target)
-    error.code = failure.code()
+            # A proxy between, for one, may ask for another attempt too.
+            error.retry_after_s = errors.retry_delay_s(status)
     return error
 
 
