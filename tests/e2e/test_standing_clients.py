@@ -15,6 +15,7 @@ from tests.calling import wait_until
 from tests.serving import Server
 
 from .raw_calls import SERVICE, assert_idle, error_of
+from .shared_objects import Objects
 
 THREADS = 1 + 2 + 16
 """Running, waiting, and the spare ones."""
@@ -106,6 +107,18 @@ def test_replies_that_nobody_reads_are_given_up(method: str) -> None:
         with pytest.raises(grpc.RpcError) as caught:
             next(unread)
         assert caught.value.code() is grpc.StatusCode.CANCELLED
+
+
+def test_a_reply_to_inputs_in_shared_memory_stays_admitted(shared_server: Server, objects: Objects) -> None:
+    request = encode_request(objects.share(CALL))
+    with (
+        grpc.insecure_channel(shared_server.address, SMALL_WINDOW) as channel,
+        aclgrad.Client(shared_server.address) as other,
+    ):
+        unread = channel.unary_stream(SERVICE + "ExecuteOperator")(request, timeout=60)
+        wait_until(lambda: other.server_status().queue.running_bytes == REPLY_BYTES)
+        unread.cancel()
+        wait_until(lambda: other.server_status().queue.running_bytes == 0)
 
 
 def failure_of(call: Any) -> aclgrad.AclgradError:

@@ -78,10 +78,16 @@ class Executor:
             return reply.finish(), errors
 
     @contextmanager
-    def hold(self, size_bytes: int, deadline: float) -> Iterator[Device]:
-        """Holds memory, without a place to run, on the device with the fewest outstanding bytes."""
-        with self.admission.hold(deadline, size_bytes), self._choose_device(size_bytes) as device:
+    def hold(
+        self, size_bytes: int, deadline: float, reply_bytes: int = 0, at_end: AtEnd = lambda release: False
+    ) -> Iterator[Device]:
+        """Holds memory, without a place to run, on the device with the fewest outstanding bytes.
+
+        So many of them as are in the reply stay admitted until `at_end`.
+        """
+        with self.admission.hold(deadline, size_bytes) as turn, self._choose_device(size_bytes) as device:
             yield device
+            turn.keep_bytes(reply_bytes, at_end)
 
     def _choose_device(self, size_bytes: int) -> "_Choice":
         return _Choice(self.devices, self._outstanding, size_bytes, self._on_device_lost)

@@ -83,7 +83,7 @@ class OperatorService:
         if plan.output_memory is None:
             check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self._settings.max_message_bytes)
         if plan.uses_shared_memory:
-            return execute_shared(self._executor, self._shared_memory, plan, deadline)
+            return execute_shared(self._executor, self._shared_memory, plan, deadline, context.add_callback)
         return self._executor.execute(plan, deadline, context.add_callback)
 
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
