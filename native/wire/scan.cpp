@@ -52,7 +52,8 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
   int field_count = 0;
   while (position < end) {
     if (++field_count > kMaxFields) {
-      throw MalformedMessage("the message has more than " + std::to_string(kMaxFields) + " fields");
+      throw MalformedMessage("the message has more than " + std::to_string(kMaxFields) +
+                             " fields; send fewer calls or inputs in one message");
     }
     const std::size_t start = position;
     const uint64_t tag = ReadVarint(position, end, kMaxSizeBytes);

@@ -8,10 +8,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.rpc import status_pb2
+from google.rpc.error_details_pb2 import RetryInfo
 
 import aclgrad
-from aclgrad.errors import to_status
+from aclgrad.errors import from_status, to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tests.calling import maybe_await
@@ -58,6 +60,25 @@ async def test_status_that_is_none_of_ours_becomes_an_error_of_its_code(
     assert type(caught.value) is kind
     assert (caught.value.code, caught.value.reason) == (code, kind.reason)
     assert service.address in str(caught.value)
+
+
+async def test_a_proxy_may_ask_for_another_attempt(connect: Callable[..., Any], service: ScriptedService) -> None:
+    status = status_pb2.Status(code=grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])
+    status.details.add().Pack(RetryInfo(retry_delay=Duration(nanos=1_000_000)))
+    answers = iter([abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "by the proxy", status.SerializeToString())])
+    service.answer = lambda context: next(answers, lambda context: REPLY)(context)
+    await maybe_await(connect(service.address).execute("pool", {"a": ONES}))
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"), [(Duration(seconds=-5), 0), (Duration(seconds=2**62), 2**62), (Duration(nanos=-(2**31)), 0)]
+)
+def test_a_delay_that_makes_no_sense_is_read_all_the_same(delay: Duration, seconds: float) -> None:
+    status = to_status(aclgrad.ServerBusyError("full"), "")
+    status.details.add().Pack(RetryInfo(retry_delay=delay))
+    error = from_status(status)
+    assert error is not None
+    assert error.retry_after_s == seconds
 
 
 BAD_REPLIES = {

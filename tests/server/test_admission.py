@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -184,3 +184,29 @@ def test_call_of_more_bytes_than_the_limit_never_waits() -> None:
         Admission(1, 1, bytes_limit=100).admit(LATER, 101).__enter__()
     assert caught.value.retry_after_s is None
     assert caught.value.metadata == {"size_bytes": "101", "limit": "100"}
+
+
+def test_bytes_of_a_reply_stay_until_it_has_left() -> None:
+    admission = Admission(1, 1, bytes_limit=100)
+    ends: list[Callable[[], None]] = []
+
+    def at_end(release: Callable[[], None]) -> bool:
+        ends.append(release)
+        return True
+
+    with admission.admit(LATER, 70) as turn:
+        turn.keep_bytes(30, at_end)
+        assert admission.occupancy() == Occupancy(1, 0, 70)
+    assert admission.occupancy() == Occupancy(0, 0, 30)
+    with admission.admit(LATER, 70):
+        assert admission.occupancy() == Occupancy(1, 0, 100)
+    (release,) = ends
+    release()
+    assert admission.occupancy() == Occupancy(0, 0, 0)
+
+
+def test_nothing_is_kept_of_a_call_that_has_ended() -> None:
+    admission = Admission(1, 1, bytes_limit=100)
+    with admission.hold(LATER, 70) as turn:
+        turn.keep_bytes(30, lambda release: False)
+    assert admission.occupancy() == Occupancy(0, 0, 0)

@@ -12,6 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 from aclgrad import errors
 from aclgrad.errors import from_status
 from aclgrad_server.active_calls import ActiveCalls
+from aclgrad_server.client_waits import ClientWaits
 from aclgrad_server.interceptors import CallInterceptor
 
 SERVICE = "test.Service"
@@ -41,7 +42,8 @@ def script() -> Iterator[Script]:
         grpc.method_handlers_generic_handler("other.Service", {"Call": call}),
     ]
     with ThreadPoolExecutor(2) as pool:
-        server = grpc.server(pool, handlers=handlers, interceptors=[CallInterceptor(SERVICE, ActiveCalls())])
+        interceptor = CallInterceptor(SERVICE, ActiveCalls(), ClientWaits(60))
+        server = grpc.server(pool, handlers=handlers, interceptors=[interceptor])
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         with grpc.insecure_channel(f"127.0.0.1:{port}") as script.channel:

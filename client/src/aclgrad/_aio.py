@@ -183,9 +183,10 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
                 answer.take(message)
         except grpc.aio.AioRpcError as failure:
             left_s = stream.time_remaining()
+            failure = await _own_failure(stream, failure)
             if _calls.hides_a_status(failure) and left_s is not None and left_s < _CLOCK_PRECISION_S:
                 raise _calls.deadline_error(self.target) from None
-            raise
+            raise failure
         finally:
             # Does nothing to a call that has ended; any other is not to go on without its reader.
             stream.cancel()
@@ -213,6 +214,9 @@ class AsyncClient(OperatorMethods[Awaitable[Array]]):
 
 _CLOCK_PRECISION_S = 0.05
 """The core's clock may be ahead of ours by so much."""
+_STATUS_PERIOD_S = 0.01
+_STATUS_PERIODS = 20
+"""How often, and how many times, the status is looked for with which a call has ended."""
 _CALL_ENDED = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
 """What grpc.aio raises where a call has ended while it was written to; its status comes to whoever reads."""
 
@@ -222,6 +226,20 @@ async def _write(stream: Any, messages: Iterator[bytes]) -> None:
         for message in messages:
             await stream.write(message)
         await stream.done_writing()
+
+
+async def _own_failure(stream: Any, failure: grpc.aio.AioRpcError) -> grpc.aio.AioRpcError:
+    """Returns the failure with the call's own status, which soon takes the place of one that grpc.aio made up.
+
+    Where it came before that one, it is lost.
+    """
+    for _ in range(_STATUS_PERIODS):
+        if not _calls.hides_a_status(failure):
+            break
+        await asyncio.sleep(_STATUS_PERIOD_S)
+        headers, trailers = await stream.initial_metadata(), await stream.trailing_metadata()
+        failure = grpc.aio.AioRpcError(await stream.code(), headers, trailers, await stream.details())
+    return failure
 
 
 class AsyncBatch(CollectedCalls):

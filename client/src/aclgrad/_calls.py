@@ -243,16 +243,19 @@ class RpcFailure(Protocol):
 
 def error_of(failure: RpcFailure, target: str) -> AclgradError:
     """Returns our exception for a failed call."""
+    error = _core_error(failure.code(), failure.details() or "", target)
+    error.code = failure.code()
     for key, value in failure.trailing_metadata() or ():
         if key == _STATUS_DETAILS and isinstance(value, bytes):
             try:
-                ours = errors.from_status(status_pb2.Status.FromString(value))
+                status = status_pb2.Status.FromString(value)
             except DecodeError:
                 break
+            ours = errors.from_status(status)
             if ours is not None:
                 return ours
-    error = _core_error(failure.code(), failure.details() or "", target)
-    error.code = failure.code()
+            # A proxy between, for one, may ask for another attempt too.
+            error.retry_after_s = errors.retry_delay_s(status)
     return error
 
 
@@ -291,14 +294,14 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         if sizes:
             message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
         return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
-    if code is grpc.StatusCode.UNAVAILABLE or details == _WRITE_FAILED:
+    if code is grpc.StatusCode.UNAVAILABLE:
         remedy = f"check that a server listens on {target} and that the network lets it through"
         return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return deadline_error(target)
-    if code is grpc.StatusCode.CANCELLED:
-        if details in _CANCELLED_HERE:
-            return closed_error(target)
+    if code is grpc.StatusCode.CANCELLED and details in _CANCELLED_HERE:
+        return closed_error(target)
+    if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
         # A server that stops cancels what it has not begun to answer.
         remedy = "try again, on another server if there is one"
         return errors.ConnectionLostError(f"{target}: the server ended the call; {remedy}", remedy=remedy)

@@ -249,6 +249,15 @@ def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
     return status
 
 
+def retry_delay_s(status: status_pb2.Status) -> float | None:
+    """Returns the delay that the status asks for, whoever made it, or None where it asks for no other attempt."""
+    retry_info = error_details_pb2.RetryInfo()
+    if not any(detail.Unpack(retry_info) for detail in status.details):
+        return None
+    delay_s: float = retry_info.retry_delay.seconds + retry_info.retry_delay.nanos / 1e9
+    return max(0.0, delay_s)
+
+
 def from_status(status: status_pb2.Status) -> AclgradError | None:
     """Returns the error that the status tells of, or None if the status carries no `ErrorInfo` of ours.
 
@@ -256,12 +265,8 @@ def from_status(status: status_pb2.Status) -> AclgradError | None:
     """
     info = error_details_pb2.ErrorInfo()
     bad_request = error_details_pb2.BadRequest()
-    retry_info = error_details_pb2.RetryInfo()
-    retry_after_s = None
     for detail in status.details:
         detail.Unpack(info) or detail.Unpack(bad_request)
-        if detail.Unpack(retry_info):
-            retry_after_s = retry_info.retry_delay.ToTimedelta().total_seconds()
     if info.domain != DOMAIN:
         return None
     metadata = dict(info.metadata)
@@ -273,7 +278,7 @@ def from_status(status: status_pb2.Status) -> AclgradError | None:
         status.message,
         field=metadata.pop("field", None),
         remedy=metadata.pop("remedy", None),
-        retry_after_s=retry_after_s,
+        retry_after_s=retry_delay_s(status),
         request_id=metadata.pop("request_id", None),
         metadata=metadata,
         violations=tuple(violations),

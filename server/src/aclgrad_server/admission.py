@@ -4,13 +4,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, Self
 
 from aclgrad.errors import DeadlinePassedError, DeviceMemoryError, ServerBusyError
 
 RETRY_AFTER_S: Final = 0.1
+
+AtEnd = Callable[[Callable[[], None]], bool]
+"""Has a function called when the call has ended and its reply has left; False where it has ended already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +147,17 @@ class Turn:
     def __init__(self, admission: Admission, deadline: float, *claims: tuple[_Gate, int]) -> None:
         self._admission = admission
         self._deadline = deadline
-        self._claims = claims
+        self._claims: Sequence[tuple[_Gate, int]] = claims
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._admission.take(self._claims, self._deadline)
+        return self
+
+    def keep_bytes(self, size_bytes: int, at_end: AtEnd) -> None:
+        """Keeps so many of the claimed bytes beyond the block: a reply is in memory until its client has fetched it."""
+        (memory, claimed), *others = self._claims
+        if at_end(partial(self._admission.give_back, ((memory, size_bytes),))):
+            self._claims = ((memory, claimed - size_bytes), *others)
 
     def __exit__(self, *error: object) -> None:
         self._admission.give_back(self._claims)

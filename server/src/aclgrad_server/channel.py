@@ -6,9 +6,6 @@ import grpc
 
 from aclgrad_server.settings import Settings
 
-CONNECTION_SPARE_S: Final = 60.0
-"""What a call may take beyond `call_timeout_s`: its message still has to arrive, and its reply to leave."""
-
 UNREAD_BYTES: Final = 2**20
 """What the core receives of a call before somebody asks for its message; of a message that is asked for, all of it."""
 
@@ -17,7 +14,8 @@ COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Comp
 
 def connection_grace_s(settings: Settings) -> float:
     """Returns how long the calls of a connection that has reached its age may go on: no call is cut off by it."""
-    return settings.call_timeout_s + CONNECTION_SPARE_S
+    # Its message may still have to arrive, and its reply to leave.
+    return settings.call_timeout_s + 2 * settings.client_timeout_s
 
 
 def server_options(settings: Settings) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError
 from aclgrad.operators.values import ValueRule
 from aclgrad.tensors import Announced, SharedRange
-from aclgrad_server.admission import Admission
+from aclgrad_server.admission import Admission, AtEnd
 from aclgrad_server.device import Device, DeviceCall, DeviceInput, ReplyPart
 from aclgrad_server.validation import OperatorPlan
 
@@ -28,28 +28,34 @@ class Executor:
         self._on_device_lost = on_device_lost
         self._outstanding = _Outstanding(len(self.devices))
 
-    def execute(self, plan: OperatorPlan, deadline: float) -> bytes:
-        """Returns the serialized ExecuteOperatorResponse of the plan.
+    def execute(self, plan: OperatorPlan, deadline: float, at_end: AtEnd = lambda release: False) -> bytes:
+        """Returns the serialized ExecuteOperatorResponse of the plan, whose bytes stay admitted until `at_end`.
 
         Raises an AclgradError where the call is refused, too late, or fails on the device.
         """
-        with self.admission.admit(deadline, plan.size_bytes), self._choose_device(plan.size_bytes) as device:
+        with self.admission.admit(deadline, plan.size_bytes) as turn, self._choose_device(plan.size_bytes) as device:
             inputs = prepare(device, plan)
             reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
             (output,) = reply.parts()
             if not fill_if_empty(plan, output):
                 device.execute(DeviceCall(plan, inputs, output), remaining(deadline))
+            turn.keep_bytes(plan.output.size_bytes, at_end)
             return reply.finish()
 
     def execute_all(
-        self, plans: Sequence[OperatorPlan], prefixes: Sequence[bytes], deadline: float
+        self,
+        plans: Sequence[OperatorPlan],
+        prefixes: Sequence[bytes],
+        deadline: float,
+        at_end: AtEnd = lambda release: False,
     ) -> tuple[bytes, list[AclgradError | None]]:
         """Returns the outputs, each behind its prefix, and the error of each plan that failed, whose bytes are void.
 
-        The plans share one place and one device. Raises an AclgradError where all of them are refused or too late.
+        The plans share one place and one device, and the outputs stay admitted until `at_end`. Raises an AclgradError
+        where all of them are refused or too late.
         """
         size_bytes = sum(plan.size_bytes for plan in plans)
-        with self.admission.admit(deadline, size_bytes), self._choose_device(size_bytes) as device:
+        with self.admission.admit(deadline, size_bytes) as turn, self._choose_device(size_bytes) as device:
             errors: list[AclgradError | None] = [None] * len(plans)
             reply = device.new_reply(
                 [(prefix, plan.output.size_bytes) for prefix, plan in zip(prefixes, plans, strict=True)]
@@ -68,13 +74,20 @@ class Executor:
                 errors[index] = failure
             if any(isinstance(error, DeviceLostError) for error in found):
                 self._on_device_lost()
+            turn.keep_bytes(sum(plan.output.size_bytes for plan in plans), at_end)
             return reply.finish(), errors
 
     @contextmanager
-    def hold(self, size_bytes: int, deadline: float) -> Iterator[Device]:
-        """Holds memory, without a place to run, on the device with the fewest outstanding bytes."""
-        with self.admission.hold(deadline, size_bytes), self._choose_device(size_bytes) as device:
+    def hold(
+        self, size_bytes: int, deadline: float, reply_bytes: int = 0, at_end: AtEnd = lambda release: False
+    ) -> Iterator[Device]:
+        """Holds memory, without a place to run, on the device with the fewest outstanding bytes.
+
+        So many of them as are in the reply stay admitted until `at_end`.
+        """
+        with self.admission.hold(deadline, size_bytes) as turn, self._choose_device(size_bytes) as device:
             yield device
+            turn.keep_bytes(reply_bytes, at_end)
 
     def _choose_device(self, size_bytes: int) -> "_Choice":
         return _Choice(self.devices, self._outstanding, size_bytes, self._on_device_lost)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from aclgrad.errors import AclgradError, DeviceMemoryError, ServerFaultError, to_status
+from aclgrad.errors import AclgradError, DeviceMemoryError, MalformedRequestError, ServerFaultError, to_status
 from aclgrad_server.active_calls import ActiveCalls
+from aclgrad_server.client_waits import ClientWaits
+from aclgrad_server.logs import line_of
 from aclgrad_server.pooled import Pooled
 from aclgrad_server.request_id import REQUEST_ID, current_request_id, request_id_of
 
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_LOGGED: Final = 1000
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
 
 class CallInterceptor(grpc.ServerInterceptor):
-    """Wraps the methods of one service, unary and bidirectional, and counts their calls."""
+    """Wraps the methods of one service, unary and bidirectional, counts their calls, and bounds what clients take."""
 
-    def __init__(self, service: str, calls: ActiveCalls) -> None:
+    def __init__(self, service: str, calls: ActiveCalls, waits: ClientWaits) -> None:
         self._prefix = f"/{service}/"
         self._calls = calls
+        self._waits = waits
         self._wrapped: dict[str, tuple[_Handler, _Handler]] = {}
 
     def intercept_service(
@@ -48,16 +50,19 @@ class CallInterceptor(grpc.ServerInterceptor):
 
     def _wrap(self, method: str, handler: _Handler) -> _Handler:
         if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary))
+            call = self._waits.bounded(self._unary(method, handler.unary_unary))
+            return grpc.stream_unary_rpc_method_handler(call)
         if isinstance(handler.stream_stream, Pooled):
             stream = self._stream(method, handler.stream_stream)
             return grpc.stream_stream_rpc_method_handler(Pooled(stream, handler.stream_stream.experimental_thread_pool))
         return handler
 
     def _unary(self, method: str, behaviour: Callable[[bytes, grpc.ServicerContext], bytes]) -> Any:
-        def call(request: bytes, context: grpc.ServicerContext) -> bytes:
+        def call(request: bytes | None, context: grpc.ServicerContext) -> bytes:
             with _Surrounded(method, context, self._calls):
                 self._calls.enter(context)
+                if request is None:
+                    raise MalformedRequestError("the call ended before its message")
                 return behaviour(request, context)
             return b""  # the client has given up: nobody reads it
 
@@ -130,5 +135,4 @@ def _log_failure(method: str, request_id: str, ours: AclgradError, error: Except
     if isinstance(ours, ServerFaultError):
         log.error("%s %s failed", request_id, method, exc_info=error)
         return
-    cause = f" ({error.__cause__})" if error.__cause__ else ""
-    log.info("%s %s %s: %s%s", request_id, method, ours.code.name, ours.message[:MAX_LOGGED], cause[:MAX_LOGGED])
+    log.info("%s %s %s", request_id, method, line_of(ours))

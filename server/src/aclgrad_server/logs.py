@@ -3,6 +3,12 @@
 import logging
 import logging.config
 import time
+from typing import Final
+
+from aclgrad.errors import AclgradError
+
+MAX_LOGGED: Final = 1000
+"""Of a text that may hold what a client sent."""
 
 
 class OneLineFormatter(logging.Formatter):
@@ -32,3 +38,9 @@ def configure(level: str) -> None:
             "root": {"handlers": ["stderr"], "level": level.upper()},
         }
     )
+
+
+def line_of(error: AclgradError) -> str:
+    """Returns what the log tells of a failed call: beside what its client is told, the cause."""
+    cause = f" ({error.__cause__})" if error.__cause__ else ""
+    return f"{error.code.name}: {error.message[:MAX_LOGGED]}{cause[:MAX_LOGGED]}"

@@ -14,6 +14,7 @@ from aclgrad.products import Product, product_of_soc
 from aclgrad_server.active_calls import ActiveCalls
 from aclgrad_server.admission import Admission
 from aclgrad_server.channel import COMPRESSIONS, server_options
+from aclgrad_server.client_waits import ClientWaits
 from aclgrad_server.device import DeviceGroup
 from aclgrad_server.executor import Executor
 from aclgrad_server.faults import StartError
@@ -48,6 +49,7 @@ class Server:
         self._health = Health()
         self._grpc: grpc.Server | None = None
         self._calls = ActiveCalls()
+        self._waits = ClientWaits(settings.client_timeout_s)
         self._idle_trim: IdleTrim | None = None
         self.addresses: tuple[str, ...] = ()
 
@@ -64,7 +66,7 @@ class Server:
         pool_bytes = sum(device.state().pool["limit_bytes"] for device in group.devices)
         admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls, pool_bytes)
         executor = Executor(group.devices, admission, self._lose_device)
-        server = _make_grpc_server(settings, admission, self._calls)
+        server = _make_grpc_server(settings, admission, CallInterceptor(SERVICE, self._calls, self._waits))
         self.addresses = bind(server, settings.listen)
         planner = Planner(product, settings.max_tensor_bytes, extract_payloads, group.shape_only)
         service = OperatorService(settings, product, group, planner, executor, self.addresses)
@@ -72,6 +74,7 @@ class Server:
         self._health.add_to(server)
         add_reflection(server)
         server.start()
+        self._waits.start()
         self._health.set_ready(True)
         self._grpc = server
         self._idle_trim = IdleTrim(self._calls, group.devices, trim_heap, settings.idle_trim_s)
@@ -99,6 +102,7 @@ class Server:
             time.sleep(LOST_REFUSAL_S)
         # What is left are streams of health and reflection, and calls that are refused at this moment.
         self._grpc.stop(STOP_GRACE_S if drained else None).wait()
+        self._waits.stop()
         log.info("stopped" if drained else "stopped with calls still running")
         return drained
 
@@ -114,12 +118,12 @@ def _product_of(group: DeviceGroup) -> Product:
     return product
 
 
-def _make_grpc_server(settings: Settings, admission: Admission, calls: ActiveCalls) -> grpc.Server:
+def _make_grpc_server(settings: Settings, admission: Admission, interceptor: CallInterceptor) -> grpc.Server:
     threads = admission.running_limit + admission.waiting_limit + SPARE_THREADS
     pool = ThreadPoolExecutor(threads, thread_name_prefix="call")
     return grpc.server(
         pool,
-        interceptors=[CallInterceptor(SERVICE, calls)],
+        interceptors=[interceptor],
         options=server_options(settings),
         compression=COMPRESSIONS[settings.reply_compression],
     )

@@ -85,6 +85,12 @@ class Settings(BaseSettings):
     call_timeout_s: PositiveFloat = Field(
         300.0, le=MAX_TIME_S, description="Bound on the wait and the computation of one call."
     )
+    client_timeout_s: PositiveFloat = Field(
+        60.0,
+        ge=0.1,
+        le=MAX_TIME_S,
+        description="Bound on the time that a client takes to send one message, and to fetch one reply.",
+    )
     drain_timeout_s: PositiveFloat = Field(
         30.0, le=MAX_TIME_S, description="Time that calls in flight get when the server stops."
     )

@@ -1,19 +1,25 @@
 """Many independent calls in one message, each with its own result or status."""
 
 import logging
+from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, Violation, to_status
 from aclgrad.wire.messages import failed_result, result_prefix
-from aclgrad_server.executor import Executor
+from aclgrad_server.admission import AtEnd
+from aclgrad_server.executor import Executor, remaining
+from aclgrad_server.logs import line_of
 from aclgrad_server.planner import Planner
 from aclgrad_server.request_id import current_request_id
 from aclgrad_server.validation import OperatorPlan, check_reply_size
 
 log = logging.getLogger(__name__)
 
+MAX_LOGGED_CALLS: Final = 20
+"""Of the calls of a batch that fail; a message of a hundred kilobytes can hold twenty thousand."""
+
 
 def execute_batch(
-    planner: Planner, executor: Executor, request: bytes, max_message_bytes: int, deadline: float
+    planner: Planner, executor: Executor, request: bytes, max_message_bytes: int, deadline: float, at_end: AtEnd
 ) -> bytes:
     """Returns the serialized BatchExecuteOperatorsResponse.
 
@@ -23,6 +29,7 @@ def execute_batch(
     plans: dict[int, OperatorPlan] = {}
     failures: dict[int, AclgradError] = {}
     for index, each in enumerate(planner.split_batch(request)):
+        remaining(deadline)
         try:
             plan = planner.read(each)
             if plan.uses_shared_memory:
@@ -33,7 +40,7 @@ def execute_batch(
     prefixes = [result_prefix(plan.reply_prefix, plan.output.size_bytes) for plan in plans.values()]
     size_bytes = sum(map(len, prefixes)) + sum(plan.output.size_bytes for plan in plans.values())
     check_reply_size("calls", size_bytes, max_message_bytes)
-    reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline)
+    reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline, at_end)
     failures |= {index: error for index, error in zip(plans, errors, strict=True) if error is not None}
     return reply if not failures else _with_failures(reply, plans, prefixes, failures)
 
@@ -57,8 +64,10 @@ def _with_failures(
         results[index] = memoryview(reply)[start:end]
         start = end
     request_id = current_request_id.get()
-    for index, error in failures.items():
-        cause = f" ({error.__cause__})" if error.__cause__ else ""
-        log.info("%s call %d of the batch: %s: %s%s", request_id, index, error.code.name, error.message, cause)
+    for count, (index, error) in enumerate(failures.items()):
+        if count < MAX_LOGGED_CALLS:
+            log.info("%s call %d of the batch: %s", request_id, index, line_of(error))
         results[index] = failed_result(to_status(error, request_id))
+    if len(failures) > MAX_LOGGED_CALLS:
+        log.info("%s %d more calls of the batch failed", request_id, len(failures) - MAX_LOGGED_CALLS)
     return b"".join(results[index] for index in sorted(results))

@@ -83,12 +83,13 @@ class OperatorService:
         if plan.output_memory is None:
             check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self._settings.max_message_bytes)
         if plan.uses_shared_memory:
-            return execute_shared(self._executor, self._shared_memory, plan, deadline)
-        return self._executor.execute(plan, deadline)
+            return execute_shared(self._executor, self._shared_memory, plan, deadline, context.add_callback)
+        return self._executor.execute(plan, deadline, context.add_callback)
 
     def batch_execute_operators(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         deadline = _deadline(context, self._settings.call_timeout_s)
-        return execute_batch(self._planner, self._executor, request, self._settings.max_message_bytes, deadline)
+        limit = self._settings.max_message_bytes
+        return execute_batch(self._planner, self._executor, request, limit, deadline, context.add_callback)
 
     def execute_operator_chunked(self, messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         deadline = _deadline(context, self._settings.call_timeout_s)

@@ -4,6 +4,7 @@ import os
 
 from aclgrad.tensors import TensorView
 from aclgrad.wire.messages import response_of
+from aclgrad_server.admission import AtEnd
 from aclgrad_server.device import Device, DeviceCall, StagedTensor
 from aclgrad_server.executor import Executor, remaining
 from aclgrad_server.shared_memory import SharedMemory, write_zeros
@@ -11,12 +12,15 @@ from aclgrad_server.staged import device_inputs, gather, gathered_bytes
 from aclgrad_server.validation import OperatorPlan
 
 
-def execute_shared(executor: Executor, memory: SharedMemory, plan: OperatorPlan, deadline: float) -> bytes:
+def execute_shared(
+    executor: Executor, memory: SharedMemory, plan: OperatorPlan, deadline: float, at_end: AtEnd
+) -> bytes:
     """Returns the serialized ExecuteOperatorResponse; raises an AclgradError where the call is refused or fails.
 
     The device gets a copy, and the copy is what is checked: the client may change its memory at any time.
     """
-    with executor.hold(plan.size_bytes + gathered_bytes(plan), deadline) as device:
+    reply_bytes = plan.output.size_bytes if plan.output_memory is None else 0
+    with executor.hold(plan.size_bytes + gathered_bytes(plan), deadline, reply_bytes, at_end) as device:
         staging = device.stage(remaining(deadline))
         gathered = gather(staging, plan)
         memory.fill(plan, gathered, remaining(deadline))
