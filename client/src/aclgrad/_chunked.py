@@ -57,8 +57,9 @@ class ChunkedAnswer:
                 return
             chunk = decode_chunk(message)
             if chunk.tensor or chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
-                where = f"byte {chunk.offset} of output {chunk.tensor}"
-                raise MalformedRequestError(f"a chunk at {where} came where byte {self._done} was due")
+                what = f"{len(chunk.data)} bytes at byte {chunk.offset} of output {chunk.tensor}"
+                due = f"byte {self._done} of {len(self._bytes)}"
+                raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
         except ValueError as error:
             raise ServerFaultError(f"the reply of the server cannot be read: {error}") from error
         self._bytes[self._done : self._done + len(chunk.data)] = chunk.data
