@@ -27,7 +27,7 @@ void Execution::Finish(Deadline deadline) {
 }
 
 DeviceWork::State Execution::Settle(int32_t timeout_ms) const noexcept {
-  return launched_ ? stream_->Settle(timeout_ms) : State::kEnded;
+  return launched_ ? stream_->Settle(timeout_ms) : State{true};
 }
 
 std::vector<void*> Execution::PrepareInputs() {

@@ -15,6 +15,7 @@ from aclgrad_server.active_calls import ActiveCalls
 from aclgrad_server.admission import Admission
 from aclgrad_server.channel import COMPRESSIONS, server_options
 from aclgrad_server.device import DeviceGroup
+from aclgrad_server.device_watch import DeviceWatch
 from aclgrad_server.executor import Executor
 from aclgrad_server.faults import StartError
 from aclgrad_server.idle_trim import IdleTrim
@@ -49,6 +50,7 @@ class Server:
         self._grpc: grpc.Server | None = None
         self._calls = ActiveCalls()
         self._idle_trim: IdleTrim | None = None
+        self._device_watch: DeviceWatch | None = None
         self.addresses: tuple[str, ...] = ()
 
     def start(self) -> None:
@@ -76,6 +78,8 @@ class Server:
         self._grpc = server
         self._idle_trim = IdleTrim(self._calls, group.devices, trim_heap, settings.idle_trim_s)
         self._idle_trim.start()
+        self._device_watch = DeviceWatch(group.devices, self._lose_device)
+        self._device_watch.start()
 
     def _lose_device(self) -> None:
         """A poisoned context is mended by nothing but a new process: says so to whoever asks, and to the owner."""
@@ -85,9 +89,10 @@ class Server:
 
     def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
-        if self._grpc is None or self._idle_trim is None:
+        if self._grpc is None or self._idle_trim is None or self._device_watch is None:
             return True
         self._idle_trim.stop()
+        self._device_watch.stop()
         self._health.set_ready(False)
         self._calls.refuse()
         # After a loss the calls in flight have nothing to wait for but their error.
