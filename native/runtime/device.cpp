@@ -37,6 +37,8 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   pool.limit_bytes = options.pool_limit_bytes.value_or(FreeMemory().free_bytes / 10 * kDefaultPoolTenths);
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
+  // A workspace that waits for the next call is no reason to refuse this one.
+  pool.reclaim = [this](aclrtStream stream) { streams_->Trim(stream); };
   memory_ = std::make_unique<MemoryPool>(acl, DeviceMemorySource(acl), pool);
   pinned_ = std::make_unique<MemoryPool>(acl, PinnedMemorySource(acl), PoolOptions{kPinnedBytes});
   copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.copy_stream_limit, 0});
