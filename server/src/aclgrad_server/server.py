@@ -63,7 +63,7 @@ class Server:
         product = _product_of(group)
         for device in group.devices:
             warm_up(device, product, settings.call_timeout_s)
-        pool_bytes = sum(device.state().pool["limit_bytes"] for device in group.devices)
+        pool_bytes = [device.state().pool["limit_bytes"] for device in group.devices]
         admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls, pool_bytes)
         executor = Executor(group.devices, admission, self._lose_device)
         server = _make_grpc_server(settings, admission, self._calls)
