@@ -81,7 +81,7 @@ void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_m
       *library_, *memory_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
   RunStep(execution, [&](Execution& each) {
     each.Start();
-    each.Finish(deadline);
+    each.Finish(deadline, [this] { ThrowIfLost(); });
   });
 }
 
@@ -94,7 +94,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
     auto [index, execution] = std::move(running.front());
     running.pop_front();
     try {
-      RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
+      RunStep(execution, [&](Execution& each) { each.Finish(deadline, [this] { ThrowIfLost(); }); });
     } catch (...) {
       errors[index] = std::current_exception();
     }
