@@ -97,6 +97,7 @@ PYBIND11_MODULE(_native, module) {
             return std::make_shared<aclgrad::HeldStaging>(self, std::move(staging));
           },
           py::arg("timeout_ms"))
+      .def("release_finished", &Device::ReleaseFinished, py::call_guard<py::gil_scoped_release>())
       .def("trim", &Device::Trim, py::call_guard<py::gil_scoped_release>())
       .def("pool_statistics", &Device::pool_statistics, py::call_guard<py::gil_scoped_release>())
       .def("memory",

@@ -37,6 +37,8 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   pool.limit_bytes = options.pool_limit_bytes.value_or(FreeMemory().free_bytes / 10 * kDefaultPoolTenths);
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
+  // A workspace that waits for the next call is no reason to refuse this one.
+  pool.reclaim = [this](aclrtStream stream) { streams_->Trim(stream); };
   memory_ = std::make_unique<MemoryPool>(acl, DeviceMemorySource(acl), pool);
   pinned_ = std::make_unique<MemoryPool>(acl, PinnedMemorySource(acl), PoolOptions{kPinnedBytes});
   copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.copy_stream_limit, 0});
@@ -61,7 +63,7 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   try {
     step(*execution);
   } catch (const AclError& error) {
-    if (error.fault() == FaultClass::kDeviceLost) lost_code_.store(error.code());
+    if (error.fault() == FaultClass::kDeviceLost) MarkLost(error.code());
     Quarantine(std::move(execution));
     // Phase 2 and others answer a general code on a poisoned context; what counts is that the device is lost.
     if (error.fault() == FaultClass::kInternal) ThrowIfLost();
@@ -74,14 +76,12 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
 
 void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms) {
   const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
-  ThrowIfLost();
-  MakeCurrent();
   ReleaseFinished();
   auto execution = std::make_unique<Execution>(
       *library_, *memory_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
   RunStep(execution, [&](Execution& each) {
     each.Start();
-    each.Finish(deadline);
+    each.Finish(deadline, [this] { ThrowIfLost(); });
   });
 }
 
@@ -94,7 +94,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
     auto [index, execution] = std::move(running.front());
     running.pop_front();
     try {
-      RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
+      RunStep(execution, [&](Execution& each) { each.Finish(deadline, [this] { ThrowIfLost(); }); });
     } catch (...) {
       errors[index] = std::current_exception();
     }
@@ -124,8 +124,6 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
 }
 
 StagingHandle Device::Stage(int32_t timeout_ms) {
-  ThrowIfLost();
-  MakeCurrent();
   ReleaseFinished();
   std::optional<StreamLease> stream;
   if (!library_->host_pointers()) {
@@ -141,7 +139,6 @@ void GiveBack::operator()(Staging* staging) const {
 }
 
 void Device::Trim() {
-  MakeCurrent();
   ReleaseFinished();
   streams_->Trim();
   memory_->Trim();
@@ -180,30 +177,34 @@ void Device::ThrowIfLost() const {
   if (const int code = lost_code_.load()) throw AclError(code, "the device", "it was lost by an earlier call");
 }
 
-void Device::MarkLost() {
+void Device::MarkLost(int code) {
   int none = 0;
-  lost_code_.compare_exchange_strong(none, ACL_ERROR_RT_AICORE_TIMEOUT);
+  lost_code_.compare_exchange_strong(none, code);
 }
 
 void Device::Quarantine(std::unique_ptr<DeviceWork> work) {
   const DeviceWork::State state = work->Settle(kPollTimeoutMs);
-  if (state == DeviceWork::State::kEnded) return;
-  if (state == DeviceWork::State::kDeviceLost) MarkLost();
+  if (state.is_ended) return;
+  if (state.lost_code != 0) MarkLost(state.lost_code);
   const std::lock_guard lock(quarantine_mutex_);
   quarantine_.push_back({std::move(work), Deadline::clock::now() + hang_timeout_});
 }
 
 void Device::ReleaseFinished() {
+  ThrowIfLost();
+  MakeCurrent();
   std::list<Abandoned> ended;
   {
     const std::lock_guard lock(quarantine_mutex_);
     for (auto each = quarantine_.begin(); each != quarantine_.end();) {
       const auto next = std::next(each);
       const DeviceWork::State state = each->work->Settle(kPollTimeoutMs);
-      if (state == DeviceWork::State::kEnded) {
+      if (state.is_ended) {
         ended.splice(ended.end(), quarantine_, each);
-      } else if (state == DeviceWork::State::kDeviceLost || Deadline::clock::now() > each->hang_deadline) {
-        MarkLost();
+      } else if (state.lost_code != 0) {
+        MarkLost(state.lost_code);
+      } else if (Deadline::clock::now() > each->hang_deadline) {
+        MarkLost(ACL_ERROR_RT_AICORE_TIMEOUT);
       }
       each = next;
     }

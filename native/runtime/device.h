@@ -73,6 +73,10 @@ class Device {
   // Makes a place for tensors that come or go piece by piece; it must not outlive the device. Throws AclError.
   [[nodiscard]] StagingHandle Stage(int32_t timeout_ms);
 
+  // Takes back what calls that were given up held, where the device is done with it by now. Every call does so as well;
+  // this is for the time without any. Throws AclError once the device is lost, be it by a kernel that does not end.
+  void ReleaseFinished();
+
   // Gives what is cached and not in use back to the device.
   void Trim();
 
@@ -97,13 +101,12 @@ class Device {
   void MakeCurrent() const;
   [[nodiscard]] DeviceMemory FreeMemory() const;
   void ThrowIfLost() const;
-  // Without a code of its own, as for a kernel that does not end; an earlier code stays.
-  void MarkLost();
+  // The first code stays: those that follow a loss tell less.
+  void MarkLost(int code);
   void Quarantine(std::unique_ptr<DeviceWork> work);
   // Runs one step of an execution; sets it aside where that throws.
   template <typename Step>
   void RunStep(std::unique_ptr<Execution>& execution, const Step& step);
-  void ReleaseFinished();
 
   std::shared_ptr<const AclLibrary> library_;
   const int index_;

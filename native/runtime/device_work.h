@@ -9,8 +9,12 @@ class DeviceWork {
  public:
   virtual ~DeviceWork() = default;
 
-  // Whether the device may still work for it; unless it is Ended nothing of it may be given back.
-  enum class State { kRunning, kEnded, kDeviceLost };
+  struct State {
+    // Whether the device is done with it; until then nothing of it may be given back.
+    bool is_ended = false;
+    // The code that told of a lost device, or 0.
+    int lost_code = 0;
+  };
 
   // Waits for the device at most so long, and takes the error that its work ended with off the stream: it is nothing
   // to the call that gets the stream next.

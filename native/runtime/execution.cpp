@@ -1,11 +1,17 @@
 #include "execution.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "call_sizes.h"
 #include "error.h"
 
 namespace aclgrad {
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{200};
+
+}  // namespace
 
 Execution::Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
                      std::shared_ptr<const OperatorCall> call)
@@ -17,9 +23,14 @@ void Execution::Start() {
   Launch(inputs, output_);
 }
 
-void Execution::Finish(Deadline deadline) {
-  library_.Check(library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline)),
-                 "aclrtSynchronizeStream");
+void Execution::Finish(Deadline deadline, const std::function<void()>& throw_if_lost) {
+  int code = ACL_SUCCESS;
+  do {
+    const Deadline look = std::min(deadline, Deadline::clock::now() + kLookInterval);
+    code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(look));
+    if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) throw_if_lost();
+  } while (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT && Deadline::clock::now() < deadline);
+  library_.Check(code, "aclrtSynchronizeStream");
   const OutputView& view = call_->output;
   if (view.device_data == nullptr && output_ != view.data) {
     Copy(view.data, view.size_bytes, output_, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
@@ -27,7 +38,7 @@ void Execution::Finish(Deadline deadline) {
 }
 
 DeviceWork::State Execution::Settle(int32_t timeout_ms) const noexcept {
-  return launched_ ? stream_->Settle(timeout_ms) : State::kEnded;
+  return launched_ ? stream_->Settle(timeout_ms) : State{true};
 }
 
 std::vector<void*> Execution::PrepareInputs() {

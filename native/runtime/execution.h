@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,8 +55,9 @@ class Execution final : public DeviceWork {
   // throws.
   void Start();
 
-  // Waits and copies out.
-  void Finish(Deadline deadline);
+  // Waits and copies out. Calls throw_if_lost from time to time while it waits: a stream that hangs tells nothing of a
+  // device that others have found lost.
+  void Finish(Deadline deadline, const std::function<void()>& throw_if_lost);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 

@@ -69,7 +69,7 @@ MemoryPool::~MemoryPool() {
 
 PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   if (size_bytes == 0) return {};
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   ++statistics_.allocation_count;
   if (size_bytes > options_.limit_bytes) {
     ++statistics_.out_of_memory_count;
@@ -77,13 +77,20 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   }
   const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + kPadding, kGranule);
   const bool is_small = size <= kSmallSize;
-  Block* block = options_.pass_through ? nullptr : FindFree(size, is_small, stream);
-  if (block != nullptr) {
-    ++statistics_.hit_count;
-    ListOf(*block).Remove(block);
-    if (block->stream != nullptr) statistics_.active_bytes -= block->size;
-  } else {
-    block = Reserve(size, is_small, size_bytes);
+  Block* block = FindOrReserve(size, is_small, stream);
+  if (block == nullptr) {
+    // Without the lock, for it gives blocks back.
+    lock.unlock();
+    options_.reclaim(stream);
+    lock.lock();
+    TrimLocked();
+    refusal_.clear();
+    block = FindOrReserve(size, is_small, stream);
+    if (block == nullptr) {
+      ++statistics_.out_of_memory_count;
+      throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, refusal_);
+    }
+    ++statistics_.retry_count;
   }
   block->is_free = false;
   if (!options_.pass_through) SplitOff(block, size);
@@ -141,30 +148,29 @@ Block* MemoryPool::FindFree(std::size_t size, bool is_small, aclrtStream stream)
   return nullptr;
 }
 
-Block* MemoryPool::Reserve(std::size_t size, bool is_small, std::size_t asked_bytes) {
-  std::size_t segment_size = 0;
-  void* address = nullptr;
-  bool was_source_asked = false;
-  const auto try_source = [&]() -> int {
-    const std::size_t room = options_.limit_bytes - statistics_.reserved_bytes;
-    segment_size = options_.pass_through ? size : SegmentSize(size);
-    // Near the limit a segment of the block's own size is better than none.
-    if (segment_size > room) segment_size = size;
-    if (segment_size > room) return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    was_source_asked = true;
-    return source_.allocate(&address, segment_size);
-  };
-  if (!is_small && !options_.pass_through) MakeRoom(SegmentSize(size));
-  int code = try_source();
-  if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) {
-    TrimLocked();
-    code = try_source();
-    if (code == ACL_SUCCESS) ++statistics_.retry_count;
+Block* MemoryPool::FindOrReserve(std::size_t size, bool is_small, aclrtStream stream) {
+  if (options_.pass_through) return Reserve(size, size, is_small);
+  if (Block* block = FindFree(size, is_small, stream)) {
+    ++statistics_.hit_count;
+    ListOf(*block).Remove(block);
+    if (block->stream != nullptr) statistics_.active_bytes -= block->size;
+    return block;
   }
+  if (!is_small) MakeRoom(SegmentSize(size));
+  return Reserve(SegmentSize(size), size, is_small);
+}
+
+Block* MemoryPool::Reserve(std::size_t segment_size, std::size_t least_size, bool is_small) {
+  const std::size_t room = options_.limit_bytes - statistics_.reserved_bytes;
+  // Near the limit a segment of the block's own size is better than none.
+  if (segment_size > room) segment_size = least_size;
+  if (segment_size > room) return nullptr;
+  void* address = nullptr;
+  const int code = source_.allocate(&address, segment_size);
   if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) {
-    ++statistics_.out_of_memory_count;
-    const char* detail = was_source_asked ? library_->aclGetRecentErrMsg() : nullptr;
-    throw OutOfMemory(asked_bytes, statistics_.allocated_bytes, options_.limit_bytes, detail != nullptr ? detail : "");
+    const char* detail = library_->aclGetRecentErrMsg();
+    refusal_ = detail != nullptr ? detail : "";
+    return nullptr;
   }
   library_.Check(code, "aclrtMalloc");
   Block* block = NewBlock();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "acl_library.h"
@@ -35,6 +36,8 @@ struct PoolOptions {
   std::size_t high_water_bytes = SIZE_MAX;
   // Every block is an allocation of its own, so that the device library sees each of them.
   bool pass_through = false;
+  // Called before a request fails, with the stream that it is for: gives blocks back that nobody needs just now.
+  std::function<void(aclrtStream)> reclaim = [](aclrtStream) {};
 };
 
 // Where a pool has its memory from. Both functions return ACL codes.
@@ -96,8 +99,9 @@ class MemoryPool {
 
   [[nodiscard]] FreeList& ListOf(const Block& block) { return free_[{block.is_small, block.stream}]; }
   [[nodiscard]] Block* FindFree(std::size_t size, bool is_small, aclrtStream stream);
-  // Throws OutOfMemory for what was asked, or AclError.
-  [[nodiscard]] Block* Reserve(std::size_t size, bool is_small, std::size_t asked_bytes);
+  // A block that is free, or a new segment; null where there is no room for one. Throws AclError.
+  [[nodiscard]] Block* FindOrReserve(std::size_t size, bool is_small, aclrtStream stream);
+  [[nodiscard]] Block* Reserve(std::size_t segment_size, std::size_t least_size, bool is_small);
   void SplitOff(Block* block, std::size_t size);
   void Release(Block* block, aclrtStream stream) noexcept;
   void InsertJoined(Block* block);
@@ -118,6 +122,7 @@ class MemoryPool {
   std::vector<std::unique_ptr<Block>> storage_;
   std::vector<Block*> unused_;
   PoolStatistics statistics_;
+  std::string refusal_;  // what the library told when the source refused last
 };
 
 }  // namespace aclgrad

@@ -159,7 +159,7 @@ void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_byt
 }
 
 DeviceWork::State Staging::Settle(int32_t timeout_ms) const noexcept {
-  return is_busy_ ? (*stream_)->Settle(timeout_ms) : State::kEnded;
+  return is_busy_ ? (*stream_)->Settle(timeout_ms) : State{true};
 }
 
 std::byte* Staging::Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const {

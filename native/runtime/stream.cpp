@@ -28,13 +28,13 @@ void* Stream::Workspace(std::size_t size_bytes) {
 }
 
 DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
-  const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_, timeout_ms);
-  if (code != ACL_SUCCESS && ClassifyFault(code) == FaultClass::kDeviceLost) return DeviceWork::State::kDeviceLost;
+  const int wait = library_->aclrtSynchronizeStreamWithTimeout(stream_, timeout_ms);
   aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
   const int query = library_->aclrtStreamQuery(stream_, &status);
-  if (query != ACL_SUCCESS && ClassifyFault(query) == FaultClass::kDeviceLost) return DeviceWork::State::kDeviceLost;
-  const bool is_ended = query == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE;
-  return is_ended ? DeviceWork::State::kEnded : DeviceWork::State::kRunning;
+  for (const int code : {wait, query}) {
+    if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
+  }
+  return {query == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE};
 }
 
 }  // namespace aclgrad

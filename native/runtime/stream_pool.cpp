@@ -62,7 +62,7 @@ std::optional<StreamLease> StreamPool::TryLease() {
 StreamLease StreamPool::Take() {
   if (idle_.empty()) {
     auto stream = std::make_unique<Stream>(library_, memory_, options_.executor_limit);
-    ++stream_count_;
+    made_.push_back(stream.get());
     return {this, std::move(stream)};
   }
   // The last one back: its workspace and executors are the warmest.
@@ -71,19 +71,22 @@ StreamLease StreamPool::Take() {
   return {this, std::move(stream)};
 }
 
-void StreamPool::Trim() {
+void StreamPool::Trim(aclrtStream asking) {
   const std::lock_guard lock(mutex_);
   for (const auto& stream : idle_) stream->ReleaseWorkspace();
+  for (Stream* stream : made_) {
+    if (stream->get() == asking) stream->ReleaseWorkspace();
+  }
 }
 
 std::size_t StreamPool::stream_count() const {
   const std::lock_guard lock(mutex_);
-  return stream_count_;
+  return made_.size();
 }
 
 std::size_t StreamPool::leased_count() const {
   const std::lock_guard lock(mutex_);
-  return stream_count_ - idle_.size();
+  return made_.size() - idle_.size();
 }
 
 std::size_t StreamPool::idle_workspace_bytes() const {

@@ -53,8 +53,8 @@ class StreamPool {
   // A stream that is free, or can be made, and that nobody waits for.
   [[nodiscard]] std::optional<StreamLease> TryLease();
 
-  // Gives the workspaces of streams that are not leased back to the pool.
-  void Trim();
+  // Gives the workspaces of streams that are not leased back to the pool, and that of one whose holder asks.
+  void Trim(aclrtStream asking = nullptr);
 
   [[nodiscard]] std::size_t stream_count() const;
   [[nodiscard]] std::size_t leased_count() const;
@@ -63,7 +63,7 @@ class StreamPool {
 
  private:
   friend class StreamLease;
-  [[nodiscard]] bool IsOneFree() const noexcept { return !idle_.empty() || stream_count_ < options_.limit; }
+  [[nodiscard]] bool IsOneFree() const noexcept { return !idle_.empty() || made_.size() < options_.limit; }
   // One is free; the lock is held.
   [[nodiscard]] StreamLease Take();
   void Return(std::unique_ptr<Stream> stream) noexcept;
@@ -74,7 +74,7 @@ class StreamPool {
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Stream>> idle_;
-  std::size_t stream_count_ = 0;
+  std::vector<Stream*> made_;
   std::size_t waiting_count_ = 0;
 };
 

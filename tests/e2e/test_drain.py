@@ -60,8 +60,9 @@ def test_calls_in_flight_are_answered_while_health_says_no() -> None:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="readiness"))
         next(watch)
         calls = [threads.submit(client.adaptive_avg_pool2d_backward, GRAD, (1, SIZE, SIZE)) for _ in range(CALLS)]
-        # They take turns on the only stream: when the last has arrived, the first may be done, hardly all.
-        wait_until(lambda: in_flight(client) + sum(call.done() for call in calls) >= CALLS)
+        # They take turns on the only stream: when the last has arrived, the first may be done, hardly all. What is done
+        # is counted first, so that no call counts twice.
+        wait_until(lambda: sum(call.done() for call in calls) + in_flight(client) >= CALLS)
         server.ask_to_stop()
         assert next(watch).status == NOT_SERVING
         watch.cancel()

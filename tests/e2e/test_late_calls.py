@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import aclgrad
+from tests.calling import wait_until
 from tests.serving import Server
 
 SMALL = (np.ones((1, 2, 2), np.float32), (1, 4, 4))
@@ -35,6 +36,46 @@ def test_the_next_call_has_the_stream_as_soon_as_the_kernel_ends(tmp_path: Path,
         status = client.server_status()
         assert status.devices[0].leased_stream_count == 0
         assert (status.queue.running_count, status.queue.waiting_count) == (0, 0)
+
+
+def test_what_a_late_call_held_comes_back_without_another_call(tmp_path: Path) -> None:
+    faults = [{"kind": "hang", "at": 2, "duration_ms": 600}]
+    config = host_config(tmp_path, faults=faults, host_pointers=False)
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address, retries=0) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+        assert client.server_status().devices[0].leased_stream_count == 1
+        wait_until(lambda: client.server_status().devices[0].leased_stream_count == 0)
+        assert client.server_status().devices[0].pool.allocated_bytes == 0
+
+
+def test_a_loss_is_told_to_a_call_whose_own_kernel_hangs(tmp_path: Path) -> None:
+    """It would wait for a minute more, and nothing wakes it."""
+    config = host_config(tmp_path, faults=[{"kind": "hang", "at": 2, "count": 2}])
+    flags = ("--acl-config", config, "--streams", "2", "--hang-timeout-s", "0.3")
+    with (
+        Server(*flags) as server,
+        aclgrad.Client(server.address, retries=0) as client,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        patient = threads.submit(client.adaptive_avg_pool2d_backward, *SMALL, timeout_s=60)
+        wait_until(lambda: client.server_status().queue.running_count == 1)
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+        with pytest.raises(aclgrad.DeviceLostError) as lost:
+            patient.result(60)
+        assert lost.value.retry_after_s
+        assert server.exit_code() == 4
+
+
+def test_a_kernel_that_never_ends_is_found_without_another_call(tmp_path: Path) -> None:
+    config = host_config(tmp_path, faults=[{"kind": "hang", "at": 2}])
+    flags = ("--acl-config", config, "--hang-timeout-s", "0.3")
+    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(*SMALL, timeout_s=0.2)
+        assert server.exit_code() == 4
+        assert "device 0 is lost" in server.log
 
 
 def test_a_server_with_a_hanging_kernel_ends(tmp_path: Path) -> None:

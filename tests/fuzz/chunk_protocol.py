@@ -84,7 +84,7 @@ def run(data: bytes) -> None:
     reads = script.byte()
     messages, is_gone = _messages(script)
     device = FakeDevice()
-    admission = Admission(1, 0, MEMORY_LIMIT)
+    admission = Admission(1, 0, [MEMORY_LIMIT])
     executor = Executor([device], admission)
     replies = execute_chunked(PLANNER, executor, _sent(messages, is_gone), lambda: None, time.monotonic() + 3600)
     expected = _model(messages) if not is_gone else None

@@ -89,6 +89,41 @@ def test_cache_makes_room_for_tensors_of_another_size(library: aclgrad_native.Ac
     assert device.pool_statistics().out_of_memory_count == 0
 
 
+def roi_align(device: Device, count: int) -> list[Exception | None]:
+    """Runs so many calls of an operator that takes a workspace, on as many streams; returns their errors."""
+    shape = (1, 8, 64, 64)
+    boxes = np.array([[0, 0, 0, 60, 60]], np.float32)
+    bins = np.ones((1, 8, 2, 2), np.float32)
+    inputs = [(each.shape, FLOAT32, each.tobytes()) for each in (bins, boxes)]
+    attributes = [list(shape), 2, 2, 1.0, 2, False]
+    replies = [aclgrad_native.ReplyBuffer([(b"", int(np.prod(shape)) * 4)]) for _ in range(count)]
+    calls = [("aclnnRoiAlignV2Backward", inputs, attributes, shape, FLOAT32, reply.parts()[0], []) for reply in replies]
+    return device.execute_all(calls, 60_000)
+
+
+def test_workspaces_that_nobody_needs_now_make_room(library: aclgrad_native.AclLibrary) -> None:
+    """That of the call's own stream as well as those of others."""
+
+    def make_device(limit_bytes: int) -> Device:
+        return Device(library, 0, pool_limit_bytes=limit_bytes, stream_limit=2, pool_pass_through=True)
+
+    probe = make_device(64 * MEBIBYTE)
+    assert roi_align(probe, 2) == [None, None]
+    workspace_bytes = probe.pool_statistics().workspace_bytes // 2
+    both_bytes = probe.pool_statistics().peak_allocated_bytes
+    assert workspace_bytes > 0
+    limit_bytes = 2 * 4 * 1024 * 1024 + GRAD.nbytes
+    assert both_bytes < limit_bytes
+    device = make_device(limit_bytes)
+    assert roi_align(device, 2) == [None, None]
+    assert device.pool_statistics().workspace_bytes == 2 * workspace_bytes
+    # Fits exactly where nothing else is held.
+    assert pool(device, GRAD, (1, 1024, 1024)).sum() == 4
+    statistics = device.pool_statistics()
+    assert (statistics.out_of_memory_count, statistics.retry_count, statistics.workspace_bytes) == (0, 1, 0)
+    assert roi_align(device, 2) == [None, None]
+
+
 def test_reply_buffer_keeps_its_prefix_and_is_filled_with_zeros() -> None:
     reply = aclgrad_native.ReplyBuffer([(b"prefix\x00\xff", 5)])
     reply.parts()[0].fill_with_zeros()

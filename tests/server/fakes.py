@@ -106,6 +106,8 @@ class FakeDevice:
                 errors.append(error)
         return errors
 
+    def release_finished(self) -> None: ...
+
     def trim(self) -> None:
         if self.trim_fails:
             raise DeviceLostError("the device is lost")

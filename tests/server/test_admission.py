@@ -151,7 +151,7 @@ def test_refusals_under_load_are_exactly_those_beyond_the_bound(pool: ThreadPool
 
 
 def test_calls_wait_for_the_bytes_of_others(pool: ThreadPoolExecutor) -> None:
-    admission = Admission(8, 8, bytes_limit=100)
+    admission = Admission(8, 8, bytes_limits=[100])
     (large,) = callers(1, admission, pool, 70)
     (small,) = callers(1, admission, pool, 30)
     assert admission.occupancy() == Occupancy(2, 0, 100)
@@ -166,7 +166,7 @@ def test_calls_wait_for_the_bytes_of_others(pool: ThreadPoolExecutor) -> None:
 
 
 def test_a_large_call_is_not_overtaken_and_holds_nobody_up_when_it_gives_up(pool: ThreadPoolExecutor) -> None:
-    admission = Admission(8, 8, bytes_limit=100)
+    admission = Admission(8, 8, bytes_limits=[100])
     (running,) = callers(1, admission, pool, 50)
     large = pool.submit(lambda: admission.admit(time.monotonic() + 0.2, 60).__enter__())
     wait_until(lambda: admission.occupancy().waiting == 1)
@@ -179,9 +179,28 @@ def test_a_large_call_is_not_overtaken_and_holds_nobody_up_when_it_gives_up(pool
     running.end()
 
 
+def test_each_call_has_the_bytes_of_one_device(pool: ThreadPoolExecutor) -> None:
+    admission = Admission(8, 8, bytes_limits=[100, 150])
+    with admission.admit(LATER, 80) as first, admission.admit(LATER, 90) as second, admission.admit(LATER, 60) as third:
+        # The third finds more free on neither than it asks for but on the second, which has more claimed.
+        assert (first, second, third) == (0, 1, 1)
+        assert admission.occupancy() == Occupancy(3, 0, 230)
+        # 20 bytes are free in all, on the first alone; with 21 somebody has to end.
+        with admission.admit(LATER, 20) as fourth:
+            assert fourth == 0
+        with pytest.raises(DeadlinePassedError), admission.admit(time.monotonic() + 0.01, 21):
+            pass
+    # More than the first ever has: the second, however much is claimed of it.
+    with admission.admit(LATER, 150) as only:
+        assert only == 1
+    with pytest.raises(DeviceMemoryError, match="take 151 bytes and the memory pool of a device holds 150"):
+        admission.admit(LATER, 151).__enter__()
+    assert admission.occupancy() == Occupancy(0, 0, 0)
+
+
 def test_call_of_more_bytes_than_the_limit_never_waits() -> None:
-    with pytest.raises(DeviceMemoryError, match="take 101 bytes and the memory pools hold 100") as caught:
-        Admission(1, 1, bytes_limit=100).admit(LATER, 101).__enter__()
+    with pytest.raises(DeviceMemoryError, match="take 101 bytes and the memory pool of a device holds 100") as caught:
+        Admission(1, 1, bytes_limits=[100]).admit(LATER, 101).__enter__()
     assert caught.value.retry_after_s is None
     assert caught.value.metadata == {"size_bytes": "101", "limit": "100"}
 

@@ -56,7 +56,7 @@ def test_the_device_with_the_fewest_outstanding_bytes_is_chosen() -> None:
         assert release[index].wait(60)
 
     devices = [FakeDevice(index, lambda plan, index=index: hold(index, plan)) for index in range(3)]
-    executor = Executor(devices, Admission(16, 1))
+    executor = Executor(devices, Admission(16, 1, [2**40] * 3))
     with ThreadPoolExecutor(8) as pool:
         outcomes = []
         for size, expected in ((100, 0), (10, 1), (50, 2), (10, 1), (10, 1), (80, 1), (10, 2)):
@@ -93,7 +93,7 @@ def test_failure_of_a_device_frees_the_place_and_the_bytes() -> None:
         raise ZeroDivisionError
 
     devices = [FakeDevice(0, fail), FakeDevice(1)]
-    executor = Executor(devices, Admission(1, 1))
+    executor = Executor(devices, Admission(1, 1, [2**40] * 2))
     with pytest.raises(ZeroDivisionError):
         executor.execute(pooling_plan(1, 9, 9), LATER)
     assert executor.admission.occupancy() == Occupancy(0, 0)

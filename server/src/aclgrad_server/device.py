@@ -105,6 +105,9 @@ class Device(Protocol):
     def stage(self, timeout_s: float) -> Staging:
         """Returns a place for tensors that come or go in pieces; raises an AclgradError."""
 
+    def release_finished(self) -> None:
+        """Takes back what calls that were given up held, where the device is done with it; raises an AclgradError."""
+
     def trim(self) -> None:
         """Gives cached memory that is not in use back; raises an AclgradError."""
 

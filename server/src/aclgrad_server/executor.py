@@ -1,6 +1,5 @@
 """Executes plans: waits for a turn, chooses a device, and has the device write the reply."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,13 +7,13 @@ from contextlib import contextmanager
 from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError
 from aclgrad.operators.values import ValueRule
 from aclgrad.tensors import Announced, SharedRange
-from aclgrad_server.admission import Admission, AtEnd
+from aclgrad_server.admission import Admission, AtEnd, Turn
 from aclgrad_server.device import Device, DeviceCall, DeviceInput, ReplyPart
 from aclgrad_server.validation import OperatorPlan
 
 
 class Executor:
-    """Runs at most `admission.running_limit` calls at once, each on the device with the fewest outstanding bytes.
+    """Runs at most `admission.running_limit` calls at once, each on the device whose memory `admission` gives it.
 
     `on_device_lost` is called whenever a plan ends because its device failed. `deadline` is a time of
     `time.monotonic` everywhere.
@@ -26,14 +25,14 @@ class Executor:
         self.devices = tuple(devices)
         self.admission = admission
         self._on_device_lost = on_device_lost
-        self._outstanding = _Outstanding(len(self.devices))
 
     def execute(self, plan: OperatorPlan, deadline: float, at_end: AtEnd = lambda release: False) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of the plan, whose bytes stay admitted until `at_end`.
 
         Raises an AclgradError where the call is refused, too late, or fails on the device.
         """
-        with self.admission.admit(deadline, plan.size_bytes) as turn, self._choose_device(plan.size_bytes) as device:
+        turn = self.admission.admit(deadline, plan.size_bytes)
+        with self._on_device(turn) as device:
             inputs = prepare(device, plan)
             reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
             (output,) = reply.parts()
@@ -55,7 +54,8 @@ class Executor:
         where all of them are refused or too late.
         """
         size_bytes = sum(plan.size_bytes for plan in plans)
-        with self.admission.admit(deadline, size_bytes) as turn, self._choose_device(size_bytes) as device:
+        turn = self.admission.admit(deadline, size_bytes)
+        with self._on_device(turn) as device:
             errors: list[AclgradError | None] = [None] * len(plans)
             reply = device.new_reply(
                 [(prefix, plan.output.size_bytes) for prefix, plan in zip(prefixes, plans, strict=True)]
@@ -85,52 +85,30 @@ class Executor:
 
         So many of them as are in the reply stay admitted until `at_end`.
         """
-        with self.admission.hold(deadline, size_bytes) as turn, self._choose_device(size_bytes) as device:
+        turn = self.admission.hold(deadline, size_bytes)
+        with self._on_device(turn) as device:
             yield device
             turn.keep_bytes(reply_bytes, at_end)
 
-    def _choose_device(self, size_bytes: int) -> "_Choice":
-        return _Choice(self.devices, self._outstanding, size_bytes, self._on_device_lost)
-
-
-class _Outstanding:
-    """How many bytes each device has to work on."""
-
-    def __init__(self, device_count: int) -> None:
-        self._lock = threading.Lock()
-        self._bytes = [0] * device_count
-
-    def add_to_least(self, size_bytes: int) -> int:
-        """Returns the index of the device that had the fewest."""
-        with self._lock:
-            chosen = self._bytes.index(min(self._bytes))
-            self._bytes[chosen] += size_bytes
-            return chosen
-
-    def remove(self, index: int, size_bytes: int) -> None:
-        with self._lock:
-            self._bytes[index] -= size_bytes
+    def _on_device(self, turn: Turn) -> "_Choice":
+        return _Choice(self.devices, turn, self._on_device_lost)
 
 
 class _Choice:
-    """The device with the fewest outstanding bytes, which has more of them while the block runs."""
+    """A turn, as the device that it was given while its block runs."""
 
-    __slots__ = ("_devices", "_index", "_on_device_lost", "_outstanding", "_size_bytes")
+    __slots__ = ("_devices", "_on_device_lost", "_turn")
 
-    def __init__(
-        self, devices: Sequence[Device], outstanding: _Outstanding, size_bytes: int, on_device_lost: Callable[[], None]
-    ) -> None:
+    def __init__(self, devices: Sequence[Device], turn: Turn, on_device_lost: Callable[[], None]) -> None:
         self._devices = devices
-        self._outstanding = outstanding
-        self._size_bytes = size_bytes
+        self._turn = turn
         self._on_device_lost = on_device_lost
 
     def __enter__(self) -> Device:
-        self._index = self._outstanding.add_to_least(self._size_bytes)
-        return self._devices[self._index]
+        return self._devices[self._turn.__enter__()]
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._outstanding.remove(self._index, self._size_bytes)
+        self._turn.__exit__()
         if isinstance(error, DeviceLostError):
             self._on_device_lost()
 

@@ -144,6 +144,10 @@ class NativeDevice:
         with _acl_errors_as_ours():
             return NativeStaging(self._device.stage(_milliseconds(timeout_s)))
 
+    def release_finished(self) -> None:
+        with _acl_errors_as_ours():
+            self._device.release_finished()
+
     def trim(self) -> None:
         with _acl_errors_as_ours():
             self._device.trim()

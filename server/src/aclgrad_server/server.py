@@ -16,6 +16,7 @@ from aclgrad_server.admission import Admission
 from aclgrad_server.channel import COMPRESSIONS, server_options
 from aclgrad_server.client_waits import ClientWaits
 from aclgrad_server.device import DeviceGroup
+from aclgrad_server.device_watch import DeviceWatch
 from aclgrad_server.executor import Executor
 from aclgrad_server.faults import StartError
 from aclgrad_server.idle_trim import IdleTrim
@@ -51,6 +52,7 @@ class Server:
         self._calls = ActiveCalls()
         self._waits = ClientWaits(settings.client_timeout_s)
         self._idle_trim: IdleTrim | None = None
+        self._device_watch: DeviceWatch | None = None
         self.addresses: tuple[str, ...] = ()
 
     def start(self) -> None:
@@ -63,7 +65,7 @@ class Server:
         product = _product_of(group)
         for device in group.devices:
             warm_up(device, product, settings.call_timeout_s)
-        pool_bytes = sum(device.state().pool["limit_bytes"] for device in group.devices)
+        pool_bytes = [device.state().pool["limit_bytes"] for device in group.devices]
         admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls, pool_bytes)
         executor = Executor(group.devices, admission, self._lose_device)
         server = _make_grpc_server(settings, admission, CallInterceptor(SERVICE, self._calls, self._waits))
@@ -79,6 +81,8 @@ class Server:
         self._grpc = server
         self._idle_trim = IdleTrim(self._calls, group.devices, trim_heap, settings.idle_trim_s)
         self._idle_trim.start()
+        self._device_watch = DeviceWatch(group.devices, self._lose_device)
+        self._device_watch.start()
 
     def _lose_device(self) -> None:
         """A poisoned context is mended by nothing but a new process: says so to whoever asks, and to the owner."""
@@ -88,9 +92,10 @@ class Server:
 
     def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
-        if self._grpc is None or self._idle_trim is None:
+        if self._grpc is None or self._idle_trim is None or self._device_watch is None:
             return True
         self._idle_trim.stop()
+        self._device_watch.stop()
         self._health.set_ready(False)
         self._calls.refuse()
         # After a loss the calls in flight have nothing to wait for but their error.

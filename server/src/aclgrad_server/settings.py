@@ -18,6 +18,8 @@ from pydantic_settings import (
 _PREFIX = "ACLGRAD_"
 GIBIBYTE = 2**30
 MAX_TIME_S = 86400.0
+MAX_MEMORY_BYTES = 2**48
+"""More than a machine has."""
 MAX_MESSAGE_BYTES = 2**31 - 1
 """What protobuf can hold at most."""
 
@@ -42,10 +44,14 @@ class Settings(BaseSettings):
         16, le=1024, description="Chunked calls that are received or answered at once; more wait."
     )
     pool_bytes: PositiveInt | None = Field(
-        None, description="Bound on the memory pool of one device; 90 % of its free memory by default."
+        None,
+        le=MAX_MEMORY_BYTES,
+        description="Bound on the memory pool of one device; 90 % of its free memory by default.",
     )
     pool_keep_bytes: NonNegativeInt | None = Field(
-        None, description="Free memory goes back to the device while a pool holds more than this; never by default."
+        None,
+        le=MAX_MEMORY_BYTES,
+        description="Free memory goes back to the device while a pool holds more than this; never by default.",
     )
     pool_pass_through: bool = Field(False, description="Ask the device for every block; for checking, not for speed.")
     executor_cache: Literal["auto", "on", "off"] = Field(
@@ -78,7 +84,9 @@ class Settings(BaseSettings):
         le=MAX_TIME_S,
         description="Clients connect anew after this time, and so find new replicas; calls in flight go on.",
     )
-    max_tensor_bytes: PositiveInt = Field(16 * GIBIBYTE, description="Largest tensor that is taken or made.")
+    max_tensor_bytes: PositiveInt = Field(
+        16 * GIBIBYTE, le=MAX_MEMORY_BYTES, description="Largest tensor that is taken or made."
+    )
     max_roi_work: PositiveInt = Field(
         2**33, le=2**34, description="Work, in samples and cells over all channels, that one RoI align may ask for."
     )

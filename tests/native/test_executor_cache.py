@@ -1,0 +1,41 @@
+"""Calls that are run again by a kept executor, or planned anew where the library keeps none, on a strict device."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .pooling import SYMBOL
+
+PROGRAM = """
+import sys
+import numpy as np
+import aclgrad_native
+from tests.native.pooling import pool
+
+device = aclgrad_native.Device(
+    aclgrad_native.open("host", sys.argv[1]), 0, pool_limit_bytes=None, stream_limit=1, executor_limit=2,
+    pool_pass_through=True,
+)
+# Of three forms one stays and the others take each other's place; each call has values of its own.
+for number in range(1, 40):
+    side = (2, 3, 2, 4)[number % 4]
+    grad_output = np.full((1, 1, 1), number * side * side, np.float32)
+    assert (pool(device, grad_output, (1, side, side)) == number).all(), number
+print(device.pool_statistics().allocated_bytes)
+"""
+
+
+@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+@pytest.mark.parametrize("not_repeatable", [[], [SYMBOL]], ids=["repeatable", "not_repeatable"])
+def test_each_call_has_its_own_values(
+    run_program: Callable[..., str], tmp_path: Path, not_repeatable: list[str], host_pointers: bool
+) -> None:
+    report = tmp_path / "strict.txt"
+    host = {"strict": True, "strict_report": str(report), "host_pointers": host_pointers}
+    config = tmp_path / "acl.json"
+    config.write_text(json.dumps({"host": host | {"not_repeatable": not_repeatable}}))
+    assert run_program(PROGRAM, str(config)) == "0\n"
+    # A leak, or an executor that ran twice without being allowed to, would be told here.
+    assert report.read_text() == ""
