@@ -206,14 +206,14 @@ def test_call_of_more_bytes_than_the_limit_never_waits() -> None:
 
 
 def test_bytes_of_a_reply_stay_until_it_has_left() -> None:
-    admission = Admission(1, 1, bytes_limit=100)
+    admission = Admission(1, 1, bytes_limits=[100])
     ends: list[Callable[[], None]] = []
 
     def at_end(release: Callable[[], None]) -> bool:
         ends.append(release)
         return True
 
-    with admission.admit(LATER, 70) as turn:
+    with (turn := admission.admit(LATER, 70)):
         turn.keep_bytes(30, at_end)
         assert admission.occupancy() == Occupancy(1, 0, 70)
     assert admission.occupancy() == Occupancy(0, 0, 30)
@@ -225,7 +225,7 @@ def test_bytes_of_a_reply_stay_until_it_has_left() -> None:
 
 
 def test_nothing_is_kept_of_a_call_that_has_ended() -> None:
-    admission = Admission(1, 1, bytes_limit=100)
-    with admission.hold(LATER, 70) as turn:
+    admission = Admission(1, 1, bytes_limits=[100])
+    with (turn := admission.hold(LATER, 70)):
         turn.keep_bytes(30, lambda release: False)
     assert admission.occupancy() == Occupancy(0, 0, 0)
