@@ -37,7 +37,7 @@ bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the w
 load: $(SETUP_LOAD) ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tests.load $(LOAD_FLAGS)
 
-load-short: $(SETUP_LOAD) ## A bit of several scenarios, in less than a minute
+load-short: $(SETUP_LOAD) ## A bit of several scenarios, in half a minute
 	$(BIN)/python -m tests.load short
 
 load-second-opinion: $(SETUP) h2load ## The same loads by h2load, which is no gRPC client and takes little of the machine
@@ -160,7 +160,7 @@ image: ## Build the container image, aclgrad:host; IMAGE=ascend with BUILD_FLAGS
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
 
-ci: lint test test-modes soak-short sanitize fuzz-short demo ## What continuous integration runs
+ci: lint test test-modes soak-short sanitize fuzz-short load-short demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build dist native/build client/src/aclgrad/v1

@@ -100,7 +100,7 @@ def test_server_serves_with_the_settings_and_is_ready_where_the_probes_ask() -> 
             assert done.returncode == 0, done.stderr
 
 
-def test_settings_are_not_the_defaults_said_again_by_accident() -> None:
+def test_settings_are_known_and_fit_the_memory_of_the_pod() -> None:
     """Every key is a setting, by the file's own reader; what bounds memory is less than the pod's limit."""
     told = tomllib.loads(SETTINGS.read_text())
     assert told.keys() <= Settings.model_fields.keys()

@@ -17,30 +17,38 @@ from tests.serving import Server
 FOLDER: Final = Path("build/load")
 SHORT: Final = "short"
 """A bit of several others, for continuous integration; it is run only by name."""
+LONG: Final = tuple(name for name in scenario.names() if name != SHORT)
 STOP_TIMEOUT_S: Final = 40
 """Longer than any call may take."""
 
 
 def main() -> int:
-    flags = _flags().parse_args()
+    flags = _flags()
     FOLDER.mkdir(parents=True, exist_ok=True)
     runs = []
-    for name in flags.scenarios or [name for name in scenario.names() if name != SHORT]:
-        run = _run(scenario.read(name).scaled(flags.factor), flags.factor)
-        runs.append(run)
-        print(report.text(run), flush=True)
-    report.write(FOLDER, runs)
+    chosen = [scenario.read(name).scaled(flags.factor) for name in flags.scenarios or LONG]
+    try:
+        for each in chosen:
+            runs.append(_run(each, flags.factor))
+            print(report.text(runs[-1]), flush=True)
+    finally:
+        # What was measured before a scenario broke off, or somebody pressed Ctrl-C, is told all the same.
+        report.write(FOLDER, runs)
     print(f"the report is in {FOLDER}/index.html, Locust's own beside it")
     return 0 if all(judged.passed for run in runs for judged in judge(run)) else 1
 
 
-def _flags() -> argparse.ArgumentParser:
+def _flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make load", description=__doc__)
     parser.add_argument(
         "scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(scenario.names())}; all of them"
     )
     parser.add_argument("--factor", type=float, default=1.0, help="stages of so many times their length")
-    return parser
+    flags = parser.parse_args()
+    unknown = sorted(set(flags.scenarios) - set(scenario.names()))
+    if unknown:
+        parser.error(f"there is no scenario {unknown[0]!r}; there are {', '.join(scenario.names())}")
+    return flags
 
 
 def _run(chosen: Scenario, factor: float) -> Run:
