@@ -1,5 +1,5 @@
-"""A bare gRPC server, the ceiling of every row: one method answers a message with a message, one a stream of chunks
-with a stream of chunks; neither computes or writes anything.
+"""A bare gRPC server, the ceiling of every row: one method answers a message with a message, two a stream of chunks
+with a stream of chunks; none computes or writes anything.
 
 It has what the server under test has: the size of its thread pool, its channel options and its allocator.
 """
@@ -17,6 +17,7 @@ from aclgrad._channel import channel_options
 SERVICE: Final = "benchmarks.Echo"
 UNARY: Final = f"/{SERVICE}/Unary"
 CHUNKS: Final = f"/{SERVICE}/Chunks"
+WHOLE: Final = f"/{SERVICE}/Whole"
 THREADS: Final = 84
 LIMIT: Final = 2**31 - 1
 
@@ -40,6 +41,11 @@ def chunks(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator
     yield from requests
 
 
+def whole(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    # A gradient cannot begin to leave before all of its input has come, so both ways are not busy at once.
+    yield from list(requests)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plain-allocator", action="store_true")
@@ -49,6 +55,7 @@ def main() -> None:
     handlers: dict[str, Any] = {
         "Unary": grpc.unary_unary_rpc_method_handler(unary),
         "Chunks": grpc.stream_stream_rpc_method_handler(chunks),
+        "Whole": grpc.stream_stream_rpc_method_handler(whole),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     port = server.add_insecure_port("127.0.0.1:0")

@@ -86,6 +86,10 @@ def stream_echo(address: str, size: Size) -> Caller:
     return _stream_caller(address, ceilings.CHUNKS, _chunk_messages(size), size.tensor_bytes)
 
 
+def whole_echo(address: str, size: Size) -> Caller:
+    return _stream_caller(address, ceilings.WHOLE, _chunk_messages(size), size.tensor_bytes)
+
+
 def chunked(address: str, size: Size) -> Caller:
     method = SERVICE + "ExecuteOperatorChunked"
     return _stream_caller(address, method, chunked_requests(size), size.tensor_bytes)
