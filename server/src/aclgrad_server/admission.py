@@ -169,9 +169,9 @@ class Turn:
 
     def keep_bytes(self, size_bytes: int, at_end: AtEnd) -> None:
         """Keeps so many of the claimed bytes beyond the block: a reply is in memory until its client has fetched it."""
-        (index, memory, held), *others = self._taken
+        index, memory, held = self._taken[0]
         if at_end(partial(self._admission.give_back, ((index, memory, size_bytes),))):
-            self._taken = [(index, memory, held - size_bytes), *others]
+            self._taken[0] = (index, memory, held - size_bytes)
 
     def __exit__(self, *error: object) -> None:
         self._admission.give_back(self._taken)

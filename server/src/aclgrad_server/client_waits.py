@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from math import inf
 
 import grpc
 
@@ -20,8 +21,8 @@ class ClientWaits:
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
-        # Threads share it: adding to a dictionary, removing from it and copying it are atomic.
-        self._begun: dict[grpc.ServicerContext, float] = {}
+        # Threads share it: adding to a set, discarding from it and copying it are atomic.
+        self._waits: set[_Wait] = set()
         self._stopped = threading.Event()
 
     def start(self) -> None:
@@ -37,30 +38,37 @@ class ClientWaits:
 
         grpc itself would wait for the message without a limit before it calls anything of ours.
         """
+        waits = self._waits
 
         def receive_and_call(messages: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-            self._begun[context] = time.monotonic()
+            wait = _Wait(context)
+            waits.add(wait)
+            if not context.add_callback(partial(waits.discard, wait)):
+                waits.discard(wait)
             try:
                 message = next(messages, None)
             except grpc.RpcError:
                 return b""  # the client has given up, or was: nobody reads it
-            finally:
-                self._end(context)
+            wait.since = inf
             reply = call(message, context)
-            self._begun[context] = time.monotonic()
-            if not context.add_callback(partial(self._end, context)):
-                self._end(context)
+            wait.since = time.monotonic()
             return reply
 
         return receive_and_call
 
-    def _end(self, context: grpc.ServicerContext) -> None:
-        self._begun.pop(context, None)
-
     def _watch(self) -> None:
         while not self._stopped.wait(self._limit_s / _CHECKS_IN_LIMIT):
             latest = time.monotonic() - self._limit_s
-            for context, begun in self._begun.copy().items():
-                if begun <= latest:
-                    self._end(context)
-                    context.cancel()
+            for wait in self._waits.copy():
+                if wait.since <= latest:
+                    wait.context.cancel()
+
+
+class _Wait:
+    """One call, and since when it waits for its client."""
+
+    __slots__ = ("context", "since")
+
+    def __init__(self, context: grpc.ServicerContext) -> None:
+        self.context = context
+        self.since = time.monotonic()
