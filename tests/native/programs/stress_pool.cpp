@@ -24,7 +24,7 @@ struct Mode {
   aclgrad::PoolOptions options;
 };
 
-constexpr Mode kModes[] = {
+const Mode kModes[] = {
     {"pool", {kLimitBytes}},
     {"pool that keeps little", {kLimitBytes, 4 * kMebibyte}},
     {"pass-through", {kLimitBytes, SIZE_MAX, true}},
