@@ -5,7 +5,9 @@
 #include "vector/max_pool2d_with_mask_backward.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "elements.h"
@@ -116,6 +118,37 @@ class Band {
   std::byte* const out_;
   int64_t base_ = 0;
   int64_t out_row_ = 0;
+};
+
+// Planes of float32, which nothing has to be rounded to: the sums are made where they belong. Only for the layout in
+// which every window that is added has a cell.
+class InPlace {
+ public:
+  InPlace(const MaxPool& pool, std::byte* out)
+      : width_(pool.input.width), cells_(pool.input.height * pool.input.width), out_(reinterpret_cast<float*>(out)) {}
+
+  // Larger planes would leave the cache between being filled with 0 and being added to.
+  static bool Fits(const MaxPool& pool, const std::byte* out) {
+    constexpr int64_t kMostCells = 65536;
+    return pool.input.height <= kMostCells / pool.input.width && reinterpret_cast<uintptr_t>(out) % alignof(float) == 0;
+  }
+
+  [[nodiscard]] float* sums() { return sums_; }
+  [[nodiscard]] static int64_t base() { return 0; }
+  [[nodiscard]] static int64_t none() { return -1; }
+  [[nodiscard]] static bool Holds(const WindowRow&) { return true; }
+
+  void Begin(int64_t out_row) {
+    sums_ = out_ + out_row * width_;
+    std::fill_n(sums_, cells_, 0.0F);
+  }
+  static void AdvanceTo(int64_t) {}
+
+ private:
+  const int64_t width_;
+  const int64_t cells_;
+  float* const out_;
+  float* sums_ = nullptr;
 };
 
 // The layout of 910B and 910_93 for windows larger than 1x1: one INT32 for each window, the chosen cell's position in
@@ -302,32 +335,32 @@ class MaskLayout {
   std::vector<uint16_t> numbers_;  // of each window's chosen cell
 };
 
-template <typename T, typename Layout>
+template <typename T, typename Layout, typename Sums>
 class Planes {
  public:
-  Planes(const MaxPool& pool, const WindowTable& table, const Launch& launch, std::byte* band)
+  Planes(const MaxPool& pool, const WindowTable& table, const Launch& launch, Sums sums)
       : pool_(pool),
         table_(table),
         grad_output_(launch.inputs[0]),
         layout_(pool, table, launch.inputs[1]),
-        band_(pool, band, launch.outputs[0]),
+        sums_(sums),
         cells_(table.tops.size()),
         grads_(table.tops.size()) {}
 
   void Make(int64_t plane) {
     const int64_t most_rows = std::max<int64_t>(kWindowsPerBlock / pool_.output.width, 1);
-    band_.Begin(plane * pool_.input.height);
+    sums_.Begin(plane * pool_.input.height);
     for (int64_t row = 0; row < pool_.output.height;) {
       const WindowRow first(pool_, row);
       // Windows further down do not reach above this one's first row.
-      if (!band_.Holds(first)) band_.AdvanceTo(first.begin);
+      if (!sums_.Holds(first)) sums_.AdvanceTo(first.begin);
       Block block{plane, row, row + 1};
       const int64_t end = std::min(row + most_rows, pool_.output.height);
-      while (block.end < end && band_.Holds(WindowRow(pool_, block.end))) ++block.end;
+      while (block.end < end && sums_.Holds(WindowRow(pool_, block.end))) ++block.end;
       Add(block);
       row = block.end;
     }
-    band_.AdvanceTo(pool_.input.height);
+    sums_.AdvanceTo(pool_.input.height);
   }
 
  private:
@@ -336,14 +369,14 @@ class Planes {
     const int64_t first = (block.plane * pool_.output.height + block.begin) * pool_.output.width;
     const std::byte* __restrict const grad = grad_output_ + static_cast<size_t>(first) * sizeof(T);
     const int32_t* __restrict const cells = cells_.data();
-    float* __restrict const sums = band_.sums();
-    if (table_.fits && layout_.FindCells(block, band_.base(), static_cast<int32_t>(band_.none()), cells_.data())) {
+    float* __restrict const sums = sums_.sums();
+    if (table_.fits && layout_.FindCells(block, sums_.base(), static_cast<int32_t>(sums_.none()), cells_.data())) {
       // Widened beforehand, in vectors: the additions are made one by one.
       float* __restrict const grads = grads_.data();
       for (int64_t i = 0; i < count; ++i) grads[i] = LoadWide<T>(grad, i);
       for (int64_t i = 0; i < count; ++i) sums[cells[i]] += grads[i];
     } else {
-      layout_.ForChosenCells(block, band_.base(),
+      layout_.ForChosenCells(block, sums_.base(),
                              [&](int64_t cell, int64_t window) { sums[cell] += LoadWide<T>(grad, window); });
     }
   }
@@ -352,21 +385,35 @@ class Planes {
   const WindowTable& table_;
   const std::byte* const grad_output_;
   Layout layout_;
-  Band<T> band_;
+  Sums sums_;
   std::vector<int32_t> cells_;
   std::vector<float> grads_;
 };
 
+template <typename T, typename Layout, typename Sums>
+void MakePlanes(const MaxPool& pool, const WindowTable& table, const Launch& launch, Sums sums, int64_t begin,
+                int64_t end) {
+  Planes<T, Layout, Sums> planes(pool, table, launch, sums);
+  for (int64_t plane = begin; plane < end; ++plane) planes.Make(plane);
+}
+
 template <typename T, typename Layout>
 void Compute(const MaxPool& pool, int64_t bands, const Launch& launch) {
+  constexpr bool kInPlace = std::is_same_v<T, float> && std::is_same_v<Layout, ArgmaxLayout>;
   const WindowTable table(pool);
   ScratchSlots slots(launch.scratch[0], bands, BandBytes(pool));
+  std::byte* const out = launch.outputs[0];
+  const bool in_place = kInPlace && InPlace::Fits(pool, out);
   const int64_t elements_per_plane = pool.input.height * pool.input.width + pool.output.height * pool.output.width;
   launch.pool.ParallelFor(pool.batches * pool.channels, kElementsPerPiece / elements_per_plane + 1,
                           [&](int64_t begin, int64_t end) {
+                            if constexpr (kInPlace) {
+                              if (in_place) {
+                                return MakePlanes<T, Layout>(pool, table, launch, InPlace(pool, out), begin, end);
+                              }
+                            }
                             const ScratchSlots::Lease band(slots);
-                            Planes<T, Layout> planes(pool, table, launch, band.memory());
-                            for (int64_t plane = begin; plane < end; ++plane) planes.Make(plane);
+                            MakePlanes<T, Layout>(pool, table, launch, Band<T>(pool, band.memory(), out), begin, end);
                           });
 }
 
