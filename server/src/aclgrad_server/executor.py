@@ -34,11 +34,11 @@ class Executor:
         turn = self.admission.admit(deadline, plan.size_bytes)
         with self._on_device(turn) as device:
             inputs = prepare(device, plan)
-            reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
+            reply = device.new_reply([(plan.reply_prefix, plan.output_bytes)])
             (output,) = reply.parts()
             if not fill_if_empty(plan, output):
                 device.execute(DeviceCall(plan, inputs, output), remaining(deadline))
-            turn.keep_bytes(plan.output.size_bytes, at_end)
+            turn.keep_bytes(plan.output_bytes, at_end)
             return reply.finish()
 
     def execute_all(
@@ -58,7 +58,7 @@ class Executor:
         with self._on_device(turn) as device:
             errors: list[AclgradError | None] = [None] * len(plans)
             reply = device.new_reply(
-                [(prefix, plan.output.size_bytes) for prefix, plan in zip(prefixes, plans, strict=True)]
+                [(prefix, plan.output_bytes) for prefix, plan in zip(prefixes, plans, strict=True)]
             )
             calls: dict[int, DeviceCall] = {}
             for index, (plan, output) in enumerate(zip(plans, reply.parts(), strict=True)):
@@ -74,7 +74,7 @@ class Executor:
                 errors[index] = failure
             if any(isinstance(error, DeviceLostError) for error in found):
                 self._on_device_lost()
-            turn.keep_bytes(sum(plan.output.size_bytes for plan in plans), at_end)
+            turn.keep_bytes(sum(plan.output_bytes for plan in plans), at_end)
             return reply.finish(), errors
 
     @contextmanager

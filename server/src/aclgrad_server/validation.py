@@ -31,8 +31,12 @@ class OperatorPlan:
     rules: tuple[ValueRule | None, ...]
     attributes: tuple[AttributeValue, ...]
     output: TensorType
+    output_bytes: int
     size_bytes: int
     """What the tensors take on the device."""
+    is_empty: bool
+    """Whether an input has no elements: operators leave the output untouched then."""
+    uses_shared_memory: bool
     reply_prefix: bytes
     """What stands before the output's data in an ExecuteOperatorResponse."""
     output_memory: SharedRange | None = None
@@ -40,19 +44,22 @@ class OperatorPlan:
 
     def with_payloads(self, payloads: Sequence[memoryview]) -> "OperatorPlan":
         """Returns the same plan with the payloads in place of what was announced."""
-        inputs = tuple(
+        inputs = [
             TensorView(tensor.name, tensor.type, payloads[tensor.data.index])
             if isinstance(tensor.data, Announced)
             else tensor
             for tensor in self.inputs
-        )
+        ]
         return OperatorPlan(
             self.spec,
-            inputs,
+            tuple(inputs),
             self.rules,
             self.attributes,
             self.output,
+            self.output_bytes,
             self.size_bytes,
+            self.is_empty,
+            self.uses_shared_memory,
             self.reply_prefix,
             self.output_memory,
         )
@@ -60,16 +67,7 @@ class OperatorPlan:
     @property
     def reply_bytes(self) -> int:
         """The size of the ExecuteOperatorResponse."""
-        return len(self.reply_prefix) + self.output.size_bytes
-
-    @property
-    def uses_shared_memory(self) -> bool:
-        return self.output_memory is not None or any(isinstance(each.data, SharedRange) for each in self.inputs)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether an input has no elements: operators leave the output untouched then."""
-        return any(tensor.type.element_count == 0 for tensor in self.inputs)
+        return len(self.reply_prefix) + self.output_bytes
 
 
 def plan_call(
@@ -101,15 +99,19 @@ def plan_call(
     _check_size(f"outputs[{spec.output.name}]", output, max_tensor_bytes)
     for each in spec.inputs:
         _check_presence(each, inputs[each.name], arguments, product, shape_only)
+    output_memory = _output_memory(call, spec.output.name, output)
     return OperatorPlan(
         spec,
         ordered,
         rules,
         tuple(attributes[each.name] for each in spec.attributes),
         output,
+        output.size_bytes,
         output.size_bytes + sum(map(_device_bytes, ordered, rules)),
+        any(tensor.type.element_count == 0 for tensor in ordered),
+        output_memory is not None or any(isinstance(tensor.data, SharedRange) for tensor in ordered),
         response_prefix(spec.output.name, output),
-        _output_memory(call, spec.output.name, output),
+        output_memory,
     )
 
 

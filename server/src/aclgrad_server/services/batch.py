@@ -37,8 +37,8 @@ def execute_batch(
             plans[index] = plan
         except AclgradError as error:
             failures[index] = error
-    prefixes = [result_prefix(plan.reply_prefix, plan.output.size_bytes) for plan in plans.values()]
-    size_bytes = sum(map(len, prefixes)) + sum(plan.output.size_bytes for plan in plans.values())
+    prefixes = [result_prefix(plan.reply_prefix, plan.output_bytes) for plan in plans.values()]
+    size_bytes = sum(map(len, prefixes)) + sum(plan.output_bytes for plan in plans.values())
     check_reply_size("calls", size_bytes, max_message_bytes)
     reply, errors = executor.execute_all(tuple(plans.values()), prefixes, deadline, at_end)
     failures |= {index: error for index, error in zip(plans, errors, strict=True) if error is not None}
@@ -60,7 +60,7 @@ def _with_failures(
     results: dict[int, bytes | memoryview] = {}
     start = 0
     for (index, plan), prefix in zip(plans.items(), prefixes, strict=True):
-        end = start + len(prefix) + plan.output.size_bytes
+        end = start + len(prefix) + plan.output_bytes
         results[index] = memoryview(reply)[start:end]
         start = end
     request_id = current_request_id.get()

@@ -32,13 +32,13 @@ def execute_chunked(
         _receive(planner, messages, [gathered[name] for name in header.chunked], header.chunked, deadline)
         staging.finish(remaining(deadline))
         inputs = device_inputs(device, plan, gathered)
-        output = staging.reserve(plan.output.size_bytes)
+        output = staging.reserve(plan.output_bytes)
         if not plan.is_empty:
             with executor.admission.run(deadline):
                 device.execute(DeviceCall(plan, inputs, output), remaining(deadline))
         yield encode_response_header(plan.spec.output.name, plan.output)
-        for offset in range(0, plan.output.size_bytes, header.chunk_bytes):
-            count = min(header.chunk_bytes, plan.output.size_bytes - offset)
+        for offset in range(0, plan.output_bytes, header.chunk_bytes):
+            count = min(header.chunk_bytes, plan.output_bytes - offset)
             reply = device.new_reply([(chunk_prefix(0, offset, count), count)])
             (part,) = reply.parts()
             if plan.is_empty:

@@ -19,14 +19,14 @@ def execute_shared(
 
     The device gets a copy, and the copy is what is checked: the client may change its memory at any time.
     """
-    reply_bytes = plan.output.size_bytes if plan.output_memory is None else 0
+    reply_bytes = plan.output_bytes if plan.output_memory is None else 0
     with executor.hold(plan.size_bytes + gathered_bytes(plan), deadline, reply_bytes, at_end) as device:
         staging = device.stage(remaining(deadline))
         gathered = gather(staging, plan)
         memory.fill(plan, gathered, remaining(deadline))
         staging.finish(remaining(deadline))
         inputs = device_inputs(device, plan, gathered)
-        output = staging.reserve(plan.output.size_bytes)
+        output = staging.reserve(plan.output_bytes)
         if not plan.is_empty:
             with executor.admission.run(deadline):
                 device.execute(DeviceCall(plan, inputs, output), remaining(deadline))
@@ -37,7 +37,7 @@ def _reply(device: Device, memory: SharedMemory, plan: OperatorPlan, output: Sta
     target = plan.output_memory
     name = plan.spec.output.name
     if target is None:
-        reply = device.new_reply([(plan.reply_prefix, plan.output.size_bytes)])
+        reply = device.new_reply([(plan.reply_prefix, plan.output_bytes)])
         (part,) = reply.parts()
         if plan.is_empty:
             part.fill_with_zeros()
