@@ -26,6 +26,9 @@ constexpr int64_t kCoordinates = 5;
 // Beyond this a device would run into its time limit, and a processor for minutes.
 constexpr int64_t kMostSamples = int64_t{1} << 31;
 
+// Along each axis of a bin: with no more, boxes take about as long as their gradients have bytes.
+constexpr int64_t kFewSamples = 4;
+
 template <typename T>
 T* Aligned(std::byte* memory) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
@@ -160,6 +163,8 @@ Plan MakePlan(const Arguments& arguments) {
   AddArray(plan, roi.boxes, sizeof(int64_t));
   AddArray(plan, roi.images + 1, sizeof(int64_t));
   AddArray(plan, slots, RoiSumBytes(roi, bands));
+  // With 0 each box asks for as many as it is large.
+  if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
   plan.SetCompute([roi, bands, slots](const Launch& launch) { Compute(roi, bands, slots, launch); });
   return plan;
 }
