@@ -6,7 +6,7 @@ import grpc
 
 from aclgrad_server.settings import Settings
 
-UNREAD_BYTES: Final = 2**20
+UNREAD_BYTES: Final = 4 * 2**20
 """What the core receives of a call before somebody asks for its message; of a message that is asked for, all of it."""
 
 COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
