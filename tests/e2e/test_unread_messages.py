@@ -13,9 +13,9 @@ from tests.serving import Server
 METHOD = SERVICE + "ExecuteOperator"
 THREADS = 1 + 1 + 16
 """Running, waiting, and the spare ones."""
-CALLS = 150
-MESSAGE = bytes(4 * 2**20)
-HELD_BYTES_OF_A_CALL = 1.5 * 2**20
+CALLS = 40
+MESSAGE = bytes(12 * 2**20)
+HELD_BYTES_OF_A_CALL = 6 * 2**20
 LONG_S = 60
 
 
