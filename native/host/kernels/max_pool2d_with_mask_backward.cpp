@@ -22,10 +22,11 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   plan.AddInput(kind == MaskKind::kArgmax ? ArgmaxTensor(*arguments.indices, pool)
                                           : MaskTensor(*arguments.indices, pool));
   plan.AddOutput(*arguments.grad_input);
-  // The workspace holds as many bands as planes can be worked on at once.
+  // The workspace holds as many bands as planes can be worked on at once, and room to start at a float's address.
   const int64_t bands = std::min<int64_t>(pool.batches * pool.channels, Runtime::Current()->config().threads);
   uint64_t bands_bytes = 0;
-  if (__builtin_mul_overflow(BandBytes(pool), static_cast<uint64_t>(bands), &bands_bytes)) {
+  if (__builtin_mul_overflow(BandBytes(pool), static_cast<uint64_t>(bands), &bands_bytes) ||
+      __builtin_add_overflow(bands_bytes, alignof(float), &bands_bytes)) {
     FailInvalid("self: there is no workspace for planes of shape " + DimsText(arguments.self->view_dims));
   }
   plan.AddScratch(bands_bytes);

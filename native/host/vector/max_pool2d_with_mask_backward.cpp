@@ -401,7 +401,8 @@ template <typename T, typename Layout>
 void Compute(const MaxPool& pool, int64_t bands, const Launch& launch) {
   constexpr bool kInPlace = std::is_same_v<T, float> && std::is_same_v<Layout, ArgmaxLayout>;
   const WindowTable table(pool);
-  ScratchSlots slots(launch.scratch[0], bands, BandBytes(pool));
+  std::byte* const scratch = launch.scratch[0];
+  ScratchSlots slots(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(float), bands, BandBytes(pool));
   std::byte* const out = launch.outputs[0];
   const bool in_place = kInPlace && InPlace::Fits(pool, out);
   const int64_t elements_per_plane = pool.input.height * pool.input.width + pool.output.height * pool.output.width;
