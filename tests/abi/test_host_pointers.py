@@ -140,12 +140,13 @@ def answer(acl: Library) -> None:
         for source, src in places.items():
             codes = [acl.aclrtMemcpy(dst, 96, src, 96, kind) for kind in range(4)]
             assert codes == [acl.aclrtMemcpyAsync(dst, 96, src, 96, kind, None) for kind in range(4)]
+            acl.call("aclrtSynchronizeStream", None)
             answers[f"{source} to {target}"] = [code == 0 for code in codes]
             assert set(codes) <= {0, RT_PARAM_INVALID}
         code = acl.aclrtMemset(dst, 96, 0, 96)
         assert code == acl.aclrtMemsetAsync(dst, 96, 0, 96, None)
+        acl.call("aclrtSynchronizeStream", None)
         answers[f"set {target}"] = code
-    acl.call("aclrtSynchronizeStream", None)
     for name, address in {**places, "elsewhere": elsewhere}.items():
         with (
             acl.describe((1, 1, 2, 2), address=address) as grad,
