@@ -69,10 +69,10 @@ def test_any_inputs_in_chunks_beside_any_others_in_the_header(channel: grpc.Chan
         assert execute_chunked(channel, call, chosen[::-1], 500) == expected
 
 
-@pytest.mark.parametrize("call", SMALL.values(), ids=SMALL)
-def test_a_shape_without_values_beside_chunks(channel: grpc.Channel, call: OperatorCall) -> None:
-    if call.operator == "roi_align_v2_backward":
-        pytest.skip("reads all of its inputs")
+# RoI align reads all of its inputs.
+@pytest.mark.parametrize("name", sorted(SMALL.keys() - {"roi_align_v2_backward"}))
+def test_a_shape_without_values_beside_chunks(channel: grpc.Channel, name: str) -> None:
+    call = SMALL[name]
     inputs = tuple(TensorView(each.name, each.type) if each.name == "self" else each for each in call.inputs)
     bare = OperatorCall(call.operator, inputs, call.attributes)
     names = [each.name for each in call.inputs if each.name != "self"]

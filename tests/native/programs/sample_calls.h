@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <random>
 #include <utility>
@@ -126,6 +127,15 @@ inline std::vector<SampleCall> SampleCalls(int64_t side) {
   calls.push_back(SampleCall("aclnnRoiAlignV2Backward", planes, {planes, int64_t{2}, int64_t{3}, 1.0, int64_t{2}, true})
                       .Sent(bins, ACL_FLOAT, floats(bins))
                       .Sent({2, 5}, ACL_FLOAT, boxes));
+  return calls;
+}
+
+// The same for planes of several sides.
+inline std::vector<SampleCall> SampleCalls(std::initializer_list<int64_t> sides) {
+  std::vector<SampleCall> calls;
+  for (const int64_t side : sides) {
+    for (SampleCall& call : SampleCalls(side)) calls.push_back(std::move(call));
+  }
   return calls;
 }
 

@@ -84,10 +84,7 @@ void Run(const std::string& path, const char* settings, int factor, const std::v
 
 int main(int argc, char** argv) {
   return programs::RunProgram(argc, argv, [](const std::string& path, int factor) {
-    std::vector<programs::SampleCall> calls;
-    for (const int64_t side : {1, 60}) {
-      for (auto& call : programs::SampleCalls(side)) calls.push_back(std::move(call));
-    }
+    const std::vector<programs::SampleCall> calls = programs::SampleCalls({1, 60});
     for (const char* settings : programs::kModes) programs::Run(path, settings, factor, calls);
   });
 }

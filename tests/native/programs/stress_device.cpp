@@ -74,11 +74,8 @@ void Run(const std::string& path, const Mode& mode, int factor, const std::vecto
 
 int main(int argc, char** argv) {
   return programs::RunProgram(argc, argv, [](const std::string& path, int factor) {
-    std::vector<programs::SampleCall> calls;
     // The last is large enough for the device to share it out to its threads.
-    for (const int64_t side : {1, 4, 60}) {
-      for (auto& call : programs::SampleCalls(side)) calls.push_back(std::move(call));
-    }
+    const std::vector<programs::SampleCall> calls = programs::SampleCalls({1, 4, 60});
     for (const programs::Mode& mode : programs::kModes) {
       try {
         programs::Run(path, mode, factor, calls);
