@@ -7,11 +7,6 @@ FROM ${BASE} AS builder
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ make \
     && rm -rf /var/lib/apt/lists/*
-# The server has numpy for its dtypes, and native code computes. With OpenBLAS, and code of its own for each kind of
-# processor, numpy would be half of what the image adds to its base.
-RUN pip wheel --no-cache-dir --no-deps --no-binary numpy --config-settings setup-args=-Dallow-noblas=true \
-        --config-settings setup-args=-Dcpu-dispatch=none --config-settings install-args=--strip \
-        --config-settings install-args=--tags=runtime,python-runtime --wheel-dir /wheels 'numpy>=2,<3'
 WORKDIR /src
 COPY LICENSE ./
 COPY proto ./proto
@@ -20,13 +15,14 @@ COPY native ./native
 COPY server ./server
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./client ./native ./server
 # An environment without pip, of which the last stages take a copy. Left out is what no program runs: tests of packages,
-# stubs of types, headers. Byte code is made of the modules that the server imports, for a container with a
-# read-only root could not keep it.
+# stubs of types, headers. Both commands run once to compile the modules they import to byte code, because a container
+# with a read-only root could not keep it.
 RUN python3 -m venv --without-pip /opt/aclgrad \
     && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile /wheels/*.whl \
     && find /opt/aclgrad -depth \( -type d \( -name tests -o -name include \) -o -name '*.pyi' -o -name '*.a' \) \
         -exec rm -r {} + \
-    && /opt/aclgrad/bin/aclgrad-server --version
+    && /opt/aclgrad/bin/aclgrad-server --version \
+    && /opt/aclgrad/bin/aclgrad-server probe --help
 
 FROM ${BASE} AS runtime
 # The device nodes of an Ascend host belong to user and group HwHiAiUser, 1000 on most, and CANN wants the user to have a
@@ -46,9 +42,9 @@ LABEL org.opencontainers.image.title="aclgrad" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-EXPOSE 50051
+EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
-# Asks 127.0.0.1:50051, or the first address of ACLGRAD_LISTEN.
+# Asks the admin listener at 127.0.0.1:9464, or where ACLGRAD_ADMIN says, whether the server is ready.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["aclgrad-server", "probe"]
 
 # No listen address is hidden in either target: give one, for example `--listen 0.0.0.0:50051`.

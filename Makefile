@@ -17,7 +17,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate dist image ci clean
+.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate dist image ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,8 @@ serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 test: $(SETUP) ## Set up and run the tests
 	$(BIN)/python -m pytest
 
-bench: $(SETUP_BENCH) build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
+bench: $(SETUP_BENCH) h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
+	$(BIN)/python -m pip install --quiet --group frameworks
 	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
 
 load: $(SETUP_LOAD) ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
@@ -84,6 +85,16 @@ soak-short: $(SETUP) ## The same with 5,000 calls
 
 test-huge: $(SETUP) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
 	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
+
+hostile: $(SETUP) build/hostile/libslow_look.so ## Attack servers beside an honest client and judge how they withstand: HOSTILE_FLAGS="costly watches"
+	$(BIN)/python -m tests.hostile $(HOSTILE_FLAGS)
+
+hostile-short: $(SETUP) build/hostile/libslow_look.so ## A bit of each attack in 90 seconds, without a judgement of percentiles
+	$(BIN)/python -m tests.hostile --short $(HOSTILE_FLAGS)
+
+build/hostile/libslow_look.so: tests/hostile/slow_look.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
 
 test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --group frameworks
@@ -160,7 +171,7 @@ image: ## Build the container image, aclgrad:host; IMAGE=ascend with BUILD_FLAGS
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
 
-ci: lint test test-modes soak-short sanitize fuzz-short load-short demo ## What continuous integration runs
+ci: lint test test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
 
 clean: ## Remove the environment and everything built
 	rm -rf .venv build dist native/build client/src/aclgrad/v1

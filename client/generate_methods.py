@@ -20,14 +20,16 @@ HEADER = '''\
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from aclgrad._calls import Input
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
+Ints = Sequence[int] | np.ndarray[Any, Any]
 
 
 class OperatorMethods(ABC, Generic[Result]):
@@ -41,7 +43,7 @@ class OperatorMethods(ABC, Generic[Result]):
         self,
         name: str,
         inputs: Mapping[str, Input],
-        attributes: Mapping[str, AttributeValue] | None = None,
+        attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: float | None = None,
     ) -> Result:
@@ -52,7 +54,7 @@ PYTHON_TYPES = {
     AttributeKind.BOOL: "bool",
     AttributeKind.INT: "int",
     AttributeKind.DOUBLE: "float",
-    AttributeKind.INTS: "Sequence[int]",
+    AttributeKind.INTS: "Ints",
 }
 
 
@@ -84,7 +86,8 @@ def input_type(spec: InputSpec) -> str:
 
 def attribute_parameter(spec: AttributeSpec) -> str:
     default = "" if spec.default is None else f" = {spec.default!r}"
-    return f"{spec.name}: {PYTHON_TYPES[spec.kind]}{default}"
+    alone = "int | " if 1 in spec.lengths else ""
+    return f"{spec.name}: {alone}{PYTHON_TYPES[spec.kind]}{default}"
 
 
 def docstring(spec: OperatorSpec) -> str:
@@ -92,6 +95,7 @@ def docstring(spec: OperatorSpec) -> str:
         return textwrap.fill(text, WIDTH - 4, initial_indent=indent, subsequent_indent=indent)
 
     def entry(name: str, summary: str) -> str:
+        summary = summary.replace("`self`", "`input`")
         return textwrap.fill(f"{name}: {summary}", WIDTH - 4, initial_indent=" " * 8, subsequent_indent=" " * 12)
 
     arguments = [entry(each.python_name, input_summary(each)) for each in spec.inputs]
@@ -105,7 +109,7 @@ def docstring(spec: OperatorSpec) -> str:
             "    Args:",
             *arguments,
             "",
-            f"    Returns: {spec.output.rule}",
+            f"    Returns: {spec.output.rule.replace('`self`', '`input`')}",
             "",
             "    Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.",
         ]

@@ -1,6 +1,5 @@
 """Starts a server on the host library, calls each operator remotely, checks each gradient against its definition."""
 
-import re
 import subprocess
 import sys
 import time
@@ -20,15 +19,15 @@ ROW = "{:<32} {:<10} {:<22} {:>9} {:>12}  {}"
 @contextmanager
 def running_server() -> Iterator[str]:
     """Yields the address of a server that lives as long as the block."""
-    command = [sys.executable, "-m", "aclgrad_server.cli", "--backend", "host"]
-    command += ["--listen", "127.0.0.1:0", "--log-level", "warning"]
+    command = [sys.executable, "-m", "aclgrad_server", "--backend", "host"]
+    command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-level", "warning"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            ready = re.match(r"ready: (\S+)", process.stdout.readline())
+            ready = next((line for line in process.stdout if line.startswith("ready: ")), None)
             if ready is None:
                 raise SystemExit("the server did not start")
-            yield ready[1]
+            yield ready.split()[1]
         finally:
             process.terminate()
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -13,26 +13,37 @@ import grpc
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
-READY = "ready: "
 MODE = {name: os.environ[name] for name in os.environ.get("TEST_MODE", "").split()}
 """Variables that are to reach every server of this run, by their names in TEST_MODE: `make test-modes`."""
 
 
 def command(*flags: str) -> list[str]:
-    return [sys.executable, "-m", "aclgrad_server.cli", *flags]
+    return [sys.executable, "-m", "aclgrad_server", *flags]
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
     """Returns this process's environment without what would steer a server, and with the given variables."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
-    return kept | MODE | variables
+    # Servers of tests that run at once must not ask for the same port.
+    return kept | {"ACLGRAD_ADMIN": "127.0.0.1:0"} | MODE | variables
+
+
+def announced(lines: Iterable[str]) -> dict[str, str]:
+    """Returns what a server says of its addresses on standard output, by name; without `ready`, it did not start."""
+    found = {}
+    for line in lines:
+        name, _, value = line.strip().partition(": ")
+        found[name] = value
+        if name == "ready":
+            break
+    return found
 
 
 def run_to_end(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs a server that is expected to end by itself."""
+    """Runs a server that is expected to end by itself, or a probe."""
     return subprocess.run(
         command(*flags),
-        env=clean_environment(**variables),
+        env=clean_environment(**{"ACLGRAD_ADMIN": "off"} | variables),
         capture_output=True,
         text=True,
         timeout=START_TIMEOUT_S,
@@ -50,6 +61,8 @@ class Server:
         # Append: the server shares the file's position, and would write over what is being read.
         self._stderr = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed in __exit__
         self.addresses: tuple[str, ...] = ()
+        self.admin: str | None = None
+        """HOST:PORT of the admin listener."""
 
     @property
     def address(self) -> str:
@@ -68,8 +81,11 @@ class Server:
     def process_id(self) -> int:
         return self._process.pid
 
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
     def ask_to_stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
 
     def exit_code(self) -> int:
         """Waits for the end of the process."""
@@ -82,13 +98,14 @@ class Server:
         try:
             assert self._process.stdout is not None
             # A server that cannot start closes its output: this read ends in either case.
-            line = self._process.stdout.readline()
-            if not line.startswith(READY):
-                raise RuntimeError(f"the server did not start: {line!r} {self.log}")
+            found = announced(self._process.stdout)
+            if "ready" not in found:
+                raise RuntimeError(f"the server did not start: {found} {self.log}")
         except BaseException:
             self._end()
             raise
-        self.addresses = tuple(line.removeprefix(READY).split())
+        self.addresses = tuple(found["ready"].split())
+        self.admin = found.get("admin")
         return self
 
     def __exit__(

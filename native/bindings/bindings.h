@@ -11,9 +11,6 @@ void BindAllocator(pybind11::module_& module);
 // The memory pool by itself, and the statistics of every pool.
 void BindPool(pybind11::module_& module);
 
-// Tensors that come to a device and go from it piece by piece.
-void BindStaging(pybind11::module_& module);
-
 // The scan of serialized messages.
 void BindWire(pybind11::module_& module);
 

@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
-#include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,50 +25,27 @@ class BufferView {
   Py_buffer view_{};
 };
 
-class ReplyBuffer;
-
-// One payload of a reply, for a device to write. Keeps the reply's memory.
-class ReplyPart {
- public:
-  ReplyPart(std::shared_ptr<ReplyBuffer> reply, std::size_t offset, std::size_t size_bytes)
-      : reply_(std::move(reply)), offset_(offset), size_bytes_(size_bytes) {}
-
-  // Throws std::logic_error after Finish.
-  [[nodiscard]] void* data() const;
-  [[nodiscard]] std::size_t size_bytes() const noexcept { return size_bytes_; }
-  [[nodiscard]] const ReplyBuffer& reply() const noexcept { return *reply_; }
-
-  void FillWithZeros() const;
-
- private:
-  std::shared_ptr<ReplyBuffer> reply_;
-  std::size_t offset_;
-  std::size_t size_bytes_;
-};
-
 // A bytes object that is written before anybody sees it: payloads of known sizes, each behind a prefix. A reply that is
-// built so is never copied, and its memory is never cleared for nothing.
-class ReplyBuffer : public std::enable_shared_from_this<ReplyBuffer> {
+// built so is never copied, and its memory is never cleared for nothing. Use it with the GIL held; the payloads may be
+// written without, as long as somebody keeps the object.
+class ReplyBuffer {
  public:
-  using Section = std::pair<pybind11::bytes, std::size_t>;
+  using Section = std::pair<std::string_view, std::size_t>;
 
+  // Throws std::bad_alloc for more bytes than an object can have.
   explicit ReplyBuffer(const std::vector<Section>& sections);
 
-  // One part for each section.
-  [[nodiscard]] std::vector<ReplyPart> Parts();
+  // Where the payload of a section goes.
+  [[nodiscard]] std::byte* payload(std::size_t section) const { return data() + offsets_.at(section); }
 
-  // Throws std::logic_error after Finish.
-  [[nodiscard]] std::byte* data() const;
-
-  // The object itself, not yet for anybody to see: to keep it alive.
-  [[nodiscard]] const pybind11::object& bytes() const noexcept { return bytes_; }
-
-  // Hands the object out; after that nobody may write it.
-  [[nodiscard]] pybind11::bytes Finish();
+  // Hand it out when all payloads are written.
+  [[nodiscard]] const pybind11::object& object() const noexcept { return bytes_; }
 
  private:
+  [[nodiscard]] std::byte* data() const { return reinterpret_cast<std::byte*>(PyBytes_AS_STRING(bytes_.ptr())); }
+
   pybind11::object bytes_;
-  std::vector<std::pair<std::size_t, std::size_t>> payloads_;  // offset, size
+  std::vector<std::size_t> offsets_;
 };
 
 }  // namespace aclgrad

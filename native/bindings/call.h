@@ -1,34 +1,41 @@
-// Operator calls from Python.
+// Operator calls from Python: submitted, run by a device's threads, handed back by the completions.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
-#include <tuple>
-#include <variant>
+#include <utility>
 #include <vector>
 
-#include "buffers.h"
 #include "device.h"
-#include "staging.h"
+#include "served_device.h"
+#include "value_check.h"
 
 namespace aclgrad {
 
-using Shape = std::vector<int64_t>;
-// Shape, aclDataType, and a StagedTensor, a buffer or None.
-using Input = std::tuple<Shape, int, std::optional<pybind11::object>>;
-using Output = std::variant<const ReplyPart*, const StagedTensor*>;
-// Symbol, inputs, attributes, shape and aclDataType of the output, where it goes, and the inputs that are prefixes.
-using CallArguments =
-    std::tuple<std::string, std::vector<Input>, std::vector<Attribute>, Shape, int, Output, std::vector<std::size_t>>;
+// What all calls of one form have in common: everything but where their bytes are.
+struct CallPlan {
+  OperatorCall form;                              // without data
+  std::vector<std::optional<ValueCheck>> checks;  // one for each input
+  bool is_empty = false;                          // an input is empty: the operator is not run, the output is zeros
+  std::string reply_prefix;                       // stands before the output in a reply
+};
 
-// Runs an operator. Throws what Device::Execute throws.
-void Execute(Device& device, const CallArguments& arguments, int32_t timeout_ms);
+// The values of an input break its check.
+class InvalidInput : public std::runtime_error {
+ public:
+  InvalidInput(std::size_t input_index, const std::string& message) : std::runtime_error(message), input(input_index) {}
+  const std::size_t input;
+  // What an input asks for, and may ask for, if that is too much.
+  std::optional<double> work;
+  std::optional<double> limit;
+};
 
-// Runs many; returns the exception of each that failed, and None for the others.
-[[nodiscard]] pybind11::list ExecuteAll(Device& device, const std::vector<CallArguments>& calls, int32_t timeout_ms);
+// Adds CallPlan and the checks to the module, and the methods of Device that run operators.
+void BindCalls(pybind11::module_& module, DeviceClass& device);
 
 }  // namespace aclgrad

@@ -1,9 +1,15 @@
 #include "errors.h"
 
+#include <pybind11/stl.h>
+
 #include <new>
 #include <stdexcept>
+#include <string_view>
+#include <system_error>
 
+#include "call.h"
 #include "error.h"
+#include "values.h"
 
 namespace py = pybind11;
 
@@ -14,13 +20,21 @@ namespace {
 py::handle library_error_type;
 py::handle acl_error_type;
 py::handle out_of_memory_type;
+py::handle invalid_value_type;
+
+// A device library's text may be in any encoding, and cut anywhere.
+py::object TextOf(std::string_view text) {
+  PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(decoded);
+}
 
 py::object FromAcl(const py::handle& type, const AclError& error) {
-  py::object instance = type(error.what());
+  py::object instance = type(TextOf(error.what()));
   instance.attr("code") = error.code();
   instance.attr("fault") = FaultClassName(error.fault());
   instance.attr("call") = error.call();
-  instance.attr("detail") = error.detail();
+  instance.attr("detail") = TextOf(error.detail());
   return instance;
 }
 
@@ -32,6 +46,8 @@ py::object FromOutOfMemory(const OutOfMemory& error) {
   return instance;
 }
 
+void SetError(const py::object& error) { PyErr_SetObject(py::type::of(error).ptr(), error.ptr()); }
+
 }  // namespace
 
 py::object ToPython(const std::exception_ptr& error) {
@@ -42,7 +58,15 @@ py::object ToPython(const std::exception_ptr& error) {
   } catch (const AclError& caught) {
     return FromAcl(acl_error_type, caught);
   } catch (const LibraryError& caught) {
-    return library_error_type(caught.what());
+    return library_error_type(TextOf(caught.what()));
+  } catch (const InvalidInput& caught) {
+    py::object instance = invalid_value_type(caught.what());
+    instance.attr("input") = caught.input;
+    instance.attr("work") = caught.work;
+    instance.attr("limit") = caught.limit;
+    return instance;
+  } catch (const std::system_error& caught) {
+    return py::handle(PyExc_OSError)(caught.code().value(), TextOf(caught.what()));
   } catch (const std::bad_alloc&) {
     return py::handle(PyExc_MemoryError)();
   } catch (const std::invalid_argument& caught) {
@@ -50,7 +74,9 @@ py::object ToPython(const std::exception_ptr& error) {
   } catch (const std::out_of_range& caught) {
     return py::handle(PyExc_IndexError)(caught.what());
   } catch (const std::exception& caught) {
-    return py::handle(PyExc_RuntimeError)(caught.what());
+    return py::handle(PyExc_RuntimeError)(TextOf(caught.what()));
+  } catch (...) {
+    return py::handle(PyExc_RuntimeError)("an exception of an unknown type");
   }
 }
 
@@ -58,14 +84,20 @@ void BindErrors(py::module_& module) {
   library_error_type = py::exception<LibraryError>(module, "LibraryError", PyExc_RuntimeError).release();
   acl_error_type = py::exception<AclError>(module, "AclError", PyExc_RuntimeError).release();
   out_of_memory_type = py::exception<OutOfMemory>(module, "OutOfMemoryError", acl_error_type).release();
+  invalid_value_type = py::exception<InvalidInput>(module, "InvalidValueError", PyExc_ValueError).release();
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const AclError&) {
-      const py::object ours = ToPython(std::current_exception());
-      PyErr_SetObject(py::type::of(ours).ptr(), ours.ptr());
-    } catch (const LibraryError& error) {
-      PyErr_SetString(library_error_type.ptr(), error.what());
+      SetError(ToPython(std::current_exception()));
+    } catch (const LibraryError&) {
+      SetError(ToPython(std::current_exception()));
+    } catch (const std::system_error&) {
+      SetError(ToPython(std::current_exception()));
+    } catch (const InvalidValue& error) {
+      PyErr_SetString(invalid_value_type.ptr(), error.what());
+    } catch (const TooMuchWork& error) {
+      PyErr_SetString(invalid_value_type.ptr(), error.what());
     }
   });
 }

@@ -1,9 +1,11 @@
 #include "staging.h"
 
-#include <cerrno>
-#include <chrono>
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <string_view>
 #include <system_error>
-#include <utility>
+#include <vector>
 
 #include "bindings.h"
 #include "buffers.h"
@@ -13,67 +15,225 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-Deadline After(int32_t timeout_ms) { return Deadline::clock::now() + std::chrono::milliseconds(timeout_ms); }
+// Makes a staging and its tensors.
+class StageWork final : public SubmittedWork {
+ public:
+  // The size of each tensor, and whether it is to be in host memory.
+  using Tensors = std::vector<std::pair<std::size_t, bool>>;
 
-void Write(const StagedTensor& tensor, std::size_t offset, const py::object& data, int32_t timeout_ms) {
-  const BufferView view(data, /*writable=*/false);
-  const py::gil_scoped_release release;
-  tensor.held->staging().Write(tensor.number, offset, view.data(), view.size_bytes(), After(timeout_ms));
-}
+  StageWork(py::object given_ticket, py::object released_ticket, py::object device, Tensors tensors, Deadline deadline)
+      : SubmittedWork(std::move(given_ticket)),
+        held_(std::make_shared<HeldStaging>(std::move(device), std::move(released_ticket))),
+        tensors_(std::move(tensors)),
+        deadline_(deadline) {}
 
-void Read(const StagedTensor& tensor, std::size_t offset, const ReplyPart& part, int32_t timeout_ms) {
-  void* payload = part.data();
-  const py::gil_scoped_release release;
-  tensor.held->staging().Read(tensor.number, offset, payload, part.size_bytes(), After(timeout_ms));
-}
-
-// What cannot be read or written is an OSError.
-template <typename Transfer>
-auto WithSystemErrors(const Transfer& transfer) {
-  try {
-    const py::gil_scoped_release release;
-    return transfer();
-  } catch (const std::system_error& error) {
-    errno = error.code().value();
-    PyErr_SetFromErrno(PyExc_OSError);
-    throw py::error_already_set();
+  void Run() override {
+    // Not held before it is complete: what failed is released here, where the driver may take its time.
+    StagingHandle staging = held_->device().device.Stage(deadline_);
+    for (const auto& [size_bytes, on_host] : tensors_) {
+      numbers_.push_back(on_host ? staging->ReserveOnHost(size_bytes) : staging->Reserve(size_bytes));
+    }
+    held_->Hold(std::move(staging));
   }
+
+  [[nodiscard]] py::object Result() override {
+    py::list tensors;
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      tensors.append(StagedTensor{held_, numbers_[i], tensors_[i].first});
+    }
+    return tensors;
+  }
+
+ private:
+  const std::shared_ptr<HeldStaging> held_;
+  const Tensors tensors_;
+  const Deadline deadline_;
+  std::vector<std::size_t> numbers_;
+};
+
+// Gives a staging back, for which the driver may take its time. Also runs if the device closes: the staging must not
+// outlive it.
+class ReleaseWork final : public SubmittedWork {
+ public:
+  ReleaseWork(py::object released_ticket, StagingHandle staging)
+      : SubmittedWork(std::move(released_ticket)), staging_(std::move(staging)) {}
+
+  void Run() override { staging_.reset(); }
+
+  [[nodiscard]] bool runs_at_close() const noexcept override { return true; }
+
+ private:
+  StagingHandle staging_;
+};
+
+// Copies a Python buffer into a tensor.
+class WriteWork final : public SubmittedWork {
+ public:
+  WriteWork(py::object given_ticket, StagedTensor tensor, std::size_t offset, const py::object& data, Deadline deadline)
+      : SubmittedWork(std::move(given_ticket)),
+        tensor_(std::move(tensor)),
+        offset_(offset),
+        data_(data, /*writable=*/false),
+        deadline_(deadline) {}
+
+  void Run() override {
+    tensor_.held->staging().Write(tensor_.number, offset_, data_.data(), data_.size_bytes(), deadline_);
+  }
+
+ private:
+  const StagedTensor tensor_;
+  const std::size_t offset_;
+  const BufferView data_;
+  const Deadline deadline_;
+};
+
+// Copies a part of a tensor into a bytes object, behind a prefix.
+class ReadWork final : public SubmittedWork {
+ public:
+  ReadWork(py::object given_ticket, StagedTensor tensor, std::size_t offset, std::size_t size_bytes,
+           std::string_view prefix, Deadline deadline)
+      : SubmittedWork(std::move(given_ticket)),
+        tensor_(std::move(tensor)),
+        offset_(offset),
+        size_bytes_(size_bytes),
+        reply_({{prefix, size_bytes}}),
+        target_(reply_.payload(0)),
+        deadline_(deadline) {}
+
+  void Run() override { tensor_.held->staging().Read(tensor_.number, offset_, target_, size_bytes_, deadline_); }
+
+  [[nodiscard]] py::object Result() override { return reply_.object(); }
+
+ private:
+  const StagedTensor tensor_;
+  const std::size_t offset_;
+  const std::size_t size_bytes_;
+  const ReplyBuffer reply_;
+  std::byte* const target_;
+  const Deadline deadline_;
+};
+
+// Fills a tensor from a file, and says how many bytes the file had.
+class ReadFileWork final : public SubmittedWork {
+ public:
+  ReadFileWork(py::object given_ticket, StagedTensor tensor, int file, std::size_t file_offset, Deadline deadline)
+      : SubmittedWork(std::move(given_ticket)),
+        tensor_(std::move(tensor)),
+        file_(file),
+        file_offset_(file_offset),
+        deadline_(deadline) {}
+
+  void Run() override { count_ = tensor_.held->staging().ReadFile(tensor_.number, file_, file_offset_, deadline_); }
+
+  [[nodiscard]] py::object Result() override { return py::int_(count_); }
+
+ private:
+  const StagedTensor tensor_;
+  const int file_;
+  const std::size_t file_offset_;
+  const Deadline deadline_;
+  std::size_t count_ = 0;
+};
+
+// Puts buffers together into one bytes object.
+class JoinWork final : public SubmittedWork {
+ public:
+  JoinWork(py::object given_ticket, const std::vector<py::object>& pieces) : SubmittedWork(std::move(given_ticket)) {
+    std::size_t size_bytes = 0;
+    for (const py::object& each : pieces) {
+      size_bytes += pieces_.emplace_back(each, /*writable=*/false).size_bytes();
+    }
+    joined_ = std::make_unique<ReplyBuffer>(std::vector<ReplyBuffer::Section>{{{}, size_bytes}});
+    next_ = joined_->payload(0);
+  }
+
+  void Run() override {
+    for (const BufferView& each : pieces_) {
+      std::memcpy(next_, each.data(), each.size_bytes());
+      next_ += each.size_bytes();
+    }
+  }
+
+  [[nodiscard]] py::object Result() override { return joined_->object(); }
+
+ private:
+  std::vector<BufferView> pieces_;
+  std::unique_ptr<ReplyBuffer> joined_;
+  std::byte* next_;
+};
+
+void ExpectOpen(const StagedTensor& tensor) {
+  if (!tensor.held) throw py::value_error("the tensor is closed");
 }
 
-std::size_t ReadFile(const StagedTensor& tensor, int file, std::size_t offset, int32_t timeout_ms) {
-  return WithSystemErrors(
-      [&] { return tensor.held->staging().ReadFile(tensor.number, file, offset, After(timeout_ms)); });
+void Write(const StagedTensor& tensor, py::object ticket, std::size_t offset, const py::object& data, double deadline) {
+  ExpectOpen(tensor);
+  tensor.held->device().copies.Submit(
+      std::make_unique<WriteWork>(std::move(ticket), tensor, offset, data, DeadlineOf(deadline)));
 }
 
-void WriteFile(const StagedTensor& tensor, int file, std::size_t offset, int32_t timeout_ms) {
-  WithSystemErrors([&] { tensor.held->staging().WriteFile(tensor.number, file, offset, After(timeout_ms)); });
+void Read(const StagedTensor& tensor, py::object ticket, std::size_t offset, std::size_t size_bytes,
+          const py::bytes& prefix, double deadline) {
+  ExpectOpen(tensor);
+  tensor.held->device().copies.Submit(std::make_unique<ReadWork>(std::move(ticket), tensor, offset, size_bytes,
+                                                                 std::string_view(prefix), DeadlineOf(deadline)));
+}
+
+void ReadFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
+  ExpectOpen(tensor);
+  tensor.held->device().copies.Submit(
+      std::make_unique<ReadFileWork>(std::move(ticket), tensor, file, offset, DeadlineOf(deadline)));
+}
+
+template <typename Function>
+void SubmitFunction(const StagedTensor& tensor, py::object ticket, Function function) {
+  ExpectOpen(tensor);
+  tensor.held->device().copies.Submit(std::make_unique<FunctionWork<Function>>(std::move(ticket), std::move(function)));
+}
+
+void WriteFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
+  SubmitFunction(tensor, std::move(ticket), [tensor, file, offset, until = DeadlineOf(deadline)] {
+    tensor.held->staging().WriteFile(tensor.number, file, offset, until);
+  });
+}
+
+void Finish(const StagedTensor& tensor, py::object ticket, double deadline) {
+  SubmitFunction(tensor, std::move(ticket),
+                 [tensor, until = DeadlineOf(deadline)] { tensor.held->staging().Finish(until); });
 }
 
 }  // namespace
 
 HeldStaging::~HeldStaging() {
-  const py::gil_scoped_release release;
-  staging_.reset();
+  device_.copies.Submit(std::make_unique<ReleaseWork>(std::move(released_ticket_), std::move(staging_)));
 }
 
-void BindStaging(py::module_& module) {
+void BindStaging(py::module_& module, DeviceClass& device) {
   py::class_<StagedTensor>(module, "StagedTensor")
-      .def("write", &Write, py::arg("offset"), py::arg("data"), py::arg("timeout_ms"))
-      .def("read_file", &ReadFile, py::arg("file"), py::arg("offset"), py::arg("timeout_ms"))
-      .def("write_file", &WriteFile, py::arg("file"), py::arg("offset"), py::arg("timeout_ms"))
-      .def("read", &Read, py::arg("offset"), py::arg("part"), py::arg("timeout_ms"));
-
-  py::class_<HeldStaging, std::shared_ptr<HeldStaging>>(module, "Staging")
-      .def(
-          "reserve",
-          [](const std::shared_ptr<HeldStaging>& held, std::size_t size_bytes) {
-            const py::gil_scoped_release release;
-            return StagedTensor{held, held->staging().Reserve(size_bytes), size_bytes};
-          },
-          py::arg("size_bytes"))
-      .def(
-          "finish", [](const HeldStaging& held, int32_t timeout_ms) { held.staging().Finish(After(timeout_ms)); },
-          py::arg("timeout_ms"), py::call_guard<py::gil_scoped_release>());
+      .def_readonly("size_bytes", &StagedTensor::size_bytes)
+      // Work under way keeps what it needs.
+      .def("close", [](StagedTensor& tensor) { tensor.held.reset(); })
+      .def("write", &Write, py::arg("ticket"), py::arg("offset"), py::arg("data"), py::arg("deadline"))
+      .def("read", &Read, py::arg("ticket"), py::arg("offset"), py::arg("size_bytes"), py::arg("prefix"),
+           py::arg("deadline"))
+      .def("read_file", &ReadFile, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
+      .def("write_file", &WriteFile, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
+      // Waits until all that was written to the tensors of the same staging has arrived.
+      .def("finish", &Finish, py::arg("ticket"), py::arg("deadline"));
+  device.def(
+      "stage",
+      [](const py::object& self, py::object ticket, py::object released_ticket, StageWork::Tensors tensors,
+         double deadline) {
+        self.cast<ServedDevice&>().stagings.Submit(std::make_unique<StageWork>(
+            std::move(ticket), std::move(released_ticket), self, std::move(tensors), DeadlineOf(deadline)));
+      },
+      py::arg("ticket"), py::arg("released_ticket"), py::arg("tensors"), py::arg("deadline"));
+  device.def(
+      "join",
+      [](ServedDevice& served, py::object ticket, const std::vector<py::object>& pieces) {
+        served.copies.Submit(std::make_unique<JoinWork>(std::move(ticket), pieces));
+      },
+      py::arg("ticket"), py::arg("pieces"));
 }
 
 }  // namespace aclgrad

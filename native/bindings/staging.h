@@ -4,27 +4,35 @@
 #include <pybind11/pybind11.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "device.h"
+#include "served_device.h"
 
 namespace aclgrad {
 
-// Keeps the device alive. Destroy it with the GIL held.
+// A staging, once it is made. Keeps the device alive. Create and destroy it with the GIL held: then the device's
+// threads release the staging, if there is one, and the completions hand back the ticket in any case.
 class HeldStaging {
  public:
-  HeldStaging(pybind11::object device, StagingHandle staging)
-      : device_(std::move(device)), staging_(std::move(staging)) {}
+  HeldStaging(pybind11::object device, pybind11::object released_ticket)
+      : owner_(std::move(device)),
+        device_(owner_.cast<ServedDevice&>()),
+        released_ticket_(std::move(released_ticket)) {}
   ~HeldStaging();
   HeldStaging(const HeldStaging&) = delete;
   HeldStaging& operator=(const HeldStaging&) = delete;
 
+  void Hold(StagingHandle staging) noexcept { staging_ = std::move(staging); }
   [[nodiscard]] Staging& staging() const noexcept { return *staging_; }
+  [[nodiscard]] ServedDevice& device() const noexcept { return device_; }
 
  private:
-  pybind11::object device_;
-  StagingHandle staging_;
+  const pybind11::object owner_;
+  ServedDevice& device_;
+  StagingHandle staging_{nullptr, GiveBack{nullptr}};
+  pybind11::object released_ticket_;
 };
 
 struct StagedTensor {
@@ -33,6 +41,10 @@ struct StagedTensor {
   std::size_t size_bytes;
 
   [[nodiscard]] void* address() const { return held->staging().address(number); }
+  [[nodiscard]] bool is_on_host() const { return held->staging().is_on_host(number); }
 };
+
+// Adds StagedTensor to the module, and the method of Device that makes them.
+void BindStaging(pybind11::module_& module, DeviceClass& device);
 
 }  // namespace aclgrad

@@ -14,7 +14,8 @@ using Json = nlohmann::json;
 constexpr int64_t kLongestMs = 24 * 3600 * 1000;
 constexpr int64_t kHighestCode = 999999;
 
-// A kind of fault. The keys "kind", "at" and "count" belong to all.
+// A kind of fault. The keys "kind", "at" and "count" belong to all. "hang" is a kernel that does not end; the other
+// hangs are calls that do not return.
 struct Row {
   const char* name;
   FaultKind kind;
@@ -26,11 +27,14 @@ struct Row {
 
 // clang-format off
 constexpr Row kRows[] = {
-    {"out_of_memory", FaultKind::kOutOfMemory, Site::kAllocation, 0,                             false, false},
-    {"launch_error",  FaultKind::kLaunchError, Site::kLaunch,     ACL_ERROR_RT_AICORE_EXCEPTION, false, false},
-    {"hang",          FaultKind::kHang,        Site::kLaunch,     0,                             true,  false},
-    {"slow_copy",     FaultKind::kSlowCopy,    Site::kCopy,       0,                             true,  true},
-    {"copy_error",    FaultKind::kCopyError,   Site::kCopy,       ACL_ERROR_RT_INTERNAL_ERROR,   false, false},
+    {"out_of_memory",   FaultKind::kOutOfMemory, Site::kAllocation, 0,                             false, false},
+    {"launch_error",    FaultKind::kLaunchError, Site::kLaunch,     ACL_ERROR_RT_AICORE_EXCEPTION, false, false},
+    {"hang",            FaultKind::kHang,        Site::kLaunch,     0,                             true,  false},
+    {"slow_copy",       FaultKind::kSlowCopy,    Site::kCopy,       0,                             true,  true},
+    {"copy_error",      FaultKind::kCopyError,   Site::kCopy,       ACL_ERROR_RT_INTERNAL_ERROR,   false, false},
+    {"hang_allocation", FaultKind::kHangingCall, Site::kAllocation, 0,                             true,  false},
+    {"hang_launch",     FaultKind::kHangingCall, Site::kLaunch,     0,                             true,  false},
+    {"hang_copy",       FaultKind::kHangingCall, Site::kCopy,       0,                             true,  false},
 };
 // clang-format on
 

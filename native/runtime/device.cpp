@@ -14,10 +14,8 @@ namespace {
 constexpr std::size_t kDefaultPoolTenths = 9;
 // Bounds what all stagings pin; each takes 8 MiB.
 constexpr std::size_t kPinnedBytes = std::size_t{1} << 30;
-// How long the destructor waits for work that was given up.
+// How long the destructor waits for abandoned work.
 constexpr int32_t kAbandonedWorkTimeoutMs = 5000;
-// Not 0, which CANN's versions do not agree on.
-constexpr int32_t kPollTimeoutMs = 1;
 
 }  // namespace
 
@@ -25,7 +23,8 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
     : library_(std::move(library)),
       index_(index),
       deterministic_(options.deterministic),
-      hang_timeout_(options.hang_timeout_ms) {
+      hang_timeout_(options.hang_timeout_ms),
+      steps_(hang_timeout_) {
   if (options.stream_limit == 0) throw std::invalid_argument("a device needs at least 1 stream; the limit is 0");
   const AclLibrary& acl = *library_;
   acl.Check(acl->aclrtSetDevice(index), "aclrtSetDevice");
@@ -39,11 +38,11 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   pool.pass_through = options.pool_pass_through;
   // A workspace that waits for the next call is no reason to refuse this one.
   pool.reclaim = [this](aclrtStream stream) { streams_->Trim(stream); };
-  memory_ = std::make_unique<MemoryPool>(acl, DeviceMemorySource(acl), pool);
-  pinned_ = std::make_unique<MemoryPool>(acl, PinnedMemorySource(acl), PoolOptions{kPinnedBytes});
-  copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.copy_stream_limit, 0});
-  streams_ =
-      std::make_unique<StreamPool>(acl, *memory_, StreamPoolOptions{options.stream_limit, options.executor_limit});
+  memory_ = std::make_unique<MemoryPool>(acl, Watched(DeviceMemorySource(acl)), pool);
+  pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), PoolOptions{kPinnedBytes});
+  copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
+  streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_,
+                                          StreamPoolOptions{options.stream_limit, options.executor_limit});
 }
 
 Device::~Device() {
@@ -63,10 +62,10 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   try {
     step(*execution);
   } catch (const AclError& error) {
-    if (error.fault() == FaultClass::kDeviceLost) MarkLost(error.code());
+    loss_.Record(error.code());
     Quarantine(std::move(execution));
     // Phase 2 and others answer a general code on a poisoned context; what counts is that the device is lost.
-    if (error.fault() == FaultClass::kInternal) ThrowIfLost();
+    if (error.fault() == FaultClass::kInternal) loss_.ThrowIfLost();
     throw;
   } catch (...) {
     Quarantine(std::move(execution));
@@ -74,27 +73,25 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   }
 }
 
-void Device::Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms) {
-  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
   ReleaseFinished();
   auto execution = std::make_unique<Execution>(
-      *library_, *memory_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
+      *library_, *memory_, steps_, loss_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
   RunStep(execution, [&](Execution& each) {
     each.Start();
-    each.Finish(deadline, [this] { ThrowIfLost(); });
+    each.Finish(deadline);
   });
 }
 
 std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared_ptr<const OperatorCall>>& calls,
-                                                   int32_t timeout_ms) {
-  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+                                                   Deadline deadline, const std::atomic<bool>& is_cancelled) {
   std::vector<std::exception_ptr> errors(calls.size());
   std::deque<std::pair<std::size_t, std::unique_ptr<Execution>>> running;
   const auto finish_oldest = [&] {
     auto [index, execution] = std::move(running.front());
     running.pop_front();
     try {
-      RunStep(execution, [&](Execution& each) { each.Finish(deadline, [this] { ThrowIfLost(); }); });
+      RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
     } catch (...) {
       errors[index] = std::current_exception();
     }
@@ -107,12 +104,22 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       finish_oldest();
     }
   };
+  const auto throw_if_over = [&] {
+    const bool is_late = Deadline::clock::now() >= deadline;
+    if (!is_late && !is_cancelled) return;
+    throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the batch",
+                   is_late ? "its deadline passed before the call began" : "its client has gone");
+  };
   for (std::size_t index = 0; index < calls.size(); ++index) {
     try {
-      ThrowIfLost();
+      throw_if_over();
+      loss_.ThrowIfLost();
       MakeCurrent();
       if (running.empty()) ReleaseFinished();
-      auto execution = std::make_unique<Execution>(*library_, *memory_, next_stream(), calls[index]);
+      StreamLease stream = next_stream();
+      // The wait for the stream may have been a long one.
+      throw_if_over();
+      auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]);
       RunStep(execution, [](Execution& each) { each.Start(); });
       running.emplace_back(index, std::move(execution));
     } catch (...) {
@@ -123,17 +130,17 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
   return errors;
 }
 
-StagingHandle Device::Stage(int32_t timeout_ms) {
+StagingHandle Device::Stage(Deadline deadline) {
   ReleaseFinished();
   std::optional<StreamLease> stream;
   if (!library_->host_pointers()) {
-    const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
     stream.emplace(copy_streams_->Lease(deadline, [this] { ReleaseFinished(); }));
   }
-  return {new Staging(*library_, context_, *memory_, *pinned_, std::move(stream)), GiveBack{this}};
+  return {new Staging(*library_, context_, *memory_, *pinned_, steps_, loss_, std::move(stream)), GiveBack{this}};
 }
 
 void GiveBack::operator()(Staging* staging) const {
+  const StepWatch::Step step(device->steps_);
   static_cast<void>((*device->library_)->aclrtSetCurrentContext(device->context_));
   device->Quarantine(std::unique_ptr<Staging>(staging));
 }
@@ -153,13 +160,26 @@ PoolStatistics Device::pool_statistics() const {
   return statistics;
 }
 
-DeviceMemory Device::Memory() const {
+DeviceMemory Device::Memory() {
   MakeCurrent();
+  const StepWatch::Step step(steps_);
   return FreeMemory();
 }
 
-void Device::MakeCurrent() const {
+void Device::MakeCurrent() {
+  const StepWatch::Step step(steps_);
   library_->Check((*library_)->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
+}
+
+MemorySource Device::Watched(const MemorySource& source) {
+  return {[this, source](void** address, std::size_t size) {
+            const StepWatch::Step step(steps_);
+            return source.allocate(address, size);
+          },
+          [this, source](void* address) {
+            const StepWatch::Step step(steps_);
+            return source.release(address);
+          }};
 }
 
 DeviceMemory Device::FreeMemory() const {
@@ -172,46 +192,43 @@ DeviceMemory Device::FreeMemory() const {
   return memory;
 }
 
-void Device::ThrowIfLost() const {
-  // The fence: a poisoned context answers in ways that tell nothing, and its memory may be anything.
-  if (const int code = lost_code_.load()) throw AclError(code, "the device", "it was lost by an earlier call");
-}
-
-void Device::MarkLost(int code) {
-  int none = 0;
-  lost_code_.compare_exchange_strong(none, code);
+void Device::CheckSteps() {
+  if (steps_.IsOverdue()) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);
+  loss_.ThrowIfLost();
 }
 
 void Device::Quarantine(std::unique_ptr<DeviceWork> work) {
-  const DeviceWork::State state = work->Settle(kPollTimeoutMs);
+  const DeviceWork::State state = work->Settle(0);
   if (state.is_ended) return;
-  if (state.lost_code != 0) MarkLost(state.lost_code);
+  loss_.Record(state.lost_code);
   const std::lock_guard lock(quarantine_mutex_);
+  has_quarantined_ = true;
   quarantine_.push_back({std::move(work), Deadline::clock::now() + hang_timeout_});
 }
 
 void Device::ReleaseFinished() {
-  ThrowIfLost();
+  loss_.ThrowIfLost();
   MakeCurrent();
+  if (!has_quarantined_) return;
   std::list<Abandoned> ended;
-  {
-    const std::lock_guard lock(quarantine_mutex_);
+  // Whoever looks already looks for everybody.
+  if (const std::unique_lock lock(quarantine_mutex_, std::try_to_lock); lock.owns_lock()) {
     for (auto each = quarantine_.begin(); each != quarantine_.end();) {
       const auto next = std::next(each);
-      const DeviceWork::State state = each->work->Settle(kPollTimeoutMs);
+      const DeviceWork::State state = each->work->Settle(0);
       if (state.is_ended) {
         ended.splice(ended.end(), quarantine_, each);
-      } else if (state.lost_code != 0) {
-        MarkLost(state.lost_code);
-      } else if (Deadline::clock::now() > each->hang_deadline) {
-        MarkLost(ACL_ERROR_RT_AICORE_TIMEOUT);
+      } else {
+        loss_.Record(state.lost_code);
+        if (Deadline::clock::now() > each->hang_deadline) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);
       }
       each = next;
     }
+    has_quarantined_ = !quarantine_.empty();
   }
   // Outside the lock: what work keeps alive may take its time to go.
   ended.clear();
-  ThrowIfLost();
+  loss_.ThrowIfLost();
 }
 
 }  // namespace aclgrad

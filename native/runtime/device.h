@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "device_loss.h"
 #include "execution.h"
 #include "memory_pool.h"
 #include "staging.h"
+#include "step_watch.h"
 #include "stream_pool.h"
 
 namespace aclgrad {
@@ -30,7 +32,8 @@ struct DeviceOptions {
   std::size_t executor_limit = 0;
   // Asks the device for the same bits for the same call, where it has a choice.
   bool deterministic = false;
-  // A kernel that was given up and does not end within this time makes the device a lost one.
+  // A kernel that does not end so long after its call's deadline, or any other step of a call that takes so long, makes
+  // the device a lost one.
   int32_t hang_timeout_ms = 60'000;
   // Bounds the stagings at once, where the device takes no host addresses.
   std::size_t copy_stream_limit = 32;
@@ -60,22 +63,28 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call.
-  // Throws AclError (507046 where timeout_ms passed), OutOfMemory, std::out_of_range for an operator that has no row,
+  // Throws AclError (507046 where the deadline passed), OutOfMemory, std::out_of_range for an operator that has no row,
   // std::invalid_argument for a call that does not fit the operator's parameters. Once a call ended with a code of
   // FaultClass::kDeviceLost, every later one does so at once.
-  void Execute(std::shared_ptr<const OperatorCall> call, int32_t timeout_ms);
+  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline);
 
   // Executes many calls, as many at once as there are streams that nobody else waits for. Returns what Execute would
-  // have thrown, or null, for each of them.
+  // have thrown, or null, for each of them. Begins no further call after the deadline or once is_cancelled: these calls
+  // end with 507046.
   [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
-      const std::vector<std::shared_ptr<const OperatorCall>>& calls, int32_t timeout_ms);
+      const std::vector<std::shared_ptr<const OperatorCall>>& calls, Deadline deadline,
+      const std::atomic<bool>& is_cancelled);
 
   // Makes a place for tensors that come or go piece by piece; it must not outlive the device. Throws AclError.
-  [[nodiscard]] StagingHandle Stage(int32_t timeout_ms);
+  [[nodiscard]] StagingHandle Stage(Deadline deadline);
 
-  // Takes back what calls that were given up held, where the device is done with it by now. Every call does so as well;
-  // this is for the time without any. Throws AclError once the device is lost, be it by a kernel that does not end.
+  // Reclaims what abandoned calls left behind, if the device is done with it. Every call does so as well; this is for
+  // the time without any. Throws AclError once the device is lost, for example by a kernel that does not end.
   void ReleaseFinished();
+
+  // Throws AclError if the device is lost, for example because a step is overdue: whatever the driver is asked for a
+  // call is a step. Asks the library nothing and takes no lock, so it answers while the driver hangs.
+  void CheckSteps();
 
   // Gives what is cached and not in use back to the device.
   void Trim();
@@ -83,26 +92,25 @@ class Device {
   [[nodiscard]] int index() const noexcept { return index_; }
   [[nodiscard]] const std::string& soc_name() const noexcept { return soc_name_; }
   [[nodiscard]] bool is_deterministic() const noexcept { return deterministic_; }
+  [[nodiscard]] std::size_t pool_limit_bytes() const noexcept { return memory_->limit_bytes(); }
   [[nodiscard]] PoolStatistics pool_statistics() const;
   [[nodiscard]] std::size_t stream_count() const { return streams_->stream_count(); }
   [[nodiscard]] std::size_t leased_stream_count() const { return streams_->leased_count(); }
-  [[nodiscard]] DeviceMemory Memory() const;
+  [[nodiscard]] DeviceMemory Memory();
 
  private:
   friend struct GiveBack;
 
-  // Work that was given up while the device may still be at it.
+  // Work that was abandoned while the device may still be at it.
   struct Abandoned {
     std::unique_ptr<DeviceWork> work;
     Deadline hang_deadline;
   };
 
-  // ACL's context is a property of the thread, and gRPC's threads come and go.
-  void MakeCurrent() const;
+  // ACL's context is a property of the thread, and any thread may call.
+  void MakeCurrent();
+  [[nodiscard]] MemorySource Watched(const MemorySource& source);
   [[nodiscard]] DeviceMemory FreeMemory() const;
-  void ThrowIfLost() const;
-  // The first code stays: those that follow a loss tell less.
-  void MarkLost(int code);
   void Quarantine(std::unique_ptr<DeviceWork> work);
   // Runs one step of an execution; sets it aside where that throws.
   template <typename Step>
@@ -114,13 +122,15 @@ class Device {
   const std::chrono::milliseconds hang_timeout_;
   std::string soc_name_;
   aclrtContext context_ = nullptr;
+  DeviceLoss loss_;
+  StepWatch steps_;
   std::unique_ptr<MemoryPool> memory_;
   std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
-  std::atomic<int> lost_code_{0};
   std::mutex quarantine_mutex_;
   std::list<Abandoned> quarantine_;
+  std::atomic<bool> has_quarantined_{false};
 };
 
 }  // namespace aclgrad

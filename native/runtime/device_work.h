@@ -1,4 +1,4 @@
-// Work on a device that its owner may give up before the device is done with it.
+// Work on a device that its owner may abandon before the device is done with it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class DeviceWork {
     int lost_code = 0;
   };
 
-  // Waits for the device at most so long, and takes the error that its work ended with off the stream: it is nothing
-  // to the call that gets the stream next.
+  // Waits for the device at most so long; 0 asks once. Consumes the stream's error, so that the next call does not see
+  // it.
   [[nodiscard]] virtual State Settle(int32_t timeout_ms) const noexcept = 0;
 };
 

@@ -1,21 +1,20 @@
 #include "execution.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "call_sizes.h"
 #include "error.h"
 
 namespace aclgrad {
-namespace {
 
-constexpr std::chrono::milliseconds kLookInterval{200};
-
-}  // namespace
-
-Execution::Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
-                     std::shared_ptr<const OperatorCall> call)
-    : library_(library), memory_(memory), call_(std::move(call)), stream_(std::move(stream)) {}
+Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss,
+                     StreamLease stream, std::shared_ptr<const OperatorCall> call)
+    : library_(library),
+      memory_(memory),
+      steps_(steps),
+      loss_(loss),
+      call_(std::move(call)),
+      stream_(std::move(stream)) {}
 
 void Execution::Start() {
   const std::vector<void*> inputs = PrepareInputs();
@@ -23,18 +22,18 @@ void Execution::Start() {
   Launch(inputs, output_);
 }
 
-void Execution::Finish(Deadline deadline, const std::function<void()>& throw_if_lost) {
-  int code = ACL_SUCCESS;
-  do {
-    const Deadline look = std::min(deadline, Deadline::clock::now() + kLookInterval);
-    code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(look));
-    if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) throw_if_lost();
-  } while (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT && Deadline::clock::now() < deadline);
-  library_.Check(code, "aclrtSynchronizeStream");
+void Execution::Finish(Deadline deadline) {
+  {
+    const StepWatch::Step step(steps_, deadline);
+    const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline));
+    if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) loss_.ThrowIfLost();
+    library_.Check(code, "aclrtSynchronizeStream");
+  }
   const OutputView& view = call_->output;
   if (view.device_data == nullptr && output_ != view.data) {
     Copy(view.data, view.size_bytes, output_, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
   }
+  loss_.ThrowIfLost();
 }
 
 DeviceWork::State Execution::Settle(int32_t timeout_ms) const noexcept {
@@ -75,6 +74,7 @@ void* Execution::PrepareOutput() {
 }
 
 void Execution::Launch(const std::vector<void*>& inputs, void* output) {
+  const StepWatch::Step step(steps_);
   const Operator& op = library_.FindOperator(call_->symbol);
   ExecutorCache& executors = stream_->executors();
   std::string key;
@@ -128,6 +128,7 @@ void Execution::RunPhase2(const Operator& op, void* workspace, uint64_t workspac
 void Execution::Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes,
                      aclrtMemcpyKind kind) const {
   if (size_bytes == 0) return;
+  const StepWatch::Step step(steps_);
   library_.Check(library_->aclrtMemcpy(target, capacity, source, size_bytes, kind), "aclrtMemcpy");
 }
 

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
+#include "device_loss.h"
 #include "device_work.h"
 #include "memory_pool.h"
 #include "operators.h"
@@ -38,7 +38,7 @@ struct OutputView {
 };
 
 // Inputs and attributes in aclnn order. Whoever makes one keeps the memory that it views alive as long as it lives: an
-// execution that is given up holds on to its call until the device is done.
+// abandoned execution holds on to its call until the device is done.
 struct OperatorCall {
   std::string symbol;  // of phase 2
   std::vector<InputView> inputs;
@@ -48,16 +48,16 @@ struct OperatorCall {
 
 class Execution final : public DeviceWork {
  public:
-  Execution(const AclLibrary& library, MemoryPool& memory, StreamLease stream,
+  Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
 
   // Copies in, plans and launches; copies nothing where the device takes host addresses. Throws what Device::Execute
   // throws.
   void Start();
 
-  // Waits and copies out. Calls throw_if_lost from time to time while it waits: a stream that hangs tells nothing of a
-  // device that others have found lost.
-  void Finish(Deadline deadline, const std::function<void()>& throw_if_lost);
+  // Waits once, for all the time that is left, and copies out. Throws if the device was lost meanwhile instead of
+  // reporting a late kernel or a result: a stream by itself never reports a loss that another thread has seen.
+  void Finish(Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 
@@ -74,6 +74,8 @@ class Execution final : public DeviceWork {
 
   const AclLibrary& library_;
   MemoryPool& memory_;
+  StepWatch& steps_;
+  const DeviceLoss& loss_;
   std::shared_ptr<const OperatorCall> call_;
   std::vector<PoolBlock> blocks_;
   StreamLease stream_;

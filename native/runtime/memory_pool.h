@@ -92,6 +92,7 @@ class MemoryPool {
   void Trim();
 
   [[nodiscard]] PoolStatistics Statistics() const;
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return options_.limit_bytes; }
   [[nodiscard]] bool is_pass_through() const noexcept { return options_.pass_through; }
 
  private:

@@ -45,12 +45,24 @@ void WriteAll(int file, const std::byte* source, std::size_t size_bytes, std::si
 }  // namespace
 
 Staging::Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned,
-                 std::optional<StreamLease> stream)
-    : library_(library), context_(context), memory_(memory), pinned_(pinned), stream_(std::move(stream)) {}
+                 StepWatch& steps, DeviceLoss& loss, std::optional<StreamLease> stream)
+    : library_(library),
+      context_(context),
+      memory_(memory),
+      pinned_(pinned),
+      steps_(steps),
+      loss_(loss),
+      stream_(std::move(stream)) {}
 
 std::size_t Staging::Reserve(std::size_t size_bytes) {
-  library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
-  tensors_.push_back({memory_.Allocate(size_bytes), size_bytes});
+  MakeCurrent();
+  tensors_.push_back({memory_.Allocate(size_bytes), nullptr, size_bytes});
+  return tensors_.size() - 1;
+}
+
+std::size_t Staging::ReserveOnHost(std::size_t size_bytes) {
+  // Not make_unique, which would write zeros first.
+  tensors_.push_back({{}, std::unique_ptr<std::byte[]>(new std::byte[size_bytes]), size_bytes});
   return tensors_.size() - 1;
 }
 
@@ -65,6 +77,14 @@ void Staging::Write(std::size_t tensor, std::size_t offset, const void* data, st
   Fill(tensor, offset, size_bytes, copy, deadline);
 }
 
+void Staging::WriteZeros(std::size_t tensor, Deadline deadline) {
+  const auto clear = [](std::byte* target, std::size_t count) {
+    std::memset(target, 0, count);
+    return count;
+  };
+  Fill(tensor, 0, tensors_.at(tensor).size_bytes, clear, deadline);
+}
+
 std::size_t Staging::ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline) {
   const auto read = [&file_offset, file](std::byte* target, std::size_t count) {
     const std::size_t done = ReadAll(file, target, count, file_offset);
@@ -77,9 +97,10 @@ std::size_t Staging::ReadFile(std::size_t tensor, int file, std::size_t file_off
 std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
                           Deadline deadline) {
   std::byte* place = Place(tensor, offset, size_bytes);
+  loss_.ThrowIfLost();
   if (size_bytes == 0) return 0;
-  if (!stream_) return source(place, size_bytes);
-  library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
+  if (!stream_ || is_on_host(tensor)) return source(place, size_bytes);
+  MakeCurrent();
   read_ = {};
   std::size_t done = 0;
   while (done < size_bytes) {
@@ -92,13 +113,11 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
     std::byte* slot = Half(half_) + filled_;
     const std::size_t count = source(slot, room);
     if (count == 0) break;
-    is_busy_ = true;
-    library_.Check(
-        library_->aclrtMemcpyAsync(place + done, count, slot, count, ACL_MEMCPY_HOST_TO_DEVICE, (*stream_)->get()),
-        "aclrtMemcpyAsync");
+    StartCopy(place + done, slot, count, ACL_MEMCPY_HOST_TO_DEVICE);
     filled_ += count;
     done += count;
   }
+  loss_.ThrowIfLost();
   return done;
 }
 
@@ -106,16 +125,18 @@ void Staging::Finish(Deadline deadline) {
   // What was fetched ahead may be older than what an operator writes from here on.
   read_ = {};
   Wait(deadline);
+  loss_.ThrowIfLost();
 }
 
 void Staging::Wait(Deadline deadline) {
   filled_ = 0;
   if (!is_busy_) return;
+  const StepWatch::Step step(steps_, deadline);
   // Until the wait is over, and for good if it fails, the halves hold nothing that may be read.
   const std::array<Range, 2> asked = std::exchange(read_, {});
-  library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
-  library_.Check(library_->aclrtSynchronizeStreamWithTimeout((*stream_)->get(), MillisecondsUntil(deadline)),
-                 "aclrtSynchronizeStream");
+  MakeCurrent();
+  Check(library_->aclrtSynchronizeStreamWithTimeout((*stream_)->get(), MillisecondsUntil(deadline)),
+        "aclrtSynchronizeStream");
   is_busy_ = false;
   read_ = asked;
 }
@@ -140,8 +161,9 @@ void Staging::WriteFile(std::size_t tensor, int file, std::size_t file_offset, D
 void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink,
                     Deadline deadline) {
   const std::byte* place = Place(tensor, offset, size_bytes);
+  loss_.ThrowIfLost();
   if (size_bytes == 0) return;
-  if (!stream_) return sink(place, size_bytes);
+  if (!stream_ || is_on_host(tensor)) return sink(place, size_bytes);
   while (size_bytes != 0) {
     if (!read_[half_].Covers(tensor, offset)) {
       half_ = 1 - half_;
@@ -156,6 +178,7 @@ void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_byt
     offset += count;
     size_bytes -= count;
   }
+  loss_.ThrowIfLost();
 }
 
 DeviceWork::State Staging::Settle(int32_t timeout_ms) const noexcept {
@@ -169,7 +192,7 @@ std::byte* Staging::Place(std::size_t tensor, std::size_t offset, std::size_t si
                             " do not fit into tensor " + std::to_string(tensor) + " of " +
                             std::to_string(whole.size_bytes) + " bytes");
   }
-  return static_cast<std::byte*>(whole.block.address()) + offset;
+  return static_cast<std::byte*>(whole.address()) + offset;
 }
 
 std::byte* Staging::Half(std::size_t half) {
@@ -181,12 +204,27 @@ void Staging::StartRead(std::size_t half, std::size_t tensor, std::size_t offset
   const std::size_t count = std::min(kHalfBytes, tensors_[tensor].size_bytes - offset);
   read_[half] = {};
   if (count == 0) return;
-  library_.Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
-  is_busy_ = true;
-  library_.Check(library_->aclrtMemcpyAsync(Half(half), count, Place(tensor, offset, count), count,
-                                            ACL_MEMCPY_DEVICE_TO_HOST, (*stream_)->get()),
-                 "aclrtMemcpyAsync");
+  MakeCurrent();
+  StartCopy(Half(half), Place(tensor, offset, count), count, ACL_MEMCPY_DEVICE_TO_HOST);
   read_[half] = {tensor, offset, count};
+}
+
+void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) {
+  // Not until the deadline: a copy is only begun here, however much time the call has.
+  const StepWatch::Step step(steps_);
+  is_busy_ = true;
+  Check(library_->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, (*stream_)->get()),
+        "aclrtMemcpyAsync");
+}
+
+void Staging::MakeCurrent() const {
+  const StepWatch::Step step(steps_);
+  Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
+}
+
+void Staging::Check(int code, const char* call) const {
+  loss_.Record(code);
+  library_.Check(code, call);
 }
 
 }  // namespace aclgrad

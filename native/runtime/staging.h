@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "device_loss.h"
 #include "device_work.h"
 #include "memory_pool.h"
 #include "stream_pool.h"
@@ -19,17 +21,24 @@ namespace aclgrad {
 class Staging final : public DeviceWork {
  public:
   // Without a stream where the device takes host addresses.
-  Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned,
-          std::optional<StreamLease> stream);
+  Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
+          DeviceLoss& loss, std::optional<StreamLease> stream);
 
   // Reserves device memory for one more tensor and returns its number, counted from 0. Throws OutOfMemory.
   [[nodiscard]] std::size_t Reserve(std::size_t size_bytes);
 
-  [[nodiscard]] void* address(std::size_t tensor) const { return tensors_.at(tensor).block.address(); }
+  // The same in host memory, for values that are checked before a device reads them.
+  [[nodiscard]] std::size_t ReserveOnHost(std::size_t size_bytes);
+
+  [[nodiscard]] void* address(std::size_t tensor) const { return tensors_.at(tensor).address(); }
+  [[nodiscard]] bool is_on_host(std::size_t tensor) const { return tensors_.at(tensor).on_host != nullptr; }
 
   // Copies bytes to their place in a tensor; data may change when it returns. Throws std::out_of_range for bytes beyond
-  // the tensor's end, AclError (507046 where the deadline passed).
+  // the tensor's end, AclError (507046 where the deadline passed), as all that follow do once the device is lost.
   void Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
+
+  // Fills a tensor with zeros.
+  void WriteZeros(std::size_t tensor, Deadline deadline);
 
   // Fills a tensor from an open file, such as shared memory, whose owner may cut it short at any time. Returns how many
   // bytes it had from there on. Throws std::system_error where it cannot be read, and as Write does.
@@ -49,7 +58,10 @@ class Staging final : public DeviceWork {
  private:
   struct Tensor {
     PoolBlock block;
+    std::unique_ptr<std::byte[]> on_host;
     std::size_t size_bytes;
+
+    [[nodiscard]] void* address() const noexcept { return on_host ? on_host.get() : block.address(); }
   };
 
   // Where in a tensor the bytes in one half of the ring belong.
@@ -73,12 +85,18 @@ class Staging final : public DeviceWork {
   void Wait(Deadline deadline);
   [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
   [[nodiscard]] std::byte* Half(std::size_t half);
+  void StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind);
+  void MakeCurrent() const;
+  // Throws AclError if the code is not 0, after telling the device of it.
+  void Check(int code, const char* call) const;
   void StartRead(std::size_t half, std::size_t tensor, std::size_t offset);
 
   const AclLibrary& library_;
   aclrtContext const context_;
   MemoryPool& memory_;
   MemoryPool& pinned_;
+  StepWatch& steps_;
+  DeviceLoss& loss_;
   std::vector<Tensor> tensors_;
   std::array<PoolBlock, 2> halves_;
   std::array<Range, 2> read_;  // what each half was asked to hold

@@ -1,11 +1,25 @@
 #include "stream.h"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 #include "error.h"
 
 namespace aclgrad {
+namespace {
 
-Stream::Stream(const AclLibrary& library, MemoryPool& memory, std::size_t executor_limit)
-    : library_(library), memory_(memory), executors_(library, executor_limit) {
+// A query costs the device nothing, while a wait that times out writes to the device's log: abandoned work is polled
+// by queries, ever more rarely.
+constexpr std::chrono::milliseconds kFirstPause{1};
+constexpr std::chrono::milliseconds kLongestPause{50};
+constexpr int32_t kErrorTimeoutMs = 1000;
+
+}  // namespace
+
+Stream::Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit)
+    : library_(library), memory_(memory), steps_(steps), executors_(library, executor_limit) {
+  const StepWatch::Step step(steps_);
   library_.Check(library_->aclrtCreateStream(&stream_), "aclrtCreateStream");
 }
 
@@ -28,13 +42,21 @@ void* Stream::Workspace(std::size_t size_bytes) {
 }
 
 DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
-  const int wait = library_->aclrtSynchronizeStreamWithTimeout(stream_, timeout_ms);
-  aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-  const int query = library_->aclrtStreamQuery(stream_, &status);
-  for (const int code : {wait, query}) {
+  const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+  const StepWatch::Step step(steps_, deadline);
+  for (std::chrono::milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+    const int code = library_->aclrtStreamQuery(stream_, &status);
     if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
+    // A stream that failed may answer the query with its error; the wait below tells whether it is done.
+    if (code != ACL_SUCCESS || status == ACL_STREAM_STATUS_COMPLETE) break;
+    if (Deadline::clock::now() >= deadline) return {false};
+    std::this_thread::sleep_for(pause);
   }
-  return {query == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE};
+  // The work is done, so this does not wait: it consumes the stream's error, so that the next call does not see it.
+  const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_, kErrorTimeoutMs);
+  if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
+  return {code != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT};
 }
 
 }  // namespace aclgrad

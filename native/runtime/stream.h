@@ -6,6 +6,7 @@
 #include "device_work.h"
 #include "executor_cache.h"
 #include "memory_pool.h"
+#include "step_watch.h"
 
 namespace aclgrad {
 
@@ -13,7 +14,7 @@ namespace aclgrad {
 class Stream {
  public:
   // Throws AclError where the device makes no stream.
-  Stream(const AclLibrary& library, MemoryPool& memory, std::size_t executor_limit);
+  Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -26,7 +27,7 @@ class Stream {
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_.capacity(); }
 
-  // What DeviceWork::Settle tells of work on this stream.
+  // See DeviceWork::Settle. Polls the stream, so it never makes the device report a wait that timed out.
   [[nodiscard]] DeviceWork::State Settle(int32_t timeout_ms) const noexcept;
 
   // Gives the workspace back to the pool; no work may be under way.
@@ -35,6 +36,7 @@ class Stream {
  private:
   const AclLibrary& library_;
   MemoryPool& memory_;
+  StepWatch& steps_;
   aclrtStream stream_ = nullptr;
   PoolBlock workspace_;
   ExecutorCache executors_;

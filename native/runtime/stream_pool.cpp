@@ -22,8 +22,9 @@ StreamLease::~StreamLease() {
   if (stream_ != nullptr) pool_->Return(std::move(stream_));
 }
 
-StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, const StreamPoolOptions& options)
-    : library_(library), memory_(memory), options_(options) {
+StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, StepWatch& steps,
+                       const StreamPoolOptions& options)
+    : library_(library), memory_(memory), steps_(steps), options_(options) {
   // So that returning a stream, which happens in destructors, never allocates.
   idle_.reserve(options.limit);
 }
@@ -34,7 +35,7 @@ StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& re
   ++waiting_count_;
   const auto no_longer_waiting = [this](void*) { --waiting_count_; };
   const std::unique_ptr<void, decltype(no_longer_waiting)> waiting(this, no_longer_waiting);
-  // Nobody tells when a kernel that was given up ends: that has to be asked.
+  // The end of an abandoned kernel is not reported, so it has to be polled.
   while (!returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + kReclaimInterval),
                                [this] { return IsOneFree(); })) {
     lock.unlock();
@@ -61,7 +62,7 @@ std::optional<StreamLease> StreamPool::TryLease() {
 
 StreamLease StreamPool::Take() {
   if (idle_.empty()) {
-    auto stream = std::make_unique<Stream>(library_, memory_, options_.executor_limit);
+    auto stream = std::make_unique<Stream>(library_, memory_, steps_, options_.executor_limit);
     made_.push_back(stream.get());
     return {this, std::move(stream)};
   }

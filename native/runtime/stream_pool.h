@@ -10,11 +10,10 @@
 #include <optional>
 #include <vector>
 
+#include "step_watch.h"
 #include "stream.h"
 
 namespace aclgrad {
-
-using Deadline = std::chrono::steady_clock::time_point;
 
 // What is left until the deadline, in the form that ACL takes: at least 1, for 0 is a poll.
 [[nodiscard]] int32_t MillisecondsUntil(Deadline deadline);
@@ -44,7 +43,7 @@ struct StreamPoolOptions {
 // Makes streams as they are needed, up to a limit. The device's context must be current in every calling thread.
 class StreamPool {
  public:
-  StreamPool(const AclLibrary& library, MemoryPool& memory, const StreamPoolOptions& options);
+  StreamPool(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const StreamPoolOptions& options);
 
   // Waits while all streams are leased, and calls reclaim from time to time, which may bring some back. Throws
   // AclError: 507046 where none came back in time, or whatever the device answers where it makes none.
@@ -70,6 +69,7 @@ class StreamPool {
 
   const AclLibrary& library_;
   MemoryPool& memory_;
+  StepWatch& steps_;
   const StreamPoolOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable returned_;

@@ -18,7 +18,8 @@ void AppendVarint(std::string& out, uint64_t value) {
 
 class Scanner {
  public:
-  Scanner(const uint8_t* message, const std::vector<uint32_t>& path) : message_(message), path_(path) {}
+  Scanner(const uint8_t* message, const std::vector<uint32_t>& path, std::size_t max_rest_bytes)
+      : message_(message), path_(path), max_rest_bytes_(max_rest_bytes) {}
 
   // Appends what the range becomes to rest.
   void Replace(std::size_t position, std::size_t end, std::size_t depth, std::string& rest);
@@ -34,6 +35,7 @@ class Scanner {
 
   const uint8_t* message_;
   const std::vector<uint32_t>& path_;
+  const std::size_t max_rest_bytes_;
 };
 
 uint64_t Scanner::ReadVarint(std::size_t& position, std::size_t end, unsigned max_bytes) const {
@@ -99,6 +101,9 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
       throw MalformedMessage("the field at byte " + std::to_string(start) + " of the message ends beyond it");
     }
     position = stop;
+    if (rest.size() + (position - kept) > max_rest_bytes_) {
+      throw RestTooLarge("more than " + std::to_string(max_rest_bytes_) + " bytes of the message are not payload");
+    }
   }
   if (open_groups != 0) throw MalformedMessage("the message ends inside a group");
   Append(rest, kept, end);
@@ -106,8 +111,9 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
 
 }  // namespace
 
-ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size, const std::vector<uint32_t>& path) {
-  Scanner scanner(message, path);
+ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size, const std::vector<uint32_t>& path,
+                                  std::size_t max_rest_bytes) {
+  Scanner scanner(message, path, max_rest_bytes);
   std::string rest;
   scanner.Replace(0, size, 0, rest);
   return {std::move(rest), std::move(scanner.payloads)};

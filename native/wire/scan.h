@@ -15,6 +15,12 @@ class MalformedMessage : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// More of the message than allowed is not payload.
+class RestTooLarge : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 struct ByteRange {
   std::size_t start;
   std::size_t stop;
@@ -25,8 +31,9 @@ struct ExtractedPayloads {
   std::vector<ByteRange> payloads;
 };
 
-// A payload is a length-delimited field at the end of the path of field numbers. Throws MalformedMessage.
+// A payload is a length-delimited field at the end of the path of field numbers. Throws MalformedMessage, and
+// RestTooLarge as soon as the rest exceeds the limit.
 [[nodiscard]] ExtractedPayloads ExtractPayloads(const uint8_t* message, std::size_t size,
-                                                const std::vector<uint32_t>& path);
+                                                const std::vector<uint32_t>& path, std::size_t max_rest_bytes);
 
 }  // namespace aclgrad

@@ -182,3 +182,41 @@ def test_copy_errors(run: Fails) -> None:
     assert lines[0].startswith("0 507000 ")
     assert "copy 2" in lines[0]
     assert lines[1:] == ["0 507000 0", "507000 0 0 0", "507054 507054 507054"]
+
+
+HANGING = {
+    "copy": ({"kind": "hang_copy", "at": 1}, "copy()"),
+    "copy_on_a_stream": (
+        {"kind": "hang_copy", "at": 1},
+        "acl.aclrtMemcpyAsync(device, 256, pinned, 256, 1, stream)",
+    ),
+    "allocation": ({"kind": "hang_allocation", "at": 3}, "malloc()"),
+    "pinned_allocation": ({"kind": "hang_allocation", "at": 3}, "acl.aclrtMallocHost(ctypes.byref(out), 8)"),
+    "launch": ({"kind": "hang_launch", "at": 1}, "launch()"),
+}
+"""Faults, and the call that hangs in the library itself."""
+
+
+@pytest.mark.parametrize(("fault", "call"), HANGING.values(), ids=HANGING)
+def test_a_call_that_returns_late(run: Fails, fault: dict[str, object], call: str) -> None:
+    lines = run(
+        [fault | {"duration_ms": 300}],
+        f"begin = time.monotonic()\nprint({call}, 0.25 < time.monotonic() - begin < 20)\n"
+        f"begin = time.monotonic()\nprint({call}, time.monotonic() - begin < 0.25, sync())\n",
+    )
+    assert lines == ["0 True", "0 True 0"]
+
+
+@pytest.mark.parametrize(("fault", "call"), HANGING.values(), ids=HANGING)
+def test_a_call_that_never_returns_holds_up_no_other(run: Fails, fault: dict[str, object], call: str) -> None:
+    program = (
+        "returned = threading.Event()\n"
+        "def hang():\n"
+        "    acl.call('aclrtSetDevice', 0)\n"
+        f"    {call}\n"
+        "    returned.set()\n"
+        "threading.Thread(target=hang, daemon=True).start()\n"
+        "print(returned.wait(1))\n"
+        "print(copy(), malloc(), launch(), sync())\n"
+    )
+    assert run([fault], program) == ["False", "0 0 0 0"]

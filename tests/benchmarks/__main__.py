@@ -6,11 +6,10 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import aclgrad
 from aclgrad_native.backends import host_library
-from tests.benchmarks import copies, plots, profile, runtime, wire
+from tests.benchmarks import copies, plots, rates, runtime, wire
 from tests.benchmarks.report import HEADING, Report, line
 from tests.benchmarks.sizes import SIZES
 from tests.benchmarks.wire import Result
@@ -18,32 +17,27 @@ from tests.benchmarks.wire import Result
 FOLDER: Final = Path("build/bench")
 POOL: Final = FOLDER / "pool"
 QUICK_SIZES: Final = ("16 KB", "6.4 MB")
-QUICK_PROFILE: Final[dict[str, Any]] = {"sizes": QUICK_SIZES, "repeats": 1, "seconds": 0.3}
 
 
 def main() -> None:
     flags = _flags().parse_args()
-    # The server of the profile lives in this process.
-    aclgrad.tune_allocator()
     print(f"load average {os.getloadavg()[0]:.1f}")
     plan = replace(
         wire.QUICK if flags.quick else wire.Plan(), tuned_loads=not flags.plain_clients, plain_echo=flags.plain_echo
     )
     report = Report(plan)
-    folder = FOLDER / "profile" if flags.profile else FOLDER
-    if not flags.profile:
+    report.rates = rates.measure(*((("16 KB",), 1, 1.0) if flags.quick else (rates.SIZE_NAMES, 5, 2.0)))
+    if not flags.rates:
         _measure_wire(report, flags.rows)
         report.copies = copies.count_copies(QUICK_SIZES if flags.quick else tuple(SIZES))
-    if flags.profile or not flags.quick:
-        report.profiles = profile.profile(**(QUICK_PROFILE if flags.quick else {}))
-    if not (flags.profile or flags.quick):
+    if not (flags.rates or flags.quick):
         report.runtime = runtime.measure()
         report.pool = _pool_table()
-    report.write(folder)
+    report.write(FOLDER)
     if report.results:
-        plots.draw(report.results, folder)
+        plots.draw(report.results, FOLDER)
     print("\n".join(part for part in report.markdown(wire=False)))
-    print(f"load average {os.getloadavg()[0]:.1f}; the report is in {folder}/report.md and report.json")
+    print(f"load average {os.getloadavg()[0]:.1f}; the report is in {FOLDER}/report.md and report.json")
 
 
 def _flags() -> argparse.ArgumentParser:
@@ -51,7 +45,7 @@ def _flags() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="a minute: fewer sizes and loads, one repeat, the wire alone"
     )
-    parser.add_argument("--profile", action="store_true", help="only tell where a unary call spends its time")
+    parser.add_argument("--rates", action="store_true", help="only the calls/s that h2load counts")
     parser.add_argument(
         "--rows", nargs="+", choices=[row.load for row in wire.ROWS], help="only these, and their ceilings"
     )

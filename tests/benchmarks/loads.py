@@ -16,6 +16,7 @@ import numpy as np
 import aclgrad
 from aclgrad._calls import SERVICE, ExecuteCall, Input, SentValues
 from aclgrad._channel import channel_options
+from aclgrad._message_limit import MessageLimit
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
@@ -40,7 +41,7 @@ def gradient(size: Size) -> np.ndarray[Any, Any]:
 
 
 def request_of(inputs: dict[str, Input]) -> bytes:
-    return ExecuteCall(OPERATOR, inputs, {}, SentValues(shape_only=True)).request
+    return ExecuteCall(OPERATOR, inputs, {}, SentValues(shape_only=True), MessageLimit(ceilings.LIMIT)).request
 
 
 @lru_cache(maxsize=1)

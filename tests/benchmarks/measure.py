@@ -23,6 +23,7 @@ import aclgrad
 from tests.benchmarks import loads
 from tests.benchmarks.loads import Caller
 from tests.benchmarks.sizes import Size
+from tests.serving import announced
 
 LOAD_PROCESSES: Final = 4
 """A Python process makes fewer small calls than a server answers, so several share the load."""
@@ -70,12 +71,11 @@ def running(module: str, *flags: str, **variables: str) -> Iterator[Served]:
     ):
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()
-            ready = re.match(r"ready: (.+)", line)
-            if ready is None:
+            found = announced(process.stdout)
+            if "ready" not in found:
                 errors.seek(0)
-                raise RuntimeError(f"{module} did not start: {line!r} {errors.read()}")
-            yield Served(process, ready[1])
+                raise RuntimeError(f"{module} did not start: {found} {errors.read()}")
+            yield Served(process, found["ready"])
         finally:
             process.terminate()
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import psutil
 
 from tests.benchmarks.copies import Copies
-from tests.benchmarks.profile import Profile
+from tests.benchmarks.rates import Rate
 from tests.benchmarks.rivals import FIGURES, PEAK_GB
 from tests.benchmarks.runtime import RuntimeFigures
 from tests.benchmarks.wire import ROWS, Plan, Result, budget_of
@@ -26,7 +26,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
     not_served: list[str] = field(default_factory=list)
     copies: list[Copies] = field(default_factory=list)
-    profiles: list[Profile] = field(default_factory=list)
+    rates: list[Rate] = field(default_factory=list)
     runtime: RuntimeFigures | None = None
     pool: str = ""
 
@@ -43,7 +43,7 @@ class Report:
             "wire": [asdict(result) for result in self.results],
             "not_served": self.not_served,
             "copies": [asdict(each) for each in self.copies],
-            "profile_us": [asdict(profile) for profile in self.profiles],
+            "rates": [asdict(rate) for rate in self.rates],
             "runtime": asdict(self.runtime) if self.runtime else None,
             "pool": self.pool,
             "rivals": [asdict(figure) for figure in FIGURES],
@@ -58,6 +58,10 @@ class Report:
             yield "the server's. Each ratio is to the row of that name in the same repeat, with the promised least.\n"
             yield from _table(HEADINGS, map(_cells, self.results))
             yield from (f"\n{told}" for told in self.not_served)
+        if self.rates:
+            yield "\n## Unary calls/s that h2load counts\n\nRatios to the bare synchronous echo, within each round.\n"
+            cells = ((each.size, str(each.at_once), each.server, *each.cells()) for each in self.rates)
+            yield from _table(("size", "at once", "server", "calls/s", "ratio to echo", "least"), cells)
         if self.results:
             yield "\n## Beside others\n\nRatios to a bare Python gRPC echo; the others' are of another day, see"
             yield "`tests/benchmarks/rivals.py`.\n"
@@ -68,9 +72,6 @@ class Report:
             yield "\n## Copies of a tensor in user space\n\nBytes that memcpy and memmove move, over the tensor's.\n"
             cells = ((each.server, each.size, f"{each.received:.2f}", f"{each.sent:.2f}") for each in self.copies)
             yield from _table(("server", "size", "received", "sent"), cells)
-        if self.profiles:
-            yield "\n## Where a unary call spends its time\n\nMicroseconds, one call at a time.\n"
-            yield from _table(("stage", *(profile.size.name for profile in self.profiles)), _stages(self.profiles))
         if self.runtime:
             yield "\n## The runtime without gRPC\n"
             yield from _table(("what", "figure"), self.runtime.rows())
@@ -126,21 +127,6 @@ def line(result: Result) -> str:
 
 
 HEADING: Final = "           row    size at      grd/s   MB/s   med. ms    p99 ms   CPU ms peakMB  ratios"
-
-
-def _stages(profiles: Sequence[Profile]) -> Iterator[Sequence[str]]:
-    def row(name: str, values: Iterator[float]) -> Sequence[str]:
-        return name, *(f"{value:.0f}" for value in values)
-
-    yield row("**latency, seen by the client**", (profile.latency for profile in profiles))
-    yield row("echo, seen by the client", (profile.echo_latency for profile in profiles))
-    yield row("receive and send: latency less the handler", (each.latency - each.handler for each in profiles))
-    yield row("**handler**", (profile.handler for profile in profiles))
-    for stage in profiles[0].stages:
-        yield row(stage, (profile.stages.get(stage, 0.0) for profile in profiles))
-    yield row("native call by itself: launch", (profile.launch for profile in profiles))
-    yield row("native call by itself: kernel", (profile.kernel for profile in profiles))
-    yield row("native call by itself: copies, if the device needs them", (profile.copies for profile in profiles))
 
 
 def _table(headings: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[str]:

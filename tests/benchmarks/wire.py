@@ -11,8 +11,11 @@ from tests.benchmarks.loads import BATCH
 from tests.benchmarks.measure import LoadGroup, NotServedError, Sample, Served, Task, running
 from tests.benchmarks.sizes import SIZES, Size
 
-SERVER: Final = "aclgrad_server.cli"
-SERVER_FLAGS: Final = ("--backend", "host", "--listen", "127.0.0.1:0", "--log-level", "warning", "--idle-trim-s", "0")
+SERVER: Final = "aclgrad_server"
+SERVER_FLAGS: Final = (
+    *("--backend", "host", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"),
+    *("--log-level", "warning", "--idle-trim-s", "0"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class ScriptedStreams(grpc.GenericRpcHandler):
     script: Script | None = None
     attempts: list[Received] = field(default_factory=list)
     other_methods: list[str] = field(default_factory=list)
+    says_ready: bool = True
+    """Whether the initial metadata goes out before the chunks come; if not, gRPC sends it with the answer."""
     address: str = ""
     server: grpc.Server | None = None
 
@@ -48,13 +50,14 @@ class ScriptedStreams(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(self.script or self.complete)
 
     def receive(self, messages: Iterator[bytes], context: grpc.ServicerContext, count: int | None = None) -> Received:
-        """Takes the header, says welcome, and takes so many chunks, or all."""
+        """Takes the header, says that it is ready, and takes so many chunks, or all."""
         header = decode_header(next(messages))
         received = Received(header, {name: bytearray() for name in header.chunked})
         self.attempts.append(received)
         if count == 0:
             return received
-        context.send_initial_metadata(())
+        if self.says_ready:
+            context.send_initial_metadata(())
         for taken, message in enumerate(messages, 1):
             piece = decode_chunk(message)
             content = received.data[header.chunked[piece.tensor]]

@@ -12,7 +12,7 @@ import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.calling import maybe_await
 
-from .scripted_batches import ONES, add, answer_each, answer_in_turn, number_of, numbers_sent, plain
+from .scripted_batches import ONES, add, answer_in_turn, numbers_sent, plain
 from .scripted_service import ScriptedService, abort_with
 
 BAD = aclgrad.InvalidFieldError("wrong", field="inputs[a]")
@@ -122,13 +122,3 @@ async def test_an_older_server_has_no_batches(connect: Connect, service: Scripte
     with pytest.raises(aclgrad.MethodNotServedError, match="this version or a newer one"):
         await maybe_await(add(connect(service.address).batch(), [0]).run(return_errors=True))
     assert len(service.requests) == 1
-
-
-async def test_a_batch_larger_than_a_message_names_the_knob(connect: Connect, service: ScriptedService) -> None:
-    answer_each(service, number_of)
-    client = connect(service.address, max_message_bytes=1000)
-    with pytest.raises(aclgrad.MessageTooLargeError, match=r"max_message_bytes.*fewer calls") as caught:
-        await maybe_await(add(client.batch(), range(64)).run(return_errors=True))
-    assert caught.value.metadata["limit"] == "1000"
-    assert service.requests == []
-    assert plain(await maybe_await(add(client.batch(), range(8)).run())) == list(range(8))

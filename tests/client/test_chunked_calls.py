@@ -1,5 +1,6 @@
 """Both clients against a scripted service: what goes in chunks, and which answers are none."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._chunked import CHUNKED_ABOVE_BYTES
+from aclgrad._message_limit import CHUNKED_ABOVE_BYTES
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.chunks import encode_response_header
 from tests.calling import maybe_await
@@ -132,3 +133,12 @@ async def test_gradients_are_arrays_of_their_own(connect: Connect, streams: Scri
     second = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (3, 1, 2)))
     assert second.tolist() == ANSWER.tolist()
     assert all(each.flags.owndata and each.flags.writeable and each.flags.c_contiguous for each in (first, second))
+
+
+async def test_a_server_that_never_says_that_it_is_ready(connect: Connect, streams: ScriptedStreams) -> None:
+    streams.says_ready = False
+    start = time.monotonic()
+    gradient = await maybe_await(connect(streams.address, timeout_s=30).adaptive_avg_pool2d_backward(GRAD, (3, 1, 2)))
+    assert time.monotonic() - start < 10
+    assert gradient.tolist() == ANSWER.tolist()
+    assert len(streams.attempts) == 1

@@ -39,7 +39,7 @@ async def test_error_of_ours_is_raised_with_its_fields(connect: Callable[..., An
     [
         (grpc.StatusCode.UNAVAILABLE, aclgrad.ConnectionLostError),
         (grpc.StatusCode.DEADLINE_EXCEEDED, aclgrad.DeadlinePassedError),
-        (grpc.StatusCode.CANCELLED, aclgrad.ConnectionLostError),
+        (grpc.StatusCode.CANCELLED, aclgrad.CallCutError),
         (grpc.StatusCode.UNIMPLEMENTED, aclgrad.MethodNotServedError),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, aclgrad.AclgradError),
         (grpc.StatusCode.DATA_LOSS, aclgrad.AclgradError),
@@ -106,23 +106,67 @@ async def test_no_answer_within_the_time_limit(connect: Callable[..., Any], serv
     service.answer = lambda context: REPLY if released.wait(60) else b""
     client = connect(service.address, timeout_s=0.05)
     try:
-        with pytest.raises(aclgrad.DeadlinePassedError, match="larger timeout_s"):
+        with pytest.raises(aclgrad.DeadlinePassedError, match=r"time limit.*larger timeout_s \(.*was 0\.05 s\)"):
             await maybe_await(client.execute("pool", {"a": ONES}))
+        with pytest.raises(aclgrad.DeadlinePassedError, match=r"\(timeout_s was 0\.1 s\)"):
+            await maybe_await(client.execute("pool", {"a": ONES}, timeout_s=0.1))
     finally:
         released.set()
 
 
 async def test_no_server_at_the_target(connect: Callable[..., Any], tmp_path: Path) -> None:
-    client = connect(f"unix:{tmp_path}/nobody", retries=0)
+    client = connect(f"unix:{tmp_path}/nobody", connect_timeout_s=0)
     with pytest.raises(aclgrad.ConnectionLostError, match=r"nobody.*check that a server listens"):
         await maybe_await(client.list_operators())
 
 
-async def test_message_over_the_limit_of_the_client(connect: Callable[..., Any], service: ScriptedService) -> None:
-    client = connect(service.address, max_message_bytes=1000)
-    with pytest.raises(aclgrad.MessageTooLargeError, match=r"limit of 1000 bytes.*max_message_bytes") as caught:
-        await maybe_await(client.execute("pool", {"a": np.zeros(1000, np.float32)}))
-    assert caught.value.metadata["limit"] == "1000"
-    service.answer = lambda context: bytes(2000)
-    with pytest.raises(aclgrad.MessageTooLargeError, match="2000 bytes exceeds the limit of 1000"):
-        await maybe_await(client.execute("pool", {"a": ONES}))
+LARGE_FAILURES = [aclgrad.LimitExceededError("too large for us"), aclgrad.ServerBusyError("full")]
+
+
+@pytest.mark.parametrize("error", LARGE_FAILURES, ids=lambda error: type(error).__name__)
+async def test_large_messages_fail_like_small_ones(
+    connect: Callable[..., Any], service: ScriptedService, error: aclgrad.AclgradError
+) -> None:
+    service.answer = abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())
+    with pytest.raises(type(error), match=f"^{error.message}$"):
+        await maybe_await(connect(service.address).execute("pool", {"a": np.zeros((1, 3, 2**18), np.float32)}))
+    service.answer = lambda context: b"\x0f" * 2
+    with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"):
+        await maybe_await(connect(service.address).execute("pool", {"a": np.zeros((1, 3, 2**18), np.float32)}))
+
+
+@pytest.mark.parametrize("method", ["list_operators", "server_status"])
+@pytest.mark.parametrize("reply", [b"\x0f", b"\x0a\x05abc"], ids=repr)
+async def test_answer_about_the_server_that_makes_no_sense_is_a_fault_of_the_server(
+    connect: Callable[..., Any], service: ScriptedService, method: str, reply: bytes
+) -> None:
+    service.answer = lambda context: reply
+    client = connect(service.address)
+    with pytest.raises(aclgrad.ServerFaultError, match=r"the reply of the server cannot be read: .*Response"):
+        await maybe_await(getattr(client, method)())
+
+
+def garbled(error: aclgrad.AclgradError) -> status_pb2.Status:
+    """Returns the error's status with details that have the right type and the wrong bytes."""
+    status = to_status(error, "5f0c")
+    for detail in status.details:
+        detail.value = b"\x0a\x05abc"
+    return status
+
+
+async def test_details_that_make_no_sense_leave_the_code(connect: Callable[..., Any], service: ScriptedService) -> None:
+    details = garbled(aclgrad.ServerBusyError("full", retry_after_s=0.1)).SerializeToString()
+    service.answer = abort_with(grpc.StatusCode.UNIMPLEMENTED, "by the proxy", details)
+    with pytest.raises(aclgrad.MethodNotServedError, match="by the proxy"):
+        await maybe_await(connect(service.address, retries=0).execute("pool", {"a": ONES}))
+
+
+async def test_details_in_a_batch_that_make_no_sense_leave_the_message(
+    connect: Callable[..., Any], service: ScriptedService
+) -> None:
+    failed = pb.OperatorResult(error=garbled(aclgrad.InvalidFieldError("wrong")))
+    service.answer = lambda context: pb.BatchExecuteOperatorsResponse(results=[failed]).SerializeToString()
+    batch = connect(service.address).batch()
+    batch.execute("pool", {"a": ONES})
+    with pytest.raises(aclgrad.AclgradError, match=r"^wrong$"):
+        await maybe_await(batch.run())

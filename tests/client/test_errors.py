@@ -14,6 +14,8 @@ from aclgrad.v1 import error_reason_pb2
 
 BUILT_INS = {
     errors.RequestError: ValueError,
+    errors.InvalidSettingError: ValueError,
+    errors.WrongEventLoopError: RuntimeError,
     errors.UnknownOperatorError: LookupError,
     errors.DeviceMemoryError: MemoryError,
     errors.DeviceLostError: ConnectionError,
@@ -67,7 +69,7 @@ def test_every_reason_of_the_contract_has_exactly_one_kind() -> None:
 
 @pytest.mark.parametrize("kind", WITH_REASON, ids=lambda kind: kind.__name__)
 def test_error_survives_the_wire(kind: type[AclgradError]) -> None:
-    violations = (Violation("inputs[self].shape", "has 2 dimensions", "send 3; or 4"), Violation("b", "p", "r"))
+    violations = (Violation("inputs[self].shape", "has 2 dimensions", "send 3; or 4"),)
     sent = kind(
         "what went wrong",
         field="inputs[self].shape",
@@ -104,10 +106,32 @@ def test_status_of_a_retryable_error_tells_the_delay() -> None:
     assert retry.retry_delay.ToMilliseconds() == 100
 
 
-def test_error_of_violations_spells_out_the_first_and_counts_the_rest() -> None:
+def test_error_of_several_violations_spells_out_each() -> None:
     error = errors.InvalidFieldError.of(Violation("a", "is 1", "send 2"), Violation("b", "is 3", "send 4"))
-    assert str(error) == "a is 1; send 2 (and 1 more)"
+    assert str(error) == "(1) a is 1; send 2 (2) b is 3; send 4"
     assert (error.field, error.remedy) == ("a", "send 2")
+
+
+@pytest.mark.parametrize("count", [2, 8, 9, 500])
+def test_every_violation_is_told_after_the_wire_too(count: int) -> None:
+    violations = tuple(Violation(f"field{i}", "is " + "x" * 300, "send y") for i in range(count))
+    received = from_status(to_status(errors.InvalidFieldError.of(*violations), "5f0c"))
+    assert received is not None
+    told = min(count, 8)
+    assert received.violations[:told] == violations[:told]
+    assert all(f"({i + 1}) field{i} is xxx" in str(received) for i in range(told))
+    assert ("more violations" in str(received)) == (count > 8)
+    if count > 8:
+        assert received.violations[8:] == (
+            Violation("request", f"has {count - 8} more violations", "correct the others first"),
+        )
+
+
+def test_the_input_that_cann_calls_self_has_the_name_of_the_parameter_beside_it() -> None:
+    error = errors.InvalidFieldError.of(Violation("inputs[self].shape", "is (1,) where inputs[self] is 2", "send 3"))
+    assert str(error) == "inputs[self].shape (parameter `input`) is (1,) where inputs[self] is 2; send 3"
+    assert error.message == "inputs[self].shape is (1,) where inputs[self] is 2; send 3"
+    assert error.field == "inputs[self].shape"
 
 
 def test_reason_of_a_later_version_is_kept() -> None:

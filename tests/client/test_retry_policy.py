@@ -9,6 +9,8 @@ from aclgrad import errors
 from aclgrad._retry import Attempts, RetryPolicy
 
 LOST = errors.ConnectionLostError("gone")
+UNREACHED = errors.ServerUnreachableError("refused")
+CUT = errors.CallCutError("ended")
 BUSY = errors.ServerBusyError("full", retry_after_s=3.0)
 
 
@@ -23,9 +25,21 @@ class Clock:
 
 
 def policy(
-    retries: int = 100, *, draw: Callable[[], float] = lambda: 1.0, clock: Callable[[], float] | None = None
+    retries: int = 100,
+    *,
+    connect_timeout_s: float = 10.0,
+    draw: Callable[[], float] = lambda: 1.0,
+    clock: Callable[[], float] | None = None,
 ) -> RetryPolicy:
-    return RetryPolicy(retries, first_delay_s=0.5, longest_delay_s=5.0, clock=clock or Clock(), draw=draw)
+    return RetryPolicy(
+        retries,
+        connect_timeout_s,
+        first_delay_s=0.5,
+        longest_delay_s=5.0,
+        longest_look_s=1.0,
+        clock=clock or Clock(),
+        draw=draw,
+    )
 
 
 def delays(attempts: Attempts, error: errors.AclgradError, count: int) -> list[float | None]:
@@ -79,10 +93,66 @@ def test_a_wait_beyond_the_time_limit_is_not_begun() -> None:
     assert attempts.delay_after_s(LOST) == 1.0, "a retry that was not made does not count"
 
 
+def test_a_call_that_was_cut_is_sent_again_once() -> None:
+    assert delays(policy().start(None), CUT, 2) == [0.5, None]
+    assert delays(policy(0).start(None), CUT, 1) == [None]
+    attempts = policy().start(None)
+    assert [attempts.delay_after_s(each) for each in (LOST, CUT, LOST, CUT)] == [0.5, 1.0, 2.0, None]
+
+
+def look(attempts: Attempts, clock: Clock, error: errors.AclgradError) -> float | None:
+    """Fails at once and then waits for as long as it is told to."""
+    delay_s = attempts.delay_after_s(error)
+    clock.now += delay_s or 0.0
+    return delay_s
+
+
+@pytest.mark.parametrize("retries", [0, 4])
+def test_a_call_waits_for_a_server_whatever_its_retries(retries: int) -> None:
+    clock = Clock()
+    attempts = policy(retries, connect_timeout_s=3.6, clock=clock).start(None)
+    assert [look(attempts, clock, UNREACHED) for _ in range(5)] == [0.5, 1.0, 1.0, 1.0, None]
+    assert [look(attempts, clock, LOST) is not None for _ in range(5)] == [True] * retries + [False] * (5 - retries)
+
+
+def test_the_wait_for_a_server_starts_anew_when_one_was_reached() -> None:
+    clock = Clock()
+    attempts = policy(clock=clock, connect_timeout_s=2.0).start(None)
+    assert [look(attempts, clock, UNREACHED) for _ in range(3)] == [0.5, 1.0, None]
+    clock.now += 100.0
+    assert look(attempts, clock, LOST) == 0.5
+    assert [look(attempts, clock, UNREACHED) for _ in range(3)] == [0.5, 1.0, None]
+
+
+def test_the_time_limit_bounds_the_wait_for_a_server_too() -> None:
+    clock = Clock()
+    attempts = policy(clock=clock).start(2.0)
+    assert [look(attempts, clock, UNREACHED) for _ in range(3)] == [0.5, 1.0, None]
+
+
+def test_a_deadline_tells_of_the_attempt_before() -> None:
+    attempts = policy().start(None)
+    attempts.delay_after_s(errors.CallCutError("cut", remedy="send less"))
+    late = errors.DeadlinePassedError("late", remedy="give more time", request_id="5f0c")
+    attempts.explain(late)
+    told = "late; the attempt before it failed: cut"
+    assert (str(late), late.message, late.remedy, late.request_id) == (told, told, "send less", "5f0c")
+
+
+def test_other_last_errors_stay_as_they_are() -> None:
+    attempts = policy().start(None)
+    only = errors.DeadlinePassedError("late", remedy="give more time")
+    attempts.explain(only)
+    attempts.delay_after_s(LOST)
+    other = errors.ServerFaultError("oops")
+    attempts.explain(other)
+    assert (str(only), only.remedy, str(other)) == ("late", "give more time", "oops")
+
+
 FINAL = [
     errors.InvalidFieldError("wrong"),
     errors.MessageTooLargeError("large"),
-    errors.DeviceMemoryError("alone too large"),
+    errors.LimitExceededError("alone too large"),
     errors.DeviceLostError("and nobody says that it comes back"),
     errors.DeadlinePassedError("late"),
     errors.CallCancelledError("closed"),
@@ -105,5 +175,5 @@ def test_a_delay_of_the_server_asks_for_a_retry(error: errors.AclgradError) -> N
 
 
 def test_a_negative_number_of_retries_is_refused() -> None:
-    with pytest.raises(ValueError, match="retries is -1; give 0 or more"):
+    with pytest.raises(ValueError, match="retries is -1; give an integer of 0 or more"):
         RetryPolicy(-1)

@@ -51,3 +51,13 @@ def test_default_target_is_the_host_and_listens_nowhere_by_itself() -> None:
     assert re.findall(r"^FROM .* AS (\w+)$", DOCKERFILE, re.MULTILINE)[-1] == "host"
     instructions = [line for line in DOCKERFILE.splitlines() if not line.startswith("#")]
     assert not any("--listen" in line or "ACLGRAD_LISTEN" in line for line in instructions)
+
+
+def test_health_check_asks_the_admin_listener_where_the_services_have_it() -> None:
+    assert re.search(r'^HEALTHCHECK .* CMD \["aclgrad-server", "probe"\]$', DOCKERFILE, re.MULTILINE)
+    assert re.search(r"^EXPOSE 50051 9464$", DOCKERFILE, re.MULTILINE)
+    for service in SERVICES.values():
+        assert "--admin" not in service["command"]
+        assert "healthcheck" not in service
+        assert not any("9464" in port for port in service["ports"])
+    assert Settings.model_fields["admin"].default == "127.0.0.1:9464"

@@ -6,18 +6,20 @@ import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
 from aclgrad_server.server import LOST_DRAIN_S, STOP_GRACE_S
 from aclgrad_server.settings import Settings
-from tests.serving import Server, run_to_end
+from tests.serving import Server
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
 BASE = FOLDER / "base"
 OVERLAYS = sorted((FOLDER / "overlays").iterdir())
 SETTINGS = BASE / "aclgrad.toml"
+PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
 
 
 def manifests(folder: Path) -> list[dict[str, Any]]:
@@ -87,17 +89,28 @@ def test_pod_waits_for_the_drain() -> None:
     assert POD["spec"]["terminationGracePeriodSeconds"] >= pre_stop_s + max(drain_s, LOST_DRAIN_S) + STOP_GRACE_S + 5
 
 
-def test_server_serves_with_the_settings_and_is_ready_where_the_probes_ask() -> None:
+def test_server_serves_with_the_settings_and_answers_where_the_probes_ask() -> None:
     flags = CONTAINER["args"]
-    assert flags[:2] == ["--listen", "0.0.0.0:50051"]
+    assert flags[:4] == ["--listen", "0.0.0.0:50051", "--admin", "0.0.0.0:9464"]
     mount = next(each for each in CONTAINER["volumeMounts"] if each["name"] == "settings")["mountPath"]
-    assert flags[2:] == ["--config", f"{mount}/{SETTINGS.name}"]
+    assert flags[4:] == ["--config", f"{mount}/{SETTINGS.name}"]
+    assert {each["name"]: each["containerPort"] for each in CONTAINER["ports"]} == {"grpc": 50051, "admin": 9464}
     with Server("--config", str(SETTINGS)) as server:
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-            asked = CONTAINER[probe]["grpc"]
-            assert asked["port"] == CONTAINER["ports"][0]["containerPort"] == 50051
-            done = run_to_end("probe", "--service", asked["service"], server.address)
-            assert done.returncode == 0, done.stderr
+        for probe, path in PROBES.items():
+            assert CONTAINER[probe]["httpGet"] == {"path": path, "port": "admin"}
+            with urlopen(f"http://{server.admin}{path}", timeout=60) as reply:
+                assert reply.status == 200
+
+
+def test_only_monitoring_reaches_the_admin_port_and_only_clients_the_service() -> None:
+    told = {rule["ports"][0]["port"]: rule["from"] for rule in manifest("NetworkPolicy")["spec"]["ingress"]}
+    assert told == {
+        50051: [{"podSelector": {"matchLabels": {"aclgrad-client": "true"}}}],
+        9464: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+    }
+    assert not any(
+        port["port"] == 9464 for each in manifests(BASE) if each["kind"] == "Service" for port in each["spec"]["ports"]
+    )
 
 
 def test_settings_are_known_and_fit_the_memory_of_the_pod() -> None:

@@ -10,7 +10,7 @@ import pytest
 import aclgrad
 from aclgrad.operators.cases import typed_cases
 from aclgrad.products import Product
-from tests.calling import AnyClient, maybe_await
+from tests.calling import AnyClient, maybe_await, wait_until
 from tests.serving import Server
 
 from .fault_plans import once, write_config
@@ -60,21 +60,60 @@ async def test_one_bad_call_among_63_good(connect: Connect, batch_server: Server
 
 @pytest.fixture(scope="module")
 def small_server() -> Iterator[Server]:
-    with Server("--max-message-bytes", str(MESSAGE_BYTES)) as server:
+    with Server("--max-message-bytes", str(MESSAGE_BYTES), "--log-level", "debug") as server:
         yield server
 
 
-@pytest.mark.parametrize(("grad_size", "size"), [(200, 4), (2, 120)], ids=["request", "reply"])
+SIZES = {"requests": (120, 4), "replies": (4, 120), "both": (120, 120)}
+"""Width of the gradient and of the input of calls of which two exceed a message together."""
+
+
+@pytest.mark.parametrize(("grad_size", "size"), SIZES.values(), ids=SIZES)
 async def test_a_batch_larger_than_the_servers_message(
-    connect: Connect, small_server: Server, grad_size: int, size: int
+    connect: Connect, server: Server, small_server: Server, grad_size: int, size: int
 ) -> None:
-    """Each call alone is no problem."""
-    batch = connect(small_server.address).batch()
-    for _ in range(4):
-        batch.adaptive_avg_pool2d_backward(np.ones((1, grad_size // 2, grad_size), np.float32), (1, size, size))
-    with pytest.raises(aclgrad.RequestError, match="--max-message-bytes") as caught:
-        await maybe_await(batch.run(return_errors=True))
-    assert isinstance(caught.value, aclgrad.MessageTooLargeError | aclgrad.LimitExceededError)
+    """The client learns the limit from one refusal and sends several messages."""
+    rng = np.random.default_rng(3)
+    calls = [(rng.standard_normal((1, grad_size, grad_size), np.float32), (1, size, size)) for _ in range(5)]
+    alone = connect(server.address)
+    expected = [await maybe_await(alone.adaptive_avg_pool2d_backward(*call)) for call in calls]
+    batch = connect(small_server.address, retries=0).batch()
+    for call in calls:
+        batch.adaptive_avg_pool2d_backward(*call)
+    done = small_server.log.count("BatchExecuteOperators ok")
+    for gradient, each in zip(await maybe_await(batch.run()), expected, strict=True):
+        assert np.array_equal(gradient, each)
+    wait_until(lambda: small_server.log.count("BatchExecuteOperators ok") == done + 5)
+
+
+@pytest.mark.parametrize(("grad_size", "size"), [(200, 4), (4, 200), (200, 200)], ids=SIZES)
+@pytest.mark.parametrize("max_message_bytes", [2**24, MESSAGE_BYTES], ids=["learned", "known"])
+async def test_calls_of_a_batch_that_alone_exceed_a_message(
+    connect: Connect, server: Server, small_server: Server, grad_size: int, size: int, max_message_bytes: int
+) -> None:
+    large = np.random.default_rng(4).standard_normal((1, grad_size, grad_size), np.float32)
+    shape = (1, size, size)
+    expected = await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(large, shape))
+    batch = connect(small_server.address, retries=0, max_message_bytes=max_message_bytes).batch()
+    batch.adaptive_avg_pool2d_backward(GRAD, (1, 4, 4))
+    batch.adaptive_avg_pool2d_backward(large, shape)
+    batch.adaptive_avg_pool2d_backward(GRAD, (2, 4, 4))
+    batch.adaptive_avg_pool2d_backward(large, (2, size, size))
+    batch.adaptive_avg_pool2d_backward(2 * GRAD, (1, 4, 4))
+    first, gradient, bad, bad_large, last = await maybe_await(batch.run(return_errors=True))
+    assert np.array_equal(gradient, expected)
+    assert (first.sum(), last.sum()) == (4, 8)
+    assert isinstance(bad, aclgrad.InvalidFieldError)
+    assert isinstance(bad_large, aclgrad.InvalidFieldError)
+
+
+async def test_more_calls_than_a_message_may_have(connect: Connect, server: Server) -> None:
+    batch = connect(server.address).batch()
+    for number in range(5000):
+        batch.adaptive_avg_pool2d_backward(number * GRAD, (1, 4, 4) if number != 4500 else (2, 4, 4))
+    outcomes = await maybe_await(batch.run(return_errors=True))
+    assert isinstance(outcomes.pop(4500), aclgrad.InvalidFieldError)
+    assert [each.sum() for each in outcomes] == [4 * number for number in range(5000) if number != 4500]
 
 
 @pytest.fixture(scope="module")

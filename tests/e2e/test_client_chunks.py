@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad import _aio, _chunked, _client
+from aclgrad import _chunked, _message_limit
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
 from tests.calling import AnyClient, maybe_await, wait_until
@@ -23,25 +23,22 @@ CASES = list({(typed.spec.name, typed.dtype): typed for typed in typed_cases(Pro
 LARGE = np.random.default_rng(1).standard_normal((3, 1024, 1024), np.float32)
 """12 MiB."""
 PROMPTLY_S = 30
+CHUNKED = "ExecuteOperatorChunked"
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])
 def chunk_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder: Path = tmp_path_factory.mktemp("chunks")
     config = write_config(folder, host_pointers=request.param)
-    with Server("--acl-config", config, "--log-level", "debug") as server:
+    # The tests compare with one message of the same call.
+    with Server("--acl-config", config, "--log-level", "debug", "--max-message-bytes", str(2**26)) as server:
         yield server
 
 
 @pytest.fixture
 def chunks_above(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets the size of calls above which both clients send chunks."""
-
-    def set_size(size_bytes: int) -> None:
-        for module in (_client, _aio):
-            monkeypatch.setattr(module, "CHUNKED_ABOVE_BYTES", size_bytes)
-
-    return set_size
+    return lambda size_bytes: monkeypatch.setattr(_message_limit, "CHUNKED_ABOVE_BYTES", size_bytes)
 
 
 async def call(client: AnyClient, typed: TypedCase) -> Any:
@@ -52,7 +49,7 @@ async def test_every_dtype_gives_the_bits_of_one_message(
     connect: Connect, chunk_server: Server, chunks_above: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_chunked, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(_chunked, "DEFAULT_CHUNK_BYTES", 1021)
+    monkeypatch.setattr(_message_limit, "DEFAULT_CHUNK_BYTES", 1021)
     client = connect(chunk_server.address)
     before = chunk_server.log.count("ExecuteOperatorChunked ok")
     for typed in CASES:
@@ -85,7 +82,7 @@ async def test_large_calls_give_the_bits_of_one_message(
     grad_output: np.ndarray,
     shape: tuple[int, ...],
 ) -> None:
-    client = connect(chunk_server.address)
+    client = connect(chunk_server.address, max_message_bytes=2**26)
     gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
     chunks_above(2**40)
     whole = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
@@ -124,3 +121,36 @@ async def test_values_that_the_server_wants(connect: Connect) -> None:
         assert gradient.shape == LARGE.shape
         with pytest.raises(aclgrad.InputValuesRequiredError):
             await maybe_await(client.adaptive_avg_pool2d_backward(LARGE[:, :1, :1], LARGE.shape))
+
+
+@pytest.fixture(scope="module")
+def narrow_server() -> Iterator[Server]:
+    with Server("--max-message-bytes", "1000000", "--log-level", "debug") as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("grad_output", "shape"),
+    [
+        (LARGE[:1, :600, :500], (1, 3, 2)),
+        (LARGE[:1, :2, :3], (1, 600, 500)),
+        (LARGE, LARGE.shape),
+    ],
+    ids=["request", "reply", "larger_than_a_chunk"],
+)
+async def test_a_server_with_smaller_messages(
+    connect: Connect,
+    server: Server,
+    narrow_server: Server,
+    grad_output: np.ndarray,
+    shape: tuple[int, ...],
+) -> None:
+    """The client learns the limit from a refusal and sends no second message that exceeds it."""
+    expected = await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(grad_output, shape))
+    client = connect(narrow_server.address, retries=0)
+    ended, done = narrow_server.log.count(f"{CHUNKED} "), narrow_server.log.count(f"{CHUNKED} ok")
+    for _ in range(2):
+        gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
+        assert np.array_equal(gradient, expected)
+    wait_until(lambda: narrow_server.log.count(f"{CHUNKED} ok") == done + 2)
+    assert narrow_server.log.count(f"{CHUNKED} ") <= ended + 3, "one attempt may have been refused"

@@ -39,7 +39,7 @@ def test_a_call_that_no_pool_can_hold_is_told_both_numbers(
 ) -> None:
     flags = ("--acl-config", write_config(tmp_path, devices=devices), "--pool-bytes", str(pool_bytes))
     with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
-        with pytest.raises(aclgrad.DeviceMemoryError, match="--pool-bytes") as caught:
+        with pytest.raises(aclgrad.LimitExceededError, match="--pool-bytes") as caught:
             client.adaptive_avg_pool2d_backward(GRAD, TRUTH.shape)
         assert caught.value.retry_after_s is None, "to try again is of no use"
         assert f" {size} " in str(caught.value)
@@ -49,11 +49,16 @@ def test_a_call_that_no_pool_can_hold_is_told_both_numbers(
         assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).tolist() == GRAD.tolist()
 
 
-def test_a_pool_that_cannot_hold_the_first_call_is_told_at_the_start(tmp_path: Path) -> None:
-    flags = ("--acl-config", write_config(tmp_path), "--pool-bytes", "1000")
+@pytest.mark.parametrize("pool_bytes", [10, 1000])
+@pytest.mark.parametrize("host_pointers", [True, False])
+def test_a_pool_that_cannot_hold_the_first_call_is_told_at_the_start(
+    tmp_path: Path, host_pointers: bool, pool_bytes: int
+) -> None:
+    config = write_config(tmp_path, host_pointers=host_pointers)
+    flags = ("--acl-config", config, "--pool-bytes", str(pool_bytes))
     finished = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", *flags)
     assert (finished.returncode, finished.stdout) == (1, "")
-    assert " 1000 bytes" in finished.stderr
+    assert f"the memory pool of a device holds {pool_bytes} at most" in finished.stderr
     assert "raise --pool-bytes" in finished.stderr
 
 

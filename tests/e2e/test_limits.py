@@ -3,12 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
+from aclgrad.wire.messages import OperatorCall, encode_request
 from tests.calling import AnyClient, maybe_await
 from tests.serving import Server
+
+from .raw_calls import error_of, execute, execute_batch, open_channel
 
 SMALL = np.ones((1, 1, 1), np.float32)
 MEBIBYTE = 1 << 20
@@ -36,18 +41,30 @@ async def assert_still_serves(client: AnyClient) -> None:
     assert gradient.tolist() == [[[0.25, 0.25], [0.25, 0.25]]]
 
 
-async def test_request_over_the_limit_names_the_knob(narrow: AnyClient) -> None:
-    with pytest.raises(aclgrad.MessageTooLargeError, match="--max-message-bytes") as caught:
-        await maybe_await(narrow.adaptive_avg_pool2d_backward(np.zeros((1, 512, 513), np.float32), (1, 1, 1)))
-    assert caught.value.metadata["limit"] == str(MEBIBYTE)
-    assert int(caught.value.metadata["size"]) > MEBIBYTE
+async def test_request_over_the_limit_names_it(narrow: AnyClient, narrow_server: Server) -> None:
+    """By gRPC's core, which is all that other clients see; our own sends chunks."""
+    call = OperatorCall("adaptive_avg_pool2d_backward", (view_of_array("grad_output", np.zeros(2**18)),), {})
+    with open_channel(narrow_server) as channel, pytest.raises(grpc.RpcError) as caught:
+        execute(channel, call)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert f"Received message larger than max ({len(encode_request(call))} vs. {MEBIBYTE})" in caught.value.details()
     await assert_still_serves(narrow)
 
 
-async def test_reply_over_the_limit_names_the_knob(narrow: AnyClient) -> None:
-    with pytest.raises(aclgrad.LimitExceededError, match="--max-message-bytes") as caught:
-        await maybe_await(narrow.adaptive_avg_pool2d_backward(SMALL, (1, 512, 513)))
-    assert caught.value.field == "outputs[out]"
+async def test_reply_over_the_limit_names_chunks_and_the_knob(narrow: AnyClient, narrow_server: Server) -> None:
+    shape = TensorView("self", TensorType(DTYPES["float32"], (1, 512, 513)))
+    call = OperatorCall("adaptive_avg_pool2d_backward", (view_of_array("grad_output", SMALL), shape), {})
+    with open_channel(narrow_server) as channel:
+        for execute_any in (execute, lambda channel, call: execute_batch(channel, [call])):
+            with pytest.raises(grpc.RpcError) as caught:
+                execute_any(channel, call)
+            error = error_of(caught.value)
+            assert isinstance(error, aclgrad.LimitExceededError)
+            assert error.field == ("outputs[out]" if execute_any is execute else "calls")
+            assert error.remedy
+            assert "ExecuteOperatorChunked" in error.remedy
+            assert "--max-message-bytes" in error.remedy
+            assert error.metadata["max_message_bytes"] == str(MEBIBYTE)
     await assert_still_serves(narrow)
 
 
@@ -59,9 +76,10 @@ async def test_tensor_over_the_limit_names_the_knob(narrow: AnyClient) -> None:
 
 
 async def test_call_over_the_pool_names_the_knob(narrow: AnyClient) -> None:
-    with pytest.raises(aclgrad.DeviceMemoryError, match="--pool-bytes") as caught:
+    with pytest.raises(aclgrad.LimitExceededError, match="--pool-bytes") as caught:
         await maybe_await(narrow.adaptive_avg_pool2d_backward(SMALL, (1, 320, 320)))
-    assert caught.value.retry_after_s is None
+    assert not isinstance(caught.value, aclgrad.RetryableError), "to try again is of no use"
+    assert caught.value.field == "call"
     assert caught.value.metadata["limit"] == str(POOL_BYTES)
     await assert_still_serves(narrow)
 

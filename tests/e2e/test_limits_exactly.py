@@ -8,6 +8,7 @@ import pytest
 
 import aclgrad
 from aclgrad.tensors import TensorType, TensorView, view_of_array
+from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_batch, encode_request, response_prefix
 from tests.client.wire.wire_format import key, varint, varint_field
 from tests.serving import Server
@@ -58,6 +59,13 @@ def padded(request: bytes, size_bytes: int) -> bytes:
     return request + head + length + bytes(left - 3)
 
 
+def request_of_size(size_bytes: int) -> bytes:
+    """Returns a legal request of exactly this size, most of it the data of a tensor."""
+    values = np.zeros((1, 1, (size_bytes - 1000) // 4), np.float32)
+    inputs = (view_of_array("grad_output", values), TensorView("self", view_of_array("", values[..., :1]).type))
+    return padded(encode_request(OperatorCall(OPERATOR, inputs, {})), size_bytes)
+
+
 def send(channel: grpc.Channel, request: bytes) -> int:
     """Returns the size of the output of a unary call."""
     reply = channel.unary_unary(SERVICE + "ExecuteOperator")(request, timeout=60)
@@ -75,11 +83,10 @@ def assert_names_the_limit(call: pytest.ExceptionInfo) -> None:
 
 
 def test_a_request_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
-    request = encode_request(pooling(1))
-    assert len(padded(request, MESSAGE_BYTES)) == MESSAGE_BYTES
-    assert send(channel, padded(request, MESSAGE_BYTES)) == 4
+    assert len(request_of_size(MESSAGE_BYTES)) == MESSAGE_BYTES
+    assert send(channel, request_of_size(MESSAGE_BYTES)) == 4
     with pytest.raises(grpc.RpcError) as caught:
-        send(channel, padded(request, MESSAGE_BYTES + 1))
+        send(channel, request_of_size(MESSAGE_BYTES + 1))
     assert_exhausted(caught)
 
 
@@ -91,9 +98,8 @@ def test_a_reply_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
 
 
 def test_a_batch_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
-    calls = [encode_request(pooling(1)), padded(encode_request(pooling(1)), MESSAGE_BYTES // 2)]
-    batch = encode_batch(calls)
-    assert send_batch(channel, padded(batch, MESSAGE_BYTES)) == [np.float32(1).tobytes()] * 2
+    batch = encode_batch([request_of_size(MESSAGE_BYTES // 2), request_of_size(MESSAGE_BYTES // 2 - 2000)])
+    assert send_batch(channel, padded(batch, MESSAGE_BYTES)) == [np.float32(0).tobytes()] * 2
     with pytest.raises(grpc.RpcError) as caught:
         send_batch(channel, padded(batch, MESSAGE_BYTES + 1))
     assert_exhausted(caught)
@@ -115,15 +121,28 @@ def test_a_tensor_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
     assert isinstance(error_of(caught.value), aclgrad.LimitExceededError)
 
 
-def test_chunks_that_a_message_cannot_hold(channel: grpc.Channel, exact_server: Server) -> None:
+def test_chunks_of_the_size_of_the_limit(channel: grpc.Channel, exact_server: Server) -> None:
+    assert send_chunked(channel, chunked_messages(pooling(1), ["grad_output"], 2**20))
     with pytest.raises(grpc.RpcError) as caught:
-        send_chunked(channel, chunked_messages(pooling(TENSOR_BYTES // 4), ["grad_output"], 2**21))
-    assert_exhausted(caught)
+        send_chunked(channel, chunked_messages(pooling(1), ["grad_output"], 2**20 + 1))
+    error = error_of(caught.value)
+    assert isinstance(error, aclgrad.InvalidFieldError)
+    assert error.field == "header.chunk_size_bytes"
     assert_idle(exact_server)
 
 
-@pytest.mark.parametrize("padding", [varint_field(15, 0), b"\x7d" + bytes(4)], ids=["varint", "fixed32"])
-def test_as_many_fields_as_the_limit(channel: grpc.Channel, padding: bytes) -> None:
+def test_as_many_bytes_beside_the_data_as_the_limit(channel: grpc.Channel) -> None:
+    request = encode_request(pooling(1))
+    # An index of four bytes stands for the data of the one input that has some.
+    rest_bytes = len(request)
+    assert send(channel, padded(request, len(request) + MAX_REST_BYTES - rest_bytes)) == 4
+    with pytest.raises(grpc.RpcError) as caught:
+        send(channel, padded(request, len(request) + MAX_REST_BYTES - rest_bytes + 1))
+    assert isinstance(error_of(caught.value), aclgrad.LimitExceededError)
+
+
+def test_as_many_fields_as_the_limit(channel: grpc.Channel) -> None:
+    padding = varint_field(15, 0)
     request = encode_request(pooling(1))
     fields = 1 + len(pooling(1).inputs)
     assert send(channel, request + padding * (FIELDS - fields)) == 4

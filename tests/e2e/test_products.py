@@ -80,7 +80,9 @@ def test_bfloat16_is_taken_where_the_product_has_it(client: aclgrad.Client, prod
     grad_output = np.ones((1, 2, 2), ml_dtypes.bfloat16)
     inputs = {"grad_output": grad_output, "self": np.zeros((1, 4, 4), ml_dtypes.bfloat16)}
     if product in (Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE):
-        with pytest.raises(aclgrad.InvalidFieldError, match=f"is bfloat16; send float32 or float16 on {product}"):
+        with pytest.raises(
+            aclgrad.InvalidFieldError, match=f"is bfloat16; send float32 or float16 .*product {product}"
+        ):
             client.execute("adaptive_avg_pool2d_backward", inputs)
     else:
         assert client.execute("adaptive_avg_pool2d_backward", inputs).sum() == 4

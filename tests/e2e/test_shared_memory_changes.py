@@ -35,9 +35,19 @@ LARGE = OperatorCall(
 OUTPUT_BYTES = 8 * 256 * 256 * 4
 
 
+@pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])
+def large_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Takes LARGE as one message too, to compare with."""
+    folder: Path = tmp_path_factory.mktemp("changes")
+    config = write_config(folder, host_pointers=request.param)
+    with sharing_server(folder, "--acl-config", config, "--max-message-bytes", str(2**26)) as server:
+        yield server
+        assert_idle(server)
+
+
 @pytest.fixture
-def channel(shared_server: Server) -> Iterator[grpc.Channel]:
-    with open_channel(shared_server) as channel:
+def channel(large_server: Server) -> Iterator[grpc.Channel]:
+    with open_channel(large_server) as channel:
         yield channel
 
 

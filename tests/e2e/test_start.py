@@ -2,6 +2,7 @@
 
 import json
 import socket
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import aclgrad
 from aclgrad_native import library_files
-from tests.serving import Server, run_to_end
+from tests.serving import Server, announced, clean_environment, command, run_to_end
 
 ANY_PORT = ("--listen", "127.0.0.1:0")
 GRAD = np.ones((1, 1, 1), np.float32)
@@ -86,6 +87,29 @@ def test_socket_of_a_running_server(tmp_path: Path) -> None:
         assert_computes(server.address)
 
 
+def test_of_two_servers_started_at_once_on_one_socket_one_serves(tmp_path: Path) -> None:
+    for attempt in range(5):
+        address = f"unix:{tmp_path}/socket{attempt}"
+        flags = command("--backend", "host", "--listen", address)
+        both = [
+            subprocess.Popen(flags, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        try:
+            found = [announced(each.stdout).get("ready") for each in both]
+            assert sorted(found, key=str) == [None, address]
+            refused = both[found.index(None)]
+            assert refused.wait(60) == 1
+            assert f"aclgrad-server: cannot listen on {address}: another process does" in refused.stderr.read()
+            assert_computes(address)
+        finally:
+            for each in both:
+                each.kill()
+                each.communicate()
+        with Server(listen=(address,)) as next_server:
+            assert_computes(next_server.address)
+
+
 def test_socket_file_that_a_server_left_behind(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as dead:
@@ -119,8 +143,8 @@ def test_server_that_cannot_start_says_why_and_what_to_do(flags: tuple[str, ...]
         (("--streams", "many"), {}, "streams"),
         (("--streams", "0"), {}, "streams"),
         (("--listen", "nowhere"), {}, "listen"),
-        (("--max-message-bytes", str(2**31)), {}, "max_message_bytes"),
-        ((), {"ACLGRAD_LOG_LEVEL": "loud"}, "log_level"),
+        (("--max-message-bytes", str(2**31)), {}, "--max-message-bytes is"),
+        ((), {"ACLGRAD_LOG_LEVEL": "loud"}, "ACLGRAD_LOG_LEVEL is"),
     ],
     ids=["flag", "word", "zero", "address", "large", "variable"],
 )
@@ -137,7 +161,7 @@ def test_key_in_the_file_that_is_unknown_is_named(tmp_path: Path) -> None:
     file.write_text("stream = 2\n")
     finished = run_to_end("--backend", "host", "--config", str(file))
     assert finished.returncode == 2
-    assert "stream: " in finished.stderr
+    assert "aclgrad.toml has the setting 'stream'" in finished.stderr
     assert "Traceback" not in finished.stderr
 
 
@@ -181,9 +205,9 @@ def test_variable_that_is_no_setting_is_told() -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        (("--call-timeout-s", "inf"), "call_timeout_s"),
-        (("--call-timeout-s", "3000000"), "call_timeout_s"),
-        (("--drain-timeout-s", "inf"), "drain_timeout_s"),
+        (("--call-timeout-s", "inf"), "--call-timeout-s is"),
+        (("--call-timeout-s", "3000000"), "--call-timeout-s is"),
+        (("--drain-timeout-s", "inf"), "--drain-timeout-s is"),
         (("--streams", "0"), "streams"),
     ],
 )

@@ -1,50 +1,46 @@
-"""Messages that no thread has come to take wait with the client, and not in the memory of the server."""
+"""Messages of more bytes than the server has memory: it keeps within its limit, and every call is answered."""
 
-import threading
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
+import numpy as np
 import psutil
 
+import aclgrad
 from aclgrad._calls import SERVICE
-from tests.calling import wait_until
 from tests.serving import Server
 
-METHOD = SERVICE + "ExecuteOperator"
-THREADS = 1 + 1 + 16
-"""Running, waiting, and the spare ones."""
-CALLS = 40
-MESSAGE = bytes(12 * 2**20)
-HELD_BYTES_OF_A_CALL = 6 * 2**20
-LONG_S = 60
+from .raw_calls import error_of
+
+MIB = 2**20
+LIMIT_BYTES = 400 * MIB
+CALLS = 60
+MESSAGE = b"\x0f" + bytes(12 * MIB)
+"""Not a message of ours: it has to be received to find that out."""
 
 
-def test_calls_that_wait_for_a_thread_hold_little_memory() -> None:
-    end = threading.Event()
-
-    def silence() -> Iterator[bytes]:
-        end.wait(LONG_S)
-        yield from ()
-
+def test_messages_beyond_the_memory_are_refused_or_wait() -> None:
     with (
-        Server("--streams", "1", "--max-waiting-calls", "1", "--log-level", "warning") as server,
-        server.channel() as channel,
-        grpc.insecure_channel(server.address, [("grpc.max_send_message_length", -1)]) as other,
+        Server("--memory-limit-bytes", str(LIMIT_BYTES), "--idle-trim-s", "0.2") as server,
+        ThreadPoolExecutor(CALLS) as threads,
+        aclgrad.Client(server.address, timeout_s=60) as other,
     ):
         process = psutil.Process(server.process_id)
-        before = process.num_threads()
-        silent = [channel.stream_unary(METHOD).future(silence(), timeout=LONG_S) for _ in range(THREADS)]
-        wait_until(lambda: process.num_threads() >= before + THREADS - 1)
-        resting = process.memory_info().rss
-        calls = [other.unary_unary(METHOD).future(MESSAGE, timeout=LONG_S) for _ in range(CALLS)]
-        received = 0
-        for _ in range(30):
-            # The client is the one to tell nothing; it has sent what it may when the server's memory stands still.
-            last, received = received, process.memory_info().rss - resting
-            if received and received <= last:
-                break
-            threading.Event().wait(0.5)
-        end.set()
-        for call in (*silent, *calls):
-            call.cancel()
-    assert received < CALLS * HELD_BYTES_OF_A_CALL
+
+        def send(_: int) -> type[aclgrad.AclgradError]:
+            options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+            with grpc.insecure_channel(server.address, options) as channel:
+                try:
+                    channel.unary_unary(SERVICE + "ExecuteOperator")(MESSAGE, timeout=60)
+                except grpc.RpcError as error:
+                    return type(error_of(error))
+            raise AssertionError("the message was taken for one")
+
+        ends = [threads.submit(send, number) for number in range(CALLS)]
+        peak = 0
+        while not all(end.done() for end in ends):
+            peak = max(peak, process.memory_info().rss)
+        assert {end.result() for end in ends} <= {aclgrad.MalformedRequestError, aclgrad.ServerBusyError}
+        assert peak < 1.1 * LIMIT_BYTES
+        gradient = other.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2))
+        assert gradient.sum() == 1

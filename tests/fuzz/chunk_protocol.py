@@ -1,8 +1,8 @@
 """The chunk protocol: any bytes are a script of what a client sends, and when it stops sending or reading."""
 
+import asyncio
 import math
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 from aclgrad.errors import AclgradError
@@ -11,15 +11,18 @@ from aclgrad.tensors import Announced
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import chunk_prefix, decode_header, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.admission import Admission, Occupancy
-from aclgrad_server.executor import Executor
-from aclgrad_server.native_codec import extract_payloads
-from aclgrad_server.planner import Planner
-from aclgrad_server.services.chunked import execute_chunked
-from tests.server.fakes import FakeDevice, tensor
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.chunked import execute_chunked
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.devices.native_codec import extract_payloads
+from tests.server.fakes import FakeContext, FakeDevice, new_call, settle, tensor
 
 PLANNER: Final = Planner(Product.ATLAS_A2, 2**14, extract_payloads)
 MEMORY_LIMIT: Final = 2**15
+MESSAGE_LIMIT: Final = 2**20
+RUNNER: Final = asyncio.Runner()
+"""One event loop for all runs: making one takes longer than a run."""
 PIXELS: Final = bytes(range(1, 17))
 CALLS: Final = (
     OperatorCall(
@@ -49,8 +52,17 @@ CALLS: Final = (
 )
 
 
-class GoneError(Exception):
-    """The client is gone, as grpc tells it."""
+class Client(FakeContext):
+    """A client that goes away after its messages, or stops reading after some of the answer."""
+
+    def __init__(self, messages: Sequence[bytes], is_gone: bool, reads: int | None) -> None:
+        super().__init__(messages, is_silent=is_gone)
+        self._reads = reads
+
+    async def write(self, message: bytes) -> None:
+        if self._reads is not None and len(self.replies) >= self._reads:
+            await asyncio.get_running_loop().create_future()
+        await super().write(message)
 
 
 class Script:
@@ -83,26 +95,41 @@ def run(data: bytes) -> None:
     script = Script(data)
     reads = script.byte()
     messages, is_gone = _messages(script)
-    device = FakeDevice()
-    admission = Admission(1, 0, [MEMORY_LIMIT])
-    executor = Executor([device], admission)
-    replies = execute_chunked(PLANNER, executor, _sent(messages, is_gone), lambda: None, time.monotonic() + 3600)
-    expected = _model(messages) if not is_gone else None
-    answer: list[bytes] = []
-    try:
-        for reply in replies:
-            answer.append(reply)
-            if len(answer) > reads and reads < 8:
-                break
+    RUNNER.run(_execute(messages, is_gone, reads if reads < 8 else None))
+
+
+async def _execute(messages: list[bytes], is_gone: bool, reads: int | None) -> None:
+    client, device = Client(messages, is_gone, reads), FakeDevice()
+    admission = Admission(1, 1, [MEMORY_LIMIT])
+    path = Path([device], admission, PLANNER, MESSAGE_LIMIT)
+    call = asyncio.ensure_future(execute_chunked(path, new_call(client), MEMORY_LIMIT))
+    # Nothing here waits for time: a call that has not ended when all has come to rest waits for its client.
+    while not call.done() and await _makes_progress(client):
+        pass
+    expected = None if is_gone else _model(messages)
+    if call.done():
+        error = call.exception()
+        if error is None:
+            _assert_answers(client.replies, messages[0], device, expected)
         else:
-            _assert_answers(answer, messages[0], device, expected)
-    except (AclgradError, GoneError) as error:
-        assert expected is None, error
-        assert not answer
-        assert is_gone or isinstance(error, AclgradError)
-    del replies
+            assert isinstance(error, AclgradError), repr(error)
+            assert expected is None, repr(error)
+            assert not client.replies
+    else:
+        assert is_gone or reads is not None
+        call.cancel()
+        await settle()
+    client.end()
+    await settle()
+    assert call.done()
     assert admission.occupancy() == Occupancy(0, 0, 0)
     assert not device.staged
+
+
+async def _makes_progress(client: Client) -> bool:
+    before = client.read_count, len(client.replies)
+    await settle()
+    return (client.read_count, len(client.replies)) != before
 
 
 def _messages(script: Script) -> tuple[list[bytes], bool]:
@@ -154,12 +181,6 @@ def _messages(script: Script) -> tuple[list[bytes], bool]:
     return messages, False
 
 
-def _sent(messages: list[bytes], is_gone: bool) -> Iterator[bytes]:
-    yield from messages
-    if is_gone:
-        raise GoneError
-
-
 def _model(messages: list[bytes]) -> list[bytes] | None:
     """Returns the bytes of each chunked input, as protobuf reads the messages, or None where the call is illegal."""
     try:
@@ -198,8 +219,8 @@ def _assert_answers(answer: list[bytes], first: bytes, device: FakeDevice, expec
     assert [chunk.offset_bytes for chunk in chunks] == list(range(0, output.type.size_bytes, header.chunk_bytes))
     assert len(chunks) == math.ceil(output.type.size_bytes / header.chunk_bytes)
     gradient = b"".join(chunk.data for chunk in chunks)
-    assert gradient == (b"\x01" if device.executed else b"\0") * output.type.size_bytes
-    for plan, contents in zip([plan for plan, _ in device.executed], device.contents, strict=True):
-        for each, content in zip(plan.inputs, contents, strict=True):
-            if isinstance(each.data, Announced):
-                assert content == expected[each.data.index]
+    ((plan, _),) = device.executed
+    assert gradient == (b"\0" if plan.is_empty else b"\x01") * output.type.size_bytes
+    for each, content in zip(plan.inputs, device.contents[0], strict=True):
+        if isinstance(each.data, Announced):
+            assert content == expected[each.data.index]

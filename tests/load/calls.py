@@ -199,7 +199,7 @@ def _method(address: str, name: str, timeout_s: float = DEADLINE_S) -> Callable[
         try:
             return method(request, timeout=timeout_s)
         except grpc.RpcError as failure:
-            raise error_of(failure, address) from None
+            raise error_of(failure, address, is_closed=False) from None
 
     return send
 
@@ -208,7 +208,7 @@ def _own_errors(replies: Iterator[bytes]) -> Iterator[bytes]:
     try:
         yield from replies
     except grpc.RpcError as failure:
-        raise error_of(failure, "the server") from None
+        raise error_of(failure, "the server", is_closed=False) from None
 
 
 def _of_length(reply: bytes, least_bytes: int) -> int:

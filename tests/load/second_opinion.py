@@ -44,7 +44,7 @@ LOADS: Final = (
     Load("16 KB", 3000, 4, 2),
     Load("1 MB", 600, 4, 2),
     Load("6.4 MB", 120, 4, 1),
-    # More than the server has threads for: its memory is what is looked at.
+    # Far more than the server runs at once: this row is about its memory.
     Load("6.4 MB", 320, 8, 40),
 )
 

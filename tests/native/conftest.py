@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import aclgrad_native
+from tests.native.blocking import BlockingDevice
 from tests.serving import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,8 +23,8 @@ def library() -> Iterator[aclgrad_native.AclLibrary]:
 
 
 @pytest.fixture
-def device(library: aclgrad_native.AclLibrary) -> aclgrad_native.Device:
-    return aclgrad_native.Device(library, 0, pool_limit_bytes=64 << 20, stream_limit=2)
+def device(library: aclgrad_native.AclLibrary) -> BlockingDevice:
+    return BlockingDevice(library)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def run_program() -> Callable[..., str]:
     def run(program: str, *arguments: str, **variables: str) -> str:
         finished = subprocess.run(
             [sys.executable, "-c", program, *arguments],
-            env=clean_environment(PYTHONPATH=str(ROOT), **variables),
+            env=clean_environment(PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="1", **variables),
             capture_output=True,
             text=True,
             timeout=60,

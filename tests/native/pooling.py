@@ -4,31 +4,40 @@ from typing import Any
 
 import numpy as np
 
-import aclgrad_native
+from aclgrad_native import CallPlan
+from tests.native.blocking import TIMEOUT_S, BlockingDevice
 
 SYMBOL = "aclnnAdaptiveAvgPool2dBackward"
 FLOAT32 = 0
 
 
+def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /, **changes: Any) -> CallPlan:
+    """Returns the plan of a gradient of this shape; its inputs are the pooled gradient's values and nothing."""
+    arguments = {
+        "symbol": SYMBOL,
+        "inputs": [(pooled, FLOAT32, False, None), (shape, FLOAT32, False, None)],
+        "attributes": [],
+        "shape": shape,
+        "dtype": FLOAT32,
+        "output_bytes": 4 * int(np.prod(shape)),
+        "reply_prefix": prefix,
+    }
+    return CallPlan(**(arguments | changes))
+
+
 def pool(
-    device: aclgrad_native.Device,
+    device: BlockingDevice,
     grad_output: np.ndarray,
     shape: tuple[int, ...],
     prefix: bytes = b"",
     *,
-    timeout_ms: int = 60_000,
+    timeout_s: float = TIMEOUT_S,
+    contents: list[Any] | None = None,
     **changes: Any,
 ) -> np.ndarray:
     """Returns the gradient of adaptive average pooling over a float32 tensor of this shape."""
-    reply = aclgrad_native.ReplyBuffer([(prefix, int(np.prod(shape)) * 4)])
-    arguments = {
-        "symbol": SYMBOL,
-        "inputs": [(grad_output.shape, FLOAT32, grad_output.tobytes()), (shape, FLOAT32, None)],
-        "attributes": [],
-        "output_shape": shape,
-        "output_dtype": FLOAT32,
-        "output": reply.parts()[0],
-        "prefixes": [],
-    }
-    device.execute(tuple((arguments | changes).values()), timeout_ms)
-    return np.frombuffer(reply.finish(), np.float32, offset=len(prefix)).reshape(shape)
+    reply = device.execute(
+        plan(grad_output.shape, shape, prefix, **changes), contents or [grad_output.tobytes(), None], timeout_s
+    )
+    assert reply.startswith(prefix)
+    return np.frombuffer(reply, np.float32, offset=len(prefix)).reshape(shape)

@@ -8,10 +8,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from aclgrad_native import Device, ReplyBuffer, StagedTensor, Staging
-from tests.native.pooling import FLOAT32, SYMBOL
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import plan
 
-WAIT_MS = 60_000
 HALF = 4 * 2**20
 SIZES = [0, 1, HALF - 1, HALF, HALF + 1, 2 * HALF - 1, 2 * HALF, 2 * HALF + 1, 3 * HALF + 5]
 """Around one and both halves of the pinned ring."""
@@ -36,92 +35,98 @@ def bytes_of(file: int) -> bytes:
         return whole.read()
 
 
-def read(tensor: StagedTensor, offset: int, size: int) -> bytes:
-    reply = ReplyBuffer([(b"", size)])
-    tensor.read(offset, reply.parts()[0], WAIT_MS)
-    return reply.finish()
-
-
-def files_of_all_sizes_at_odd_offsets(device: Device) -> None:
+def files_of_all_sizes_at_odd_offsets(device: BlockingDevice) -> None:
     for size, offset in itertools.product(SIZES, OFFSETS):
-        staging = device.stage(WAIT_MS)
-        tensor = staging.reserve(size)
+        (tensor,) = device.stage(size)
         data = content(size)
         with file_of(bytes(offset) + data + b"beyond") as file:
-            assert tensor.read_file(file, offset, WAIT_MS) == size
-        staging.finish(WAIT_MS)
-        assert read(tensor, 0, size) == data
+            assert tensor.read_file(file, offset) == size
+        tensor.finish()
+        assert tensor.read(0, size) == data
         with file_of(b"\x55" * (offset + size + 3)) as file:
-            tensor.write_file(file, offset, WAIT_MS)
+            tensor.write_file(file, offset)
             assert bytes_of(file) == b"\x55" * offset + data + b"\x55" * 3
         # It grows where it is too short.
         with file_of(b"") as file:
-            tensor.write_file(file, offset, WAIT_MS)
+            tensor.write_file(file, offset)
             assert bytes_of(file) == (bytes(offset) + data if size else b"")
 
 
-def short_files(device: Device) -> None:
+def short_files(device: BlockingDevice) -> None:
     """What a file has is there; the rest of the tensor is as it was."""
     for size, held in itertools.product([1, HALF, 2 * HALF + 1], [0, 1, HALF - 1, HALF, HALF + 1]):
         if held >= size:
             continue
-        staging = device.stage(WAIT_MS)
-        tensor = staging.reserve(size)
-        tensor.write(0, b"\x77" * size, WAIT_MS)
+        (tensor,) = device.stage(size)
+        tensor.write(0, b"\x77" * size)
         data = content(held)
         with file_of(b"head" + data) as file:
-            assert tensor.read_file(file, 4, WAIT_MS) == held
-            assert tensor.read_file(file, 4 + held, WAIT_MS) == 0
-            assert tensor.read_file(file, 2**40, WAIT_MS) == 0
-        staging.finish(WAIT_MS)
-        assert read(tensor, 0, size) == data + b"\x77" * (size - held)
+            assert tensor.read_file(file, 4) == held
+            assert tensor.read_file(file, 4 + held) == 0
+            assert tensor.read_file(file, 2**40) == 0
+        tensor.finish()
+        assert tensor.read(0, size) == data + b"\x77" * (size - held)
 
 
-def pieces_and_files_one_after_the_other(device: Device) -> None:
+def pieces_and_files_one_after_the_other(device: BlockingDevice) -> None:
     """The ring goes on where the piece before left it."""
-    staging = device.stage(WAIT_MS)
-    tensors = [(staging.reserve(size), content(size)) for size in (HALF - 3, 7, HALF + 9, 5)]
+    sizes = (HALF - 3, 7, HALF + 9, 5)
+    tensors = [(tensor, content(size)) for tensor, size in zip(device.stage(*sizes), sizes, strict=True)]
     for turn, (tensor, data) in enumerate(tensors):
         if turn % 2:
-            tensor.write(0, data, WAIT_MS)
+            tensor.write(0, data)
         else:
             with file_of(data) as file:
-                assert tensor.read_file(file, 0, WAIT_MS) == len(data)
-    staging.finish(WAIT_MS)
+                assert tensor.read_file(file, 0) == len(data)
+    tensor.finish()
     for tensor, data in reversed(tensors):
-        assert read(tensor, 0, len(data)) == data
+        assert tensor.read(0, len(data)) == data
 
 
-def what_is_written_again_is_what_is_read(device: Device) -> None:
+def what_is_written_again_is_what_is_read(device: BlockingDevice) -> None:
     """Nothing that was fetched ahead before is taken for it."""
-    staging = device.stage(WAIT_MS)
     size = 3 * HALF
-    tensor = staging.reserve(size)
+    (tensor,) = device.stage(size)
     for turn in range(3):
         data = content(size, turn)
-        tensor.write(0, data, WAIT_MS)
-        staging.finish(WAIT_MS)
-        assert read(tensor, 0, 10) == data[:10]
-        assert read(tensor, HALF, HALF + 1) == data[HALF : 2 * HALF + 1]
-    tensor.write(2 * HALF, b"new", WAIT_MS)
-    assert read(tensor, 2 * HALF, 3) == b"new"
+        tensor.write(0, data)
+        tensor.finish()
+        assert tensor.read(0, 10) == data[:10]
+        assert tensor.read(HALF, HALF + 1) == data[HALF : 2 * HALF + 1]
+    tensor.write(2 * HALF, b"new")
+    assert tensor.read(2 * HALF, 3) == b"new"
 
 
-def an_operator_may_write_again_what_was_read(device: Device) -> None:
+def an_operator_may_write_again_what_was_read(device: BlockingDevice) -> None:
     shape = (1, 2, HALF // 4)
-    staging = device.stage(WAIT_MS)
-    target = staging.reserve(2 * HALF)
+    (target,) = device.stage(2 * HALF)
     for value in (1.0, 2.0):
         grad = np.full((1, 1, 1), value * shape[1] * shape[2], np.float32)
-        call = (SYMBOL, [((1, 1, 1), FLOAT32, grad.tobytes()), (shape, FLOAT32, None)], [], shape, FLOAT32, target, [])
-        device.execute(call, WAIT_MS)  # type: ignore[arg-type]
-        assert set(np.frombuffer(read(target, 0, 2 * HALF), np.float32)) == {value}
-        staging.finish(WAIT_MS)
+        device.execute_into(plan((1, 1, 1), shape), [grad.tobytes(), None], target)
+        assert set(np.frombuffer(target.read(0, 2 * HALF), np.float32)) == {value}
+        target.finish()
 
 
-def files_that_cannot_be_used(device: Device) -> None:
-    staging: Staging = device.stage(WAIT_MS)
-    tensor = staging.reserve(10)
+def tensors_on_the_host(device: BlockingDevice) -> None:
+    """They are filled and emptied like those on the device."""
+    size = HALF + 5
+    first, second = device.stage(size, size, on_host=True)
+    data = content(size)
+    first.write(3, data[3:])
+    first.write(0, data[:3])
+    with file_of(data) as file:
+        assert second.read_file(file, 0) == size
+        assert second.read_file(file, 10) == size - 10
+    first.finish()
+    assert first.read(0, size, b"head") == b"head" + data
+    assert second.read(0, size) == data[10:] + data[-10:]
+    with file_of(b"") as file:
+        first.write_file(file, 0)
+        assert bytes_of(file) == data
+
+
+def files_that_cannot_be_used(device: BlockingDevice) -> None:
+    (tensor,) = device.stage(10)
     with open("/dev/null", "rb") as null, open("/dev/full", "wb") as full:
         cases: list[tuple[Callable[..., object], int, int]] = [
             (tensor.read_file, -1, 0),
@@ -132,17 +137,18 @@ def files_that_cannot_be_used(device: Device) -> None:
         ]
         for transfer, file, offset in cases:
             with pytest.raises(OSError, match=r"^\[Errno \d+\]"):
-                transfer(file, offset, WAIT_MS)
-    tensor.write(0, b"0123456789", WAIT_MS)
-    staging.finish(WAIT_MS)
-    assert read(tensor, 0, 10) == b"0123456789"
+                transfer(file, offset)
+    tensor.write(0, b"0123456789")
+    tensor.finish()
+    assert tensor.read(0, 10) == b"0123456789"
 
 
-CHECKS: list[Callable[[Device], None]] = [
+CHECKS: list[Callable[[BlockingDevice], None]] = [
     files_of_all_sizes_at_odd_offsets,
     short_files,
     pieces_and_files_one_after_the_other,
     what_is_written_again_is_what_is_read,
     an_operator_may_write_again_what_was_read,
+    tensors_on_the_host,
     files_that_cannot_be_used,
 ]

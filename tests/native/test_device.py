@@ -1,8 +1,6 @@
 """Operators on a device: what they compute, what is refused, and what is left behind."""
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,112 +9,146 @@ import pytest
 
 import aclgrad_native
 from aclgrad import reference
-from aclgrad_native import AclError, Device, ReplyBuffer
+from aclgrad_native import AclError
 
-from .pooling import FLOAT32, pool
+from .blocking import BlockingDevice, deadline
+from .pooling import FLOAT32, plan, pool
 
 GRAD = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
 SHAPE = (1, 7, 9)
-UNSENT = (SHAPE, FLOAT32, None)
-SENT = (GRAD.shape, FLOAT32, GRAD.tobytes())
+UNSENT = (SHAPE, FLOAT32, False, None)
+SENT = (GRAD.shape, FLOAT32, False, None)
+DATA = GRAD.tobytes()
 
 
 def truth(grad_output: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return reference.adaptive_avg_pool2d_backward(grad_output, shape)
 
 
-def test_gradient_is_written_behind_the_prefix(device: Device) -> None:
-    np.testing.assert_allclose(
-        pool(
-            device,
-            GRAD,
-            SHAPE,
-            b"prefix",
-        ),
-        truth(GRAD, SHAPE),
-        rtol=1e-6,
-    )
+@pytest.mark.parametrize("prefix", [b"", b"prefix\x00\xff", bytes(1000)], ids=len)
+def test_gradient_is_written_behind_the_prefix(device: BlockingDevice, prefix: bytes) -> None:
+    np.testing.assert_allclose(pool(device, GRAD, SHAPE, prefix), truth(GRAD, SHAPE), rtol=1e-6)
 
 
 @pytest.mark.parametrize("offset", range(1, 5))
-def test_input_may_start_at_any_byte(device: Device, offset: int) -> None:
-    data = memoryview(bytearray(offset) + GRAD.tobytes())[offset:]
-    gradient = pool(device, GRAD, SHAPE, inputs=[(GRAD.shape, FLOAT32, data), UNSENT])
+def test_input_may_start_at_any_byte(device: BlockingDevice, offset: int) -> None:
+    data = memoryview(bytearray(offset) + DATA)[offset:]
+    gradient = pool(device, GRAD, SHAPE, contents=[data, None])
     np.testing.assert_array_equal(gradient, pool(device, GRAD, SHAPE))
 
 
-def test_device_tells_what_it_is(device: Device) -> None:
-    assert device.index == 0
-    assert device.soc_name.startswith("Ascend910B")
-    free_bytes, total_bytes = device.memory()
-    assert 0 < free_bytes <= total_bytes
+def test_a_plan_is_used_again(device: BlockingDevice) -> None:
+    shared = plan(GRAD.shape, SHAPE)
+    for scale in (1, 2, 3):
+        reply = device.execute(shared, [(scale * GRAD).tobytes(), None])
+        gradient = np.frombuffer(reply, np.float32).reshape(SHAPE)
+        np.testing.assert_allclose(gradient, truth(scale * GRAD, SHAPE), rtol=1e-6)
+
+
+def test_device_tells_what_it_is(device: BlockingDevice) -> None:
+    assert device.native.index == 0
+    assert device.native.soc_name.startswith("Ascend910B")
+    assert device.native.pool_limit_bytes == 64 << 20
+    assert device.native.is_deterministic is False
+    state = device.state()
+    assert 0 < state.free_bytes <= state.total_bytes
 
 
 @pytest.mark.parametrize("index", [-1, 1, 99])
 def test_index_that_no_device_has(library: aclgrad_native.AclLibrary, index: int) -> None:
     with pytest.raises(AclError) as caught:
-        Device(library, index, pool_limit_bytes=None, stream_limit=1)
+        BlockingDevice(library, index, stream_limit=1)
     assert caught.value.code == 107001
 
 
-BAD_CALLS: dict[str, dict[str, Any]] = {
-    "no_input": {"inputs": []},
-    "one_input": {"inputs": [SENT]},
-    "three_inputs": {"inputs": [SENT, UNSENT, UNSENT]},
-    "an_attribute": {"attributes": [1]},
-    "short_data": {"inputs": [(GRAD.shape, FLOAT32, bytes(47)), UNSENT]},
-    "long_data": {"inputs": [(GRAD.shape, FLOAT32, bytes(49)), UNSENT]},
-    "negative_size": {"inputs": [SENT, ((1, -7, 9), FLOAT32, None)]},
-    "overflow": {"inputs": [SENT, ((2**33, 2**33), FLOAT32, None)]},
-    "no_data_type": {"inputs": [SENT, (SHAPE, 9999, None)]},
-    "short_reply": {"output": ReplyBuffer([(b"", 4)]).parts()[0]},
-    "long_reply": {"output": ReplyBuffer([(b"", 1000)]).parts()[0]},
+BAD_CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "no_input": ([], {"inputs": []}),
+    "one_input": ([DATA], {"inputs": [SENT]}),
+    "three_inputs": ([DATA, None, None], {"inputs": [SENT, UNSENT, UNSENT]}),
+    "one_content": ([DATA], {}),
+    "three_contents": ([DATA, None, None], {}),
+    "an_attribute": ([DATA, None], {"attributes": [1]}),
+    "short_data": ([bytes(47), None], {}),
+    "long_data": ([bytes(49), None], {}),
+    "negative_size": ([DATA, None], {"inputs": [SENT, ((1, -7, 9), FLOAT32, False, None)]}),
+    "overflow": ([DATA, None], {"inputs": [SENT, ((2**33, 2**33), FLOAT32, False, None)]}),
+    "no_data_type": ([DATA, None], {"inputs": [SENT, (SHAPE, 9999, False, None)]}),
+    "short_reply": ([DATA, None], {"output_bytes": 4}),
+    "long_reply": ([DATA, None], {"output_bytes": 1000}),
 }
 
 
-@pytest.mark.parametrize("changes", BAD_CALLS.values(), ids=BAD_CALLS)
-def test_call_that_does_not_fit_is_a_value_error_and_leaves_nothing(device: Device, changes: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"takes|has|negative|overflow|no data type"):
-        pool(device, GRAD, SHAPE, **changes)
-    assert device.pool_statistics().allocated_bytes == 0
-    assert device.leased_stream_count == 0
+@pytest.mark.parametrize(("contents", "changes"), BAD_CALLS.values(), ids=BAD_CALLS)
+def test_call_that_does_not_fit_is_a_value_error_and_leaves_nothing(
+    device: BlockingDevice, contents: list[Any], changes: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=r"takes|has|negative|overflow|no data type|given"):
+        device.execute(plan(GRAD.shape, SHAPE, **changes), contents)
+    device.assert_idle()
     np.testing.assert_allclose(pool(device, GRAD, SHAPE), truth(GRAD, SHAPE), rtol=1e-6)
 
 
-def test_operator_that_has_no_row_is_an_index_error(device: Device) -> None:
+def test_operator_that_has_no_row_is_an_index_error(device: BlockingDevice) -> None:
     with pytest.raises(IndexError):
         pool(device, GRAD, SHAPE, symbol="aclnnNothing")
 
 
-def test_call_that_the_operator_refuses_is_an_acl_error_and_leaves_nothing(device: Device) -> None:
+def test_call_that_the_operator_refuses_is_an_acl_error_and_leaves_nothing(device: BlockingDevice) -> None:
     with pytest.raises(AclError) as caught:
-        pool(device, GRAD, SHAPE, inputs=[SENT, ((2, 7, 9), FLOAT32, None)])
+        pool(device, GRAD, SHAPE, inputs=[SENT, ((2, 7, 9), FLOAT32, False, None)])
     assert caught.value.code == 161002
     assert caught.value.call == "phase 1"
-    assert device.pool_statistics().allocated_bytes == 0
-    assert device.leased_stream_count == 0
+    device.assert_idle()
 
 
-def test_object_without_a_buffer_is_a_type_error(device: Device) -> None:
+def test_object_without_a_buffer_is_a_type_error(device: BlockingDevice) -> None:
     with pytest.raises(TypeError):
-        pool(device, GRAD, SHAPE, inputs=[(GRAD.shape, FLOAT32, "text"), UNSENT])
+        pool(device, GRAD, SHAPE, contents=["text", None])
 
 
-def test_many_threads_share_a_device_and_get_the_same_bits(device: Device) -> None:
+@pytest.mark.parametrize("size", [2**62, 2**63 - 1, 2**50])
+def test_reply_that_no_memory_holds(device: BlockingDevice, size: int) -> None:
+    with pytest.raises((MemoryError, OverflowError)):
+        pool(device, GRAD, SHAPE, output_bytes=size)
+    with pytest.raises((MemoryError, OverflowError)):
+        device.execute_all([(plan(GRAD.shape, SHAPE, output_bytes=size), [DATA, None], b"x")] * 2)
+    device.assert_idle()
+
+
+@pytest.mark.parametrize("prefix", [b"", b"prefix"])
+def test_an_empty_call_is_zeros(device: BlockingDevice, prefix: bytes) -> None:
+    """The device is not asked: an operator leaves the output untouched if an input is empty."""
+    gradient = pool(device, np.empty((1, 0, 4), np.float32), SHAPE, prefix, is_empty=True)
+    np.testing.assert_array_equal(gradient, np.zeros(SHAPE))
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_an_empty_call_fills_a_staged_tensor_with_zeros(device: BlockingDevice, on_host: bool) -> None:
+    size = 4 * 7 * 9
+    (target,) = device.stage(size, on_host=on_host)
+    target.write(0, b"\x55" * size)
+    target.finish()
+    device.execute_into(plan((1, 0, 4), SHAPE, is_empty=True), [b"", None], target)
+    assert target.read(0, size) == bytes(size)
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+def test_an_output_stays_in_a_staged_tensor(device: BlockingDevice, on_host: bool) -> None:
+    (target,) = device.stage(4 * 7 * 9, on_host=on_host)
+    device.execute_into(plan(GRAD.shape, SHAPE), [DATA, None], target)
+    gradient = np.frombuffer(target.read(0, 4 * 7 * 9), np.float32).reshape(SHAPE)
+    np.testing.assert_allclose(gradient, truth(GRAD, SHAPE), rtol=1e-6)
+
+
+def test_many_calls_at_once_share_a_device_and_have_the_same_bits(device: BlockingDevice) -> None:
     grad_output = np.random.default_rng(1).standard_normal((8, 16, 16), np.float32)
-    shape = (8, 61, 67)
-    start = threading.Barrier(8)
-
-    def call() -> list[bytes]:
-        start.wait(60)
-        return [pool(device, grad_output, shape).tobytes() for _ in range(10)]
-
-    with ThreadPoolExecutor(8) as threads:
-        results = [each for outcome in [threads.submit(call) for _ in range(8)] for each in outcome.result(60)]
-    assert set(results) == {pool(device, grad_output, shape).tobytes()}
-    assert device.stream_count <= 2
-    assert device.leased_stream_count == 0
-    assert device.pool_statistics().allocated_bytes == 0
+    call = plan(grad_output.shape, (8, 61, 67)), [grad_output.tobytes(), None]
+    tickets = [device.waiting.new_ticket() for _ in range(80)]
+    for ticket in tickets:
+        device.native.submit(ticket, *call, deadline(60))
+    assert {device.waiting.result(ticket) for ticket in tickets} == {device.execute(*call)}
+    assert device.state().stream_count <= 2
+    device.assert_idle()
 
 
 TWO_DEVICES = """
@@ -124,14 +156,17 @@ import sys
 import numpy as np
 import aclgrad_native
 from aclgrad import reference
+from tests.native.blocking import BlockingDevice
 from tests.native.pooling import pool
 library = aclgrad_native.open("host", sys.argv[1])
-devices = [aclgrad_native.Device(library, index, pool_limit_bytes=1 << 20, stream_limit=1) for index in range(2)]
+devices = [BlockingDevice(library, index, pool_limit_bytes=1 << 20, stream_limit=1) for index in range(2)]
 grad_output = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
 for device in (*devices, *reversed(devices)):
     gradient = pool(device, grad_output, (1, 3, 3))
     np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(grad_output, (1, 3, 3)), rtol=1e-6)
-print(*[(device.index, device.stream_count, device.pool_statistics().allocated_bytes) for device in devices])
+states = [device.state() for device in devices]
+print(*[(device.native.index, state.stream_count, state.pool.allocated_bytes)
+        for device, state in zip(devices, states)])
 """
 
 

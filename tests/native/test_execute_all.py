@@ -1,7 +1,6 @@
 """Many calls at once on one device: each has its own end, in the order in which they were given."""
 
 import json
-import threading
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -11,145 +10,144 @@ import numpy as np
 import pytest
 
 from aclgrad import reference
-from aclgrad_native import AclError, Device, OutOfMemoryError, ReplyBuffer
+from aclgrad_native import AclError, OutOfMemoryError
 
-from .pooling import FLOAT32, SYMBOL
+from .blocking import TIMEOUT_S, BlockingDevice, deadline
+from .pooling import FLOAT32, plan
 
-WAIT_MS = 60_000
 SHAPE = (1, 5, 6)
+POOLED = (1, 2, 3)
+SENT = (POOLED, FLOAT32, False, None)
+UNSENT = (SHAPE, FLOAT32, False, None)
 
 
 def grad(number: int) -> np.ndarray:
-    return np.random.default_rng(number).standard_normal((1, 2, 3), np.float32)
+    return np.random.default_rng(number).standard_normal(POOLED, np.float32)
 
 
-def call(number: int, output: Any, **changes: Any) -> Any:
-    data = grad(number)
-    arguments: dict[str, Any] = {
-        "symbol": SYMBOL,
-        "inputs": [(data.shape, FLOAT32, data.tobytes()), (SHAPE, FLOAT32, None)],
-        "attributes": [],
-        "shape": SHAPE,
-        "dtype": FLOAT32,
-        "output": output,
-        "prefixes": [],
-    }
-    return tuple((arguments | changes).values())
+def prefix(number: int) -> bytes:
+    return b"<%d>" % number
 
 
-def replies(count: int) -> ReplyBuffer:
-    return ReplyBuffer([(b"", 4 * int(np.prod(SHAPE)))] * count)
+def call(number: int, contents: list[Any] | None = None, **changes: Any) -> Any:
+    return plan(POOLED, SHAPE, **changes), contents or [grad(number).tobytes(), None], prefix(number)
 
 
-def check(reply: ReplyBuffer, count: int, failed: AbstractSet[int] = frozenset()) -> None:
-    """Every gradient but those of the failed calls is right and in its place."""
-    gradients = np.frombuffer(reply.finish(), np.float32).reshape(count, *SHAPE)
-    for number in set(range(count)) - failed:
-        expected = reference.adaptive_avg_pool2d_backward(grad(number), SHAPE)
-        np.testing.assert_allclose(gradients[number], expected, rtol=1e-5, atol=1e-6)
-
-
-def assert_idle(device: Device) -> None:
-    assert device.leased_stream_count == 0
-    assert device.pool_statistics().allocated_bytes == 0
+def check(reply: bytes, count: int, failed: AbstractSet[int] = frozenset()) -> None:
+    """Every gradient but those of the failed calls is right and in its place, behind its prefix."""
+    size = 4 * int(np.prod(SHAPE))
+    start = 0
+    for number in range(count):
+        begin = start + len(prefix(number))
+        assert reply[start:begin] == prefix(number)
+        start = begin + size
+        if number not in failed:
+            expected = reference.adaptive_avg_pool2d_backward(grad(number), SHAPE)
+            gradient = np.frombuffer(reply[begin:start], np.float32).reshape(SHAPE)
+            np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
+    assert start == len(reply)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 100])
-def test_more_calls_than_streams(device: Device, count: int) -> None:
-    reply = replies(count)
-    calls = [call(number, part) for number, part in enumerate(reply.parts())]
-    assert device.execute_all(calls, WAIT_MS) == [None] * count
+def test_more_calls_than_streams(device: BlockingDevice, count: int) -> None:
+    reply, errors = device.execute_all([call(number) for number in range(count)])
+    assert errors == [None] * count
     check(reply, count)
-    assert device.stream_count <= 2
-    assert_idle(device)
+    assert device.state().stream_count <= 2
+    device.assert_idle()
 
 
 BAD: dict[str, tuple[dict[str, Any], type[Exception]]] = {
-    "refused": ({"inputs": [((1, 2, 3), FLOAT32, bytes(24)), ((2, 5, 6), FLOAT32, None)]}, AclError),
-    "short_data": ({"inputs": [((1, 2, 3), FLOAT32, bytes(23)), (SHAPE, FLOAT32, None)]}, ValueError),
+    "refused": ({"inputs": [SENT, ((2, 5, 6), FLOAT32, False, None)]}, AclError),
+    "short_data": ({"contents": [bytes(23), None]}, ValueError),
     "short_output": ({"shape": (1, 5, 5)}, ValueError),
     "no_such_operator": ({"symbol": "aclnnNothing"}, IndexError),
-    "beyond_the_pool": ({"inputs": [((1, 2**14, 2**14), FLOAT32, None), (SHAPE, FLOAT32, None)]}, OutOfMemoryError),
+    "beyond_the_pool": (
+        {"inputs": [((1, 2**14, 2**14), FLOAT32, False, None), UNSENT], "contents": [None, None]},
+        OutOfMemoryError,
+    ),
 }
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
 @pytest.mark.parametrize(("changes", "kind"), BAD.values(), ids=BAD)
-def test_a_bad_call_fails_alone(device: Device, place: int, changes: dict[str, Any], kind: type[Exception]) -> None:
-    reply = replies(8)
-    calls = [call(number, part, **changes if number == place else {}) for number, part in enumerate(reply.parts())]
-    results = device.execute_all(calls, WAIT_MS)
-    assert isinstance(results.pop(place), kind)
-    assert results == [None] * 7
+def test_a_bad_call_fails_alone(
+    device: BlockingDevice, place: int, changes: dict[str, Any], kind: type[Exception]
+) -> None:
+    reply, errors = device.execute_all([call(number, **changes if number == place else {}) for number in range(8)])
+    assert isinstance(errors.pop(place), kind)
+    assert errors == [None] * 7
     check(reply, 8, {place})
-    assert_idle(device)
+    device.assert_idle()
 
 
-def test_bad_calls_alone(device: Device) -> None:
-    calls = [call(number, part, symbol="aclnnNothing") for number, part in enumerate(replies(5).parts())]
-    assert [type(each) for each in device.execute_all(calls, WAIT_MS)] == [IndexError] * 5
-    assert_idle(device)
+def test_bad_calls_alone(device: BlockingDevice) -> None:
+    _, errors = device.execute_all([call(number, symbol="aclnnNothing") for number in range(5)])
+    assert [type(each) for each in errors] == [IndexError] * 5
+    device.assert_idle()
 
 
-def test_batches_at_once_share_the_streams(device: Device) -> None:
-    start = threading.Barrier(6)
-    ends: list[Any] = []
+def test_empty_calls_among_others_are_zeros(device: BlockingDevice) -> None:
+    empty = plan((1, 0, 3), SHAPE, is_empty=True), [b"", None], b"empty"
+    reply, errors = device.execute_all([empty, call(1), empty])
+    assert errors == [None] * 3
+    size = 4 * int(np.prod(SHAPE))
+    assert reply.startswith(b"empty" + bytes(size) + prefix(1))
+    assert reply.endswith(b"empty" + bytes(size))
 
-    def run() -> None:
-        reply = replies(20)
-        calls = [call(number, part) for number, part in enumerate(reply.parts())]
-        start.wait(60)
-        for _ in range(5):
-            ends.append(device.execute_all(calls, WAIT_MS))
+
+def test_batches_at_once_share_the_streams(device: BlockingDevice) -> None:
+    calls = [call(number) for number in range(20)]
+    tickets = [device.waiting.new_ticket() for _ in range(30)]
+    for ticket in tickets:
+        device.native.submit_batch(ticket, calls, deadline(TIMEOUT_S))
+    for ticket in tickets:
+        reply, errors = device.waiting.result(ticket)
+        assert errors == [None] * 20
         check(reply, 20)
-
-    threads = [threading.Thread(target=run) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert ends == [[None] * 20] * 30
-    assert_idle(device)
+    device.assert_idle()
 
 
 FAULTY = """
-import json, pathlib, sys
+import pathlib, sys
 import aclgrad_native
-from tests.native.test_execute_all import call, check, replies
+from tests.native.blocking import BlockingDevice
+from tests.native.test_execute_all import call, check
 config = pathlib.Path(sys.argv[1], "acl.json")
 config.write_text(sys.argv[2])
-library = aclgrad_native.open("host", str(config))
-device = aclgrad_native.Device(library, 0, pool_limit_bytes=None, stream_limit=2, pool_pass_through=True)
-reply = replies(8)
-results = device.execute_all([call(*each) for each in enumerate(reply.parts())], int(sys.argv[3]))
-failed = {number for number, each in enumerate(results) if each}
-check(reply, 8, failed)
-print(*[each.fault if each else "good" for each in results])
+device = BlockingDevice(aclgrad_native.open("host", str(config)), pool_pass_through=True)
+reply, errors = device.execute_all([call(number) for number in range(8)], float(sys.argv[3]))
+check(reply, 8, {number for number, each in enumerate(errors) if each})
+print(*[each.fault if each else "good" for each in errors])
 """
+KERNEL: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507000}
+MEMORY: dict[str, Any] = {"kind": "out_of_memory", "at": 8, "count": 2}
+LOST: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507015}
+LATE: dict[str, Any] = {"kind": "hang", "at": 3, "duration_ms": 3000}
 FAULTS = {
-    "kernel": ({"kind": "launch_error", "at": 3, "code": 507000}, WAIT_MS, "internal", 1),
-    "memory": ({"kind": "out_of_memory", "at": 8, "count": 2}, WAIT_MS, "memory", 1),
-    "lost": ({"kind": "launch_error", "at": 3, "code": 507015}, WAIT_MS, "device_lost", None),
-    "late": ({"kind": "hang", "at": 3, "duration_ms": 1500}, 300, "timeout", None),
+    "kernel": (KERNEL, True, TIMEOUT_S, "internal", 1),
+    "kernel_copies": (KERNEL, False, TIMEOUT_S, "internal", 1),
+    "memory_copies": (MEMORY, False, TIMEOUT_S, "memory", 1),
+    "lost": (LOST, True, TIMEOUT_S, "device_lost", None),
+    "lost_copies": (LOST, False, TIMEOUT_S, "device_lost", None),
+    "late": (LATE, True, 1.0, "timeout", None),
+    "late_copies": (LATE, False, 1.0, "timeout", None),
 }
 
 
-@pytest.mark.parametrize("host_pointers", ["true", "false"])
-@pytest.mark.parametrize(("fault", "timeout_ms", "kind", "count"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("fault", "host_pointers", "timeout_s", "kind", "count"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_fails_the_call_that_meets_it(
     run_program: Callable[..., str],
     tmp_path: Path,
     fault: dict[str, Any],
-    timeout_ms: int,
+    host_pointers: bool,
+    timeout_s: float,
     kind: str,
     count: int | None,
-    host_pointers: str,
 ) -> None:
-    """Where the device is lost, or time runs out, so does every call that had no answer before."""
-    if kind == "memory" and host_pointers == "true":
-        pytest.skip("allocates nothing")
-    config = json.dumps({"host": {"host_pointers": host_pointers == "true", "faults": [fault]}})
-    ends = run_program(FAULTY, str(tmp_path), config, str(timeout_ms)).split()
+    """If the device is lost, or time runs out, so does every call that had no answer before."""
+    config = json.dumps({"host": {"host_pointers": host_pointers, "faults": [fault]}})
+    ends = run_program(FAULTY, str(tmp_path), config, str(timeout_s)).split()
     assert set(ends) <= {"good", kind}
     assert ends.count(kind) == count if count else kind in ends
     assert ends[0] == "good"

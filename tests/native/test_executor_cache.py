@@ -12,18 +12,18 @@ PROGRAM = """
 import sys
 import numpy as np
 import aclgrad_native
+from tests.native.blocking import BlockingDevice
 from tests.native.pooling import pool
 
-device = aclgrad_native.Device(
-    aclgrad_native.open("host", sys.argv[1]), 0, pool_limit_bytes=None, stream_limit=1, executor_limit=2,
-    pool_pass_through=True,
+device = BlockingDevice(
+    aclgrad_native.open("host", sys.argv[1]), stream_limit=1, executor_limit=2, pool_pass_through=True
 )
 # Of three forms one stays and the others take each other's place; each call has values of its own.
 for number in range(1, 40):
     side = (2, 3, 2, 4)[number % 4]
     grad_output = np.full((1, 1, 1), number * side * side, np.float32)
     assert (pool(device, grad_output, (1, side, side)) == number).all(), number
-print(device.pool_statistics().allocated_bytes)
+print(device.state().pool.allocated_bytes)
 """
 
 

@@ -8,6 +8,8 @@ import pytest
 import aclgrad_native
 from aclgrad_native import AclError, LibraryError
 
+from .blocking import BlockingDevice
+
 CONFIGURED = """
 import sys, aclgrad_native
 try:
@@ -89,7 +91,7 @@ def test_configuration_that_is_not_there_is_an_acl_error(run_program: Callable[.
 
 def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> None:
     with pytest.raises(AclError) as caught:
-        aclgrad_native.Device(library, 7, pool_limit_bytes=None, stream_limit=1)
+        BlockingDevice(library, 7)
     error = caught.value
     assert (error.code, error.call) == (107001, "aclrtSetDevice")
     assert "7" in error.detail

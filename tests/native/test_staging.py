@@ -8,14 +8,12 @@ import pytest
 
 import aclgrad_native
 from aclgrad import reference
-from aclgrad_native import Device, ReplyBuffer
 
-from .pooling import FLOAT32
+from .blocking import BlockingDevice, BlockingTensor, deadline
+from .pooling import plan
 
-SYMBOL = "aclnnAdaptiveAvgPool2dBackward"
 MEBIBYTE = 2**20
 PIECES = [1, 7, 4096, MEBIBYTE, 4 * MEBIBYTE - 1, 4 * MEBIBYTE, 9 * MEBIBYTE + 3]
-WAIT_MS = 60_000
 
 
 def pieces(size: int, piece: int | None) -> list[tuple[int, int]]:
@@ -29,122 +27,224 @@ def pieces(size: int, piece: int | None) -> list[tuple[int, int]]:
     return ranges
 
 
-def write(tensor: aclgrad_native.StagedTensor, data: bytes, piece: int | None = None) -> None:
+def write(tensor: BlockingTensor, data: bytes, piece: int | None = None) -> None:
     for start, end in pieces(len(data), piece):
-        tensor.write(start, memoryview(data)[start:end], WAIT_MS)
+        tensor.write(start, memoryview(data)[start:end])
 
 
-def read(tensor: aclgrad_native.StagedTensor, size: int, piece: int | None = None) -> bytes:
-    parts = []
-    for start, end in pieces(size, piece):
-        reply = ReplyBuffer([(b"", end - start)])
-        tensor.read(start, reply.parts()[0], WAIT_MS)
-        parts.append(reply.finish())
-    return b"".join(parts)
+def read(tensor: BlockingTensor, size: int, piece: int | None = None) -> bytes:
+    return b"".join(tensor.read(start, end - start) for start, end in pieces(size, piece))
 
 
 @pytest.mark.parametrize("piece", [None, 1000, MEBIBYTE, 64 * MEBIBYTE])
-def test_what_was_written_is_read(device: Device, piece: int | None) -> None:
-    staging = device.stage(WAIT_MS)
+def test_what_was_written_is_read(device: BlockingDevice, piece: int | None) -> None:
     sizes = [20 * MEBIBYTE + 5, 4 * MEBIBYTE, 3] if piece != 1000 else [9 * MEBIBYTE, 1001]
     data = [np.random.default_rng(size).bytes(size) for size in sizes]
-    tensors = [staging.reserve(size) for size in sizes]
+    tensors = device.stage(*sizes)
+    assert [tensor.native.size_bytes for tensor in tensors] == sizes
     for tensor, each in zip(tensors, data, strict=True):
         write(tensor, each, piece)
-    staging.finish(WAIT_MS)
+    tensors[0].finish()
     for tensor, each in zip(tensors, data, strict=True):
         assert read(tensor, len(each), piece) == each
     # Not in order either.
     assert read(tensors[0], sizes[0], piece) == data[0]
-    del tensor, tensors, staging
-    assert device.pool_statistics().allocated_bytes == 0
+    del tensor, tensors
+    device.assert_idle()
 
 
-def test_operator_runs_on_staged_tensors(device: Device) -> None:
+def test_operator_runs_on_staged_tensors(device: BlockingDevice) -> None:
     grad = np.random.default_rng(0).standard_normal((2, 64, 64), np.float32)
     shape = (2, 1500, 1024)
-    staging = device.stage(WAIT_MS)
-    source, target = staging.reserve(grad.nbytes), staging.reserve(2 * 1500 * 1024 * 4)
+    source, target = device.stage(grad.nbytes, 4 * 2 * 1500 * 1024)
     write(source, grad.tobytes())
-    staging.finish(WAIT_MS)
-    inputs = [(grad.shape, FLOAT32, source), (shape, FLOAT32, None)]
-    device.execute((SYMBOL, inputs, [], shape, FLOAT32, target, []), WAIT_MS)
-    gradient = np.frombuffer(read(target, 2 * 1500 * 1024 * 4), np.float32).reshape(shape)
+    source.finish()
+    device.execute_into(plan(grad.shape, shape), [source, None], target)
+    gradient = np.frombuffer(read(target, 4 * 2 * 1500 * 1024), np.float32).reshape(shape)
     np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(grad, shape), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("offset", "size"), [(0, 11), (10, 1), (11, 0), (2**63, 2**63)])
-def test_bytes_beyond_the_end_go_nowhere(device: Device, offset: int, size: int) -> None:
-    tensor = device.stage(WAIT_MS).reserve(10)
+@pytest.mark.parametrize("prefix", [b"", b"prefix\x00"])
+def test_bytes_are_read_behind_a_prefix(device: BlockingDevice, prefix: bytes) -> None:
+    (tensor,) = device.stage(10)
+    tensor.write(0, b"0123456789")
+    tensor.finish()
+    assert tensor.read(3, 4, prefix) == prefix + b"3456"
+    assert tensor.read(10, 0, prefix) == prefix
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize(("offset", "size"), [(0, 11), (10, 1), (11, 0), (2**63, 10)])
+def test_bytes_beyond_the_end_go_nowhere(device: BlockingDevice, offset: int, size: int, on_host: bool) -> None:
+    (tensor,) = device.stage(10, on_host=on_host)
     with pytest.raises(IndexError, match="10 bytes"):
-        tensor.read(offset, ReplyBuffer([(b"", min(size, 20))]).parts()[0], WAIT_MS)
-    if size < 20:
-        with pytest.raises(IndexError, match="10 bytes"):
-            tensor.write(offset, bytes(size), WAIT_MS)
+        tensor.read(offset, size)
+    with pytest.raises(IndexError, match="10 bytes"):
+        tensor.write(offset, bytes(size))
 
 
-def test_empty_tensor(device: Device) -> None:
-    tensor = device.stage(WAIT_MS).reserve(0)
-    tensor.write(0, b"", WAIT_MS)
-    assert read(tensor, 0) == b""
+def test_empty_tensor(device: BlockingDevice) -> None:
+    (tensor,) = device.stage(0)
+    tensor.write(0, b"")
+    assert tensor.read(0, 0) == b""
 
 
-def test_reservation_beyond_the_pool(device: Device) -> None:
-    staging = device.stage(WAIT_MS)
+@pytest.mark.parametrize("sizes", [[65 * MEBIBYTE], [1, 65 * MEBIBYTE]])
+def test_reservation_beyond_the_pool(device: BlockingDevice, sizes: list[int]) -> None:
+    """Nothing of it stays, and the ticket of the release comes back all the same."""
     with pytest.raises(aclgrad_native.OutOfMemoryError):
-        staging.reserve(65 * MEBIBYTE)
-    assert device.pool_statistics().allocated_bytes == 0
+        device.stage(*sizes)
+    assert len(device.released) == 1
+    device.assert_idle()
 
 
-def test_slow_copies_are_waited_for_and_a_late_one_is_given_up(
-    run_program: Callable[..., str], tmp_path: object
-) -> None:
+def test_a_staging_is_released_when_nobody_has_any_of_its_tensors(device: BlockingDevice) -> None:
+    first, second = device.stage(10, 20)
+    before = device.state().pool.allocated_bytes
+    del first
+    with pytest.raises(TimeoutError):
+        device.waiting.end(device.released[0], timeout_s=0.05)
+    assert device.state().pool.allocated_bytes == before > 0
+    second.write(0, b"still there")
+    second.finish()
+    assert second.read(0, 11) == b"still there"
+    del second
+    device.assert_idle()
+
+
+def test_a_closed_tensor_takes_no_work_and_keeps_nothing(device: BlockingDevice) -> None:
+    source, target = device.stage(4, 16)
+    call = plan((1, 1, 1), (1, 2, 2))
+    ticket = device.waiting.new_ticket()
+    source.native.write(ticket, 0, b"grad", deadline(60))
+    source.native.close()
+    source.native.close()
+    assert device.waiting.result(ticket) is None
+    for use in (
+        lambda: source.write(0, b"grad"),
+        lambda: source.read(0, 4),
+        lambda: source.read_file(0, 0),
+        lambda: source.write_file(1, 0),
+        lambda: source.finish(),
+        lambda: device.execute_into(call, [source, None], target),
+        lambda: device.execute_into(call, [b"grad", None], source),
+    ):
+        with pytest.raises(ValueError, match="tensor is closed"):
+            use()
+    # The copy is over, so the release does not leave it to the device.
+    target.finish()
+    target.native.close()
+    device.assert_idle()
+
+
+def test_work_that_nobody_waits_for_keeps_its_tensors(device: BlockingDevice) -> None:
+    """The release comes after it, in whatever order references go."""
+    size = 8 * MEBIBYTE
+    source, target = device.stage(size, size)
+    call = plan((2, 1024, 1024), (2, 1024, 1024))
+    tickets = [device.waiting.new_ticket() for _ in range(3)]
+    source.native.write(tickets[0], 0, b"\x55" * size, deadline(60))
+    device.native.submit_into(tickets[1], call, [source.native, None], target.native, deadline(60))
+    target.native.read(tickets[2], 0, size, b"", deadline(60))
+    del source, target
+    for ticket in tickets:
+        device.waiting.result(ticket)
+    device.assert_idle()
+
+
+def test_join(device: BlockingDevice) -> None:
+    pieces = [b"a", b"", memoryview(b"xbcx")[1:3], bytes(5 * MEBIBYTE), bytearray(b"end")]
+    assert device.join(pieces) == b"abc" + bytes(5 * MEBIBYTE) + b"end"
+    assert device.join([]) == b""
+    with pytest.raises(TypeError):
+        device.join(["text"])  # type: ignore[list-item]
+
+
+COPYING = """
+import json, pathlib, sys, tempfile, time
+import aclgrad_native
+from tests.native.blocking import BlockingDevice
+config = pathlib.Path(tempfile.mkdtemp(), "acl.json")
+config.write_text(json.dumps({"host": {"host_pointers": False} | json.loads(sys.argv[1])}))
+device = BlockingDevice(aclgrad_native.open("host", str(config)), stream_limit=1)
+"""
+
+
+def test_slow_copies_are_waited_for_and_a_late_one_is_abandoned(run_program: Callable[..., str]) -> None:
     """On a device that copies: the first two copies take long; the late one keeps its block until it has ended."""
     program = """
-import json, pathlib, sys, tempfile
-import aclgrad_native
-config = pathlib.Path(tempfile.mkdtemp(), "acl.json")
-slow = {"kind": "slow_copy", "at": 1, "count": 2, "duration_ms": 300}
-config.write_text(json.dumps({"host": {"host_pointers": False, "strict": True, "faults": [slow]}}))
-device = aclgrad_native.Device(aclgrad_native.open("host", str(config)), 0, pool_limit_bytes=None, stream_limit=1)
-staging = device.stage(1000)
-tensor = staging.reserve(1000)
-tensor.write(0, bytes(1000), 1000)
-staging.finish(10_000)
-tensor.write(0, bytes(1000), 1000)
+(tensor,) = device.stage(1000)
+tensor.write(0, bytes(1000))
+tensor.finish()
+tensor.write(0, bytes(1000))
 try:
-    staging.finish(20)
+    tensor.finish(timeout_s=0.02)
 except aclgrad_native.AclError as error:
     print(error.code, error.fault)
-del staging, tensor
-print(device.pool_statistics().allocated_bytes > 0)
-import time
-while device.pool_statistics().allocated_bytes:
+del tensor
+device.wait_until_released()
+print(device.state().pool.allocated_bytes > 0)
+while device.state().pool.allocated_bytes:
     time.sleep(0.01)
-    del_ = device.stage(1000)
-    del del_
+    device.release_finished()
 print("came back")
 """
-    assert run_program(program).split("\n") == ["507046 timeout", "True", "came back", ""]
+    slow = '{"strict": true, "faults": [{"kind": "slow_copy", "at": 1, "count": 2, "duration_ms": 500}]}'
+    assert run_program(COPYING + program, slow).split("\n") == ["507046 timeout", "True", "came back", ""]
 
 
 def test_device_that_is_lost_stages_nothing(run_program: Callable[..., str]) -> None:
     """Nobody waited for the copy that told of the loss: its code is what the next call is told."""
     program = """
-import json, pathlib, tempfile
-import aclgrad_native
-config = pathlib.Path(tempfile.mkdtemp(), "acl.json")
-fault = {"kind": "copy_error", "at": 1, "count": 1, "code": 507057}
-config.write_text(json.dumps({"host": {"host_pointers": False, "faults": [fault]}}))
-device = aclgrad_native.Device(aclgrad_native.open("host", str(config)), 0, pool_limit_bytes=None, stream_limit=1)
-staging = device.stage(1000)
-tensor = staging.reserve(1000)
-tensor.write(0, bytes(1000), 1000)
-del staging, tensor
+(tensor,) = device.stage(1000)
+tensor.write(0, bytes(1000))
+del tensor
+device.wait_until_released()
 try:
     while True:
         device.stage(1000)
 except aclgrad_native.AclError as error:
     print(error.code, error.fault)
 """
-    assert run_program(program).split() == ["507057", "device_lost"]
+    fault = '{"faults": [{"kind": "copy_error", "at": 1, "count": 1, "code": 507057}]}'
+    assert run_program(COPYING + program, fault).split() == ["507057", "device_lost"]
+
+
+def test_a_copy_that_loses_the_device_is_known_to_all_at_once(run_program: Callable[..., str]) -> None:
+    """Other calls do not have to wait until its staging is released; tensors of other stagings are not read either."""
+    program = """
+def fault_of(method, *arguments):
+    try:
+        return method(*arguments)
+    except aclgrad_native.AclError as error:
+        return error.fault
+(first,), (second,) = device.stage(1000), device.stage(1000)
+second.write(0, bytes(1000))
+second.finish()
+first.write(0, bytes(1000))
+print(fault_of(first.finish))
+print(fault_of(device.native.check_steps))
+print(fault_of(second.read, 0, 1000))
+print(fault_of(second.write, 0, bytes(1000)))
+print(fault_of(second.finish))
+"""
+    fault = '{"faults": [{"kind": "copy_error", "at": 2, "count": 1, "code": 507057}]}'
+    assert run_program(COPYING + program, fault).split() == ["device_lost"] * 5
+
+
+def test_stagings_that_wait_for_a_stream_do_not_hold_up_copies(run_program: Callable[..., str]) -> None:
+    """There are 32 streams for copies; whoever waits for one gets it when a staging is released."""
+    program = """
+stagings = [device.stage(1000) for _ in range(32)]
+waiting = [device.waiting.new_ticket() for _ in range(4)]
+for ticket in waiting:
+    device.native.stage(ticket, device.waiting.new_ticket(), [(1000, False)], time.monotonic() + 60)
+for (tensor,) in stagings:
+    tensor.write(0, b"x" * 1000)
+    tensor.finish()
+    assert tensor.read(0, 1000) == b"x" * 1000
+print("copied")
+del tensor, stagings
+print(*[len(device.waiting.result(ticket)) for ticket in waiting])
+"""
+    assert run_program(COPYING + program, "{}").split("\n") == ["copied", "1 1 1 1", ""]

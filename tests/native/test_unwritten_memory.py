@@ -1,6 +1,8 @@
 """What other calls left in device memory never reaches a reply."""
 
 import time
+from collections.abc import AsyncIterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,38 +13,43 @@ from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
-from aclgrad_server.admission import Admission
-from aclgrad_server.executor import Executor
-from aclgrad_server.native_device import NativeDevice
+from aclgrad_server.calls.validation import plan_call
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.native_device import NativeDevice
 from aclgrad_server.settings import Settings
-from aclgrad_server.validation import plan_call
-from tests.native.pooling import pool
 
 NO_LIMIT = 2**62
 FAR_AWAY = 100.0
 
 
-@pytest.fixture(scope="module")
-def device(library: aclgrad_native.AclLibrary) -> NativeDevice:
-    return NativeDevice(library, 0, Settings(streams=1, pool_bytes=64 * 2**20))
+@pytest.fixture
+async def device(library: aclgrad_native.AclLibrary) -> AsyncIterator[NativeDevice]:
+    completions = Completions()
+    yield NativeDevice(library, 0, Settings(streams=1, pool_bytes=64 * 2**20), completions, lambda *_: None)
+    completions.close()
 
 
-def poison(device: NativeDevice) -> None:
+async def run(device: NativeDevice, name: str, arrays: dict[str, np.ndarray], attributes: Any) -> np.ndarray:
+    views = tuple(view_of_array(name, array) for name, array in arrays.items())
+    plan = plan_call(OperatorCall(name, views, attributes), Product.ATLAS_A2, NO_LIMIT)
+    prepared = plan.with_prepared(device.prepare(plan))
+    reply = await device.execute(prepared, plan.contents(()), time.monotonic() + 60, lambda: None)
+    return array_of_view(decode_response(reply)[0])
+
+
+async def poison(device: NativeDevice) -> None:
     """Leaves values that no gradient has in every block of the pool that a small case can be given."""
-    native = device._device  # noqa: SLF001 - there is no public way to leave memory dirty
     for side in (1, 4, 8, 16, 32, 64, 128):
-        grad_output = np.full((2, side, side), FAR_AWAY, np.float32)
-        assert (pool(native, grad_output, grad_output.shape) == FAR_AWAY).all()
+        full = np.full((2, side, side), FAR_AWAY, np.float32)
+        gradient = await run(device, "adaptive_avg_pool2d_backward", {"grad_output": full, "self": full}, {})
+        assert (gradient == FAR_AWAY).all()
 
 
 @pytest.mark.parametrize("typed", [case for case in typed_cases(Product.ATLAS_A2) if case.dtype == "float32"], ids=str)
-def test_a_gradient_is_written_completely(device: NativeDevice, typed: TypedCase) -> None:
-    poison(device)
+async def test_a_gradient_is_written_completely(device: NativeDevice, typed: TypedCase) -> None:
+    await poison(device)
     arrays = typed.arrays()
-    views = tuple(view_of_array(name, array) for name, array in arrays.items())
-    plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), Product.ATLAS_A2, NO_LIMIT)
-    reply = Executor([device], Admission(1, 1)).execute(plan, time.monotonic() + 60)
-    gradient = array_of_view(decode_response(reply)[0])
+    gradient = await run(device, typed.spec.name, arrays, typed.case.attributes)
     truth = reference.define(typed.spec.name, arrays, typed.case.attributes)
     tolerance = typed.spec.tolerances[typed.dtype]
     np.testing.assert_allclose(gradient, truth, tolerance.relative, tolerance.absolute)

@@ -5,6 +5,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
+from aclgrad_native import BoxCheck, IndexCheck, MaskEncoding
 
 POOLING = Pooling((9, 10), (3, 2), (2, 3), (1, 1), ceil_mode=True)
 
@@ -15,9 +16,11 @@ def native(pooling: Pooling) -> aclgrad_native.Pooling:
     )
 
 
-def argmax_view(argmax: np.ndarray) -> aclgrad_native.Argmax:
+def apply(argmax: np.ndarray, encoding: MaskEncoding) -> bytes | None:
+    """Returns what a device is given for the argmax, None for the argmax itself."""
     batch, channels = argmax.shape[:2]
-    return aclgrad_native.Argmax(memoryview(argmax.tobytes()), argmax.itemsize, batch, channels, native(POOLING))
+    check = aclgrad_native.ArgmaxCheck(native(POOLING), argmax.itemsize, batch, channels, encoding)
+    return check.apply(memoryview(argmax.tobytes()))
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def argmax() -> np.ndarray:
 
 @pytest.mark.parametrize("count", [0, 1, 4095, 4096, 4097, 20000])
 def test_indices_within_the_bound_pass(count: int) -> None:
-    aclgrad_native.check_indices(np.full(count, 6, np.int64).tobytes(), 7)
+    assert IndexCheck(7).apply(np.full(count, 6, np.int64).tobytes()) is None
 
 
 @pytest.mark.parametrize("value", [7, -1, 2**63 - 1, -(2**63)])
@@ -37,24 +40,25 @@ def test_one_index_out_of_bound_is_told_with_its_place(value: int, place: int) -
     indices = np.full(10000, 6, np.int64)
     indices[place] = value
     with pytest.raises(aclgrad_native.InvalidValueError, match=rf"has {value} at position {place}, outside \[0, 7\)"):
-        aclgrad_native.check_indices(indices.tobytes(), 7)
+        IndexCheck(7).apply(indices.tobytes())
 
 
 def test_indices_may_start_at_any_byte() -> None:
     data = b"x" + np.arange(9, dtype=np.int64).tobytes()
-    aclgrad_native.check_indices(memoryview(data)[1:], 9)
+    IndexCheck(9).apply(memoryview(data)[1:])
     with pytest.raises(aclgrad_native.InvalidValueError, match="has 8 at position 8"):
-        aclgrad_native.check_indices(memoryview(data)[1:], 8)
+        IndexCheck(8).apply(memoryview(data)[1:])
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_both_encodings_are_those_of_the_definition(argmax: np.ndarray, dtype: type) -> None:
-    view = argmax_view(argmax.astype(dtype))
-    view.check()
+    cast = argmax.astype(dtype)
+    assert apply(cast, MaskEncoding.NONE) is None
     prefix = mask_of_argmax(argmax, POOLING, MaskLayout.INT32_PREFIX).tobytes()
     bits = mask_of_argmax(argmax, POOLING, MaskLayout.UINT16_BITS).tobytes()
-    assert view.int32_prefix() == prefix[: 4 * argmax.size]
-    encoded = view.bit_mask()
+    assert apply(cast, MaskEncoding.INT32) == prefix[: 4 * argmax.size]
+    encoded = apply(cast, MaskEncoding.BITS)
+    assert encoded is not None
     assert encoded == bits[: len(encoded)]
     assert not any(bits[len(encoded) :])
 
@@ -75,21 +79,24 @@ def test_a_position_outside_its_own_window_is_refused(argmax: np.ndarray, dtype:
     bad = argmax.astype(dtype)
     bad[1, 3, 2, 1] = wrong(int(bad[1, 3, 2, 1]))
     place = np.ravel_multi_index((1, 3, 2, 1), bad.shape)
-    for use in (lambda view: view.check(), lambda view: view.int32_prefix(), lambda view: view.bit_mask()):
+    for encoding in (MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS):
         with pytest.raises(aclgrad_native.InvalidValueError, match=f"at position {place}, outside its window"):
-            use(argmax_view(bad))
+            apply(bad, encoding)
 
 
 def test_a_64_bit_position_is_not_cut_to_32_bits(argmax: np.ndarray) -> None:
     bad = argmax.astype(np.int64)
     bad[0, 0, 0, 0] += 2**32
     with pytest.raises(aclgrad_native.InvalidValueError, match="at position 0"):
-        argmax_view(bad).check()
+        apply(bad, MaskEncoding.NONE)
 
 
-def test_an_argmax_shorter_than_its_shape_is_refused(argmax: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        aclgrad_native.Argmax(argmax.tobytes()[:-1], 4, *argmax.shape[:2], native(POOLING))
+@pytest.mark.parametrize("encoding", [MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS])
+@pytest.mark.parametrize("kept", [slice(0, -1), slice(0, 0)], ids=["by a byte", "by all"])
+def test_an_argmax_shorter_than_its_shape_is_refused(argmax: np.ndarray, encoding: MaskEncoding, kept: slice) -> None:
+    check = aclgrad_native.ArgmaxCheck(native(POOLING), 4, *argmax.shape[:2], encoding)
+    with pytest.raises(ValueError, match="fewer than its shape takes"):
+        check.apply(argmax.astype(np.int32).tobytes()[kept])
 
 
 def roi_align(sampling_ratio: int, aligned: bool = True, scale: float = 1.0) -> aclgrad_native.RoiAlign:
@@ -111,7 +118,7 @@ def boxes(*rows: tuple[float, ...]) -> bytes:
     ],
 )
 def test_work_is_no_less_than_the_samples(rows: list[tuple[float, ...]], options: dict, samples: float) -> None:
-    work = aclgrad_native.count_work(boxes(*rows), roi_align(**options))
+    work = roi_align(**options).count_work(boxes(*rows))
     assert 3 * samples <= work <= 3 * samples + 3 * (100 + 2) * 100 + 8 * (samples + 100)
 
 
@@ -125,13 +132,13 @@ def test_work_is_no_less_than_the_samples(rows: list[tuple[float, ...]], options
     ],
 )
 def test_boxes_without_samples_are_no_work(rows: list[tuple[float, ...]]) -> None:
-    assert aclgrad_native.count_work(boxes(*rows), roi_align(0)) == 0
+    assert roi_align(0).count_work(boxes(*rows)) == 0
 
 
 def test_cells_that_are_only_passed_over_are_work() -> None:
     """Two samples at both ends of a row of four million cells: a separable kernel passes over all of them."""
     wide = aclgrad_native.RoiAlign(1, 1, 2**22, 1, 2, 1.0, 1, True)
-    assert aclgrad_native.count_work(boxes((0, 0, 0, 2**22, 1)), wide) >= 2**22
+    assert wide.count_work(boxes((0, 0, 0, 2**22, 1))) >= 2**22
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -140,9 +147,17 @@ def test_a_box_that_is_not_finite_is_refused(value: float, column: int) -> None:
     rows = np.array([(0, 1, 1, 4, 4)] * 3, np.float32)
     rows[1, column] = value
     with pytest.raises(aclgrad_native.InvalidValueError, match="box at row 1"):
-        aclgrad_native.count_work(rows.tobytes(), roi_align(2))
+        roi_align(2).count_work(rows.tobytes())
 
 
 def test_a_box_that_is_not_finite_after_scaling_is_refused() -> None:
     with pytest.raises(aclgrad_native.InvalidValueError, match="after scaling"):
-        aclgrad_native.count_work(boxes((0, 1, 1, 1e30, 1)), roi_align(2, scale=1e30))
+        roi_align(2, scale=1e30).count_work(boxes((0, 1, 1, 1e30, 1)))
+
+
+def test_boxes_that_ask_for_too_much_work_are_refused() -> None:
+    data = boxes((0, 0, 0, 10, 10))
+    work = roi_align(2).count_work(data)
+    assert BoxCheck(roi_align(2), work).apply(data) is None
+    with pytest.raises(aclgrad_native.InvalidValueError, match="too much work"):
+        BoxCheck(roi_align(2), np.nextafter(work, 0)).apply(data)

@@ -1,123 +1,196 @@
-"""A device without a device."""
+"""A device without a device, and a call without gRPC."""
 
-import weakref
-from collections.abc import Callable, Sequence
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import grpc.aio
 
 from aclgrad.errors import AclgradError, DeviceLostError
-from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.device import DeviceCall, DeviceInput, DeviceState
-from aclgrad_server.validation import OperatorPlan, plan_call
+from aclgrad_server.calls.call import Call, Calls
+from aclgrad_server.calls.validation import plan_call
+from aclgrad_server.devices.device import Content, DeviceState, OnEnd
+from aclgrad_server.plan import OperatorPlan
 
 NO_LIMIT = 2**63 - 1
+LATER = time.monotonic() + 3600
+
+Behaviour = Callable[[OperatorPlan], Awaitable[None]]
 
 
-class FakePart:
-    """A payload of 0x55, which stands for what was in the memory before."""
-
-    def __init__(self, payload_bytes: int) -> None:
-        self.payload = b"\x55" * payload_bytes
-
-    def fill_with_zeros(self) -> None:
-        self.payload = bytes(len(self.payload))
+async def answer(plan: OperatorPlan) -> None:
+    """The behaviour of a device that answers at once."""
 
 
-class FakeReply:
-    def __init__(self, sections: Sequence[tuple[bytes, int]]) -> None:
-        self._prefixes = [prefix for prefix, _ in sections]
-        self._parts = [FakePart(size) for _, size in sections]
+def raising(error: Exception) -> Behaviour:
+    async def behaviour(plan: OperatorPlan) -> None:
+        raise error
 
-    def parts(self) -> list[FakePart]:
-        return self._parts
+    return behaviour
 
-    def finish(self) -> bytes:
-        return b"".join(prefix + part.payload for prefix, part in zip(self._prefixes, self._parts, strict=True))
+
+class Staging:
+    """The tensors of one call, which are released together."""
+
+    def __init__(self, sizes: Sequence[int], on_end: OnEnd) -> None:
+        self.tensors = [FakeTensor(size_bytes, self) for size_bytes in sizes]
+        self._open = set(self.tensors)
+        self._on_end = on_end
+
+    def close(self, tensor: "FakeTensor") -> None:
+        self._open.discard(tensor)
+        if not self._open:
+            self._on_end()
 
 
 class FakeTensor:
     """A staged tensor of 0x55, which stands for what was in the memory before."""
 
-    def __init__(self, size_bytes: int) -> None:
+    def __init__(self, size_bytes: int, staging: "Staging") -> None:
+        self.size_bytes = size_bytes
         self.content = bytearray(b"\x55" * size_bytes)
+        self.staging = staging
 
-    def write(self, offset: int, data: memoryview, timeout_s: float) -> None:
+    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
         assert 0 <= offset <= offset + len(data) <= len(self.content)
+        await asyncio.sleep(0)
         self.content[offset : offset + len(data)] = data
 
-    def read(self, offset: int, part: FakePart, timeout_s: float) -> None:
-        assert 0 <= offset <= offset + len(part.payload) <= len(self.content)
-        part.payload = bytes(self.content[offset : offset + len(part.payload)])
+    async def read(self, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> bytes:
+        assert 0 <= offset <= offset + size_bytes <= len(self.content)
+        await asyncio.sleep(0)
+        return prefix + bytes(self.content[offset : offset + size_bytes])
 
+    async def read_file(self, file: int, offset: int, deadline: float) -> int:
+        content = os.pread(file, self.size_bytes, offset)
+        self.content[: len(content)] = content
+        return len(content)
 
-class FakeStaging:
-    def __init__(self, staged: weakref.WeakSet[FakeTensor]) -> None:
-        self._staged = staged
+    async def write_file(self, file: int, offset: int, deadline: float) -> None:
+        os.pwrite(file, self.content, offset)
 
-    def reserve(self, size_bytes: int) -> FakeTensor:
-        tensor = FakeTensor(size_bytes)
-        self._staged.add(tensor)
-        return tensor
+    async def finish(self, deadline: float) -> None:
+        await asyncio.sleep(0)
 
-    def finish(self, timeout_s: float) -> None: ...
+    def close(self) -> None:
+        self.staging.close(self)
 
 
 class FakeDevice:
-    """Implements `aclgrad_server.device.Device`: notes the plans and answers 0x01 everywhere, after `behaviour`."""
+    """Implements `devices.device.Device`: notes the plans and answers 0x01 everywhere, after `behaviour`.
+
+    As a real one, it goes on with what has begun if the caller is cancelled.
+    """
 
     soc_name = "Ascend910B1"
+    deterministic = True
+    pool_limit_bytes = 2**40
 
-    def __init__(
-        self, index: int = 0, behaviour: Callable[[OperatorPlan], None] = lambda plan: None, trim_fails: bool = False
-    ) -> None:
+    def __init__(self, index: int = 0, behaviour: Behaviour = answer) -> None:
         self.index = index
         self.behaviour = behaviour
-        self.trim_fails = trim_fails
+        self.stage_error: AclgradError | None = None
+        self.trim_error: AclgradError | None = None
+        self.loss: DeviceLostError | None = None
         self.trims = 0
+        self.release_error: AclgradError | None = None
+        self.release_hangs = False
+        self.releases = 0
+        self.checks = 0
         self.executed: list[tuple[OperatorPlan, float]] = []
         self.contents: list[list[bytes | None]] = []
-        self.staged: weakref.WeakSet[FakeTensor] = weakref.WeakSet()
+        self.staged: set[Staging] = set()
+        self._work: set[asyncio.Task[Any]] = set()
 
-    def new_reply(self, sections: Sequence[tuple[bytes, int]]) -> FakeReply:
-        return FakeReply(sections)
+    def prepare(self, plan: OperatorPlan) -> object:
+        return None
 
-    def prepare(self, field: str, type: TensorType, data: memoryview, rule: ValueRule) -> DeviceInput:
-        return DeviceInput(rule.device_type(type), data)
+    async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
+        reply: bytes = await self._until_done(self._execute(plan, contents, deadline), on_end)
+        return plan.reply_prefix + reply
 
-    def execute(self, call: DeviceCall, timeout_s: float) -> None:
-        assert [each.type for each in call.inputs] == [each.type for each in call.plan.inputs]
-        self.executed.append((call.plan, timeout_s))
-        self.contents.append([_bytes_of(each.content) for each in call.inputs])
-        self.behaviour(call.plan)
-        if isinstance(call.output, FakeTensor):
-            call.output.content[:] = b"\x01" * len(call.output.content)
-        else:
-            assert isinstance(call.output, FakePart)
-            call.output.payload = b"\x01" * len(call.output.payload)
+    async def execute_into(
+        self, plan: OperatorPlan, contents: Sequence[Content], target: Any, deadline: float, on_end: OnEnd
+    ) -> None:
+        target.content[:] = await self._until_done(self._execute(plan, contents, deadline), on_end)
 
-    def execute_all(self, calls: Sequence[DeviceCall], timeout_s: float) -> list[AclgradError | None]:
-        errors: list[AclgradError | None] = []
-        for call in calls:
-            try:
-                self.execute(call, timeout_s)
-                errors.append(None)
-            except AclgradError as error:
+    async def execute_all(
+        self, calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]], deadline: float, on_end: OnEnd
+    ) -> tuple[bytes, list[AclgradError | None]]:
+        async def execute() -> tuple[bytes, list[AclgradError | None]]:
+            reply, errors = b"", []
+            for plan, contents, prefix in calls:
+                error = None
+                output = b"\x55" * plan.output_bytes
+                try:
+                    output = await self._execute(plan, contents, deadline)
+                except AclgradError as raised:
+                    error = raised
+                reply += prefix + output
                 errors.append(error)
-        return errors
+            return reply, errors
 
-    def release_finished(self) -> None: ...
+        made: tuple[bytes, list[AclgradError | None]] = await self._until_done(execute(), on_end)
+        return made
 
-    def trim(self) -> None:
-        if self.trim_fails:
-            raise DeviceLostError("the device is lost")
+    async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[FakeTensor]:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            on_end()
+            raise
+        if self.stage_error is not None:
+            on_end()
+            raise self.stage_error
+
+        def end() -> None:
+            self.staged.discard(staging)
+            on_end()
+
+        staging = Staging([size_bytes for size_bytes, _ in tensors], end)
+        self.staged.add(staging)
+        return staging.tensors
+
+    async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
+        return b"".join(pieces)
+
+    async def release_finished(self) -> None:
+        self.releases += 1
+        if self.release_error is not None:
+            raise self.release_error
+        if self.release_hangs:
+            await asyncio.get_running_loop().create_future()
+
+    async def trim(self) -> None:
+        if self.trim_error is not None:
+            raise self.trim_error
         self.trims += 1
 
-    def stage(self, timeout_s: float) -> FakeStaging:
-        return FakeStaging(self.staged)
-
-    def state(self) -> DeviceState:
+    async def state(self) -> DeviceState:
         return DeviceState(0, 0, {}, 0, 0)
+
+    def check(self) -> None:
+        self.checks += 1
+        if self.loss is not None:
+            raise self.loss
+
+    async def _execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float) -> bytes:
+        self.executed.append((plan, deadline))
+        self.contents.append([_bytes_of(each) for each in contents])
+        await self.behaviour(plan)
+        return (b"\0" if plan.is_empty else b"\x01") * plan.output_bytes
+
+    async def _until_done(self, work: Coroutine[Any, Any, Any], on_end: OnEnd) -> Any:
+        task = asyncio.ensure_future(work)
+        self._work.add(task)
+        task.add_done_callback(lambda _: on_end())
+        task.add_done_callback(self._work.discard)
+        return await asyncio.shield(task)
 
 
 def _bytes_of(content: object) -> bytes | None:
@@ -127,14 +200,92 @@ def _bytes_of(content: object) -> bytes | None:
     return None if content is None else bytes(content)
 
 
+class FakeContext:
+    """What a handler sees of a call: the messages of its client, and what it is answered."""
+
+    def __init__(
+        self,
+        messages: Sequence[bytes] = (),
+        peer: str = "ipv4:192.0.2.1:5",
+        remaining_s: float | None = None,
+        is_silent: bool = False,
+    ) -> None:
+        """A silent client sends no end after its messages."""
+        self.messages = list(messages)
+        self.replies: list[bytes] = []
+        self.is_silent = is_silent
+        self.read_count = 0
+        self._peer = peer
+        self._remaining_s = remaining_s
+        self._callbacks: list[Callable[[Any], None]] = []
+
+    def time_remaining(self) -> float | None:
+        return self._remaining_s
+
+    def peer(self) -> str:
+        return self._peer
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("x-request-id", "an-id"),)
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self._callbacks.append(callback)
+
+    async def send_initial_metadata(self, metadata: Sequence[tuple[str, str]]) -> None: ...
+
+    async def read(self) -> bytes | object:
+        await asyncio.sleep(0)
+        self.read_count += 1
+        if self.messages:
+            return self.messages.pop(0)
+        if self.is_silent:
+            await asyncio.get_running_loop().create_future()
+        return grpc.aio.EOF
+
+    async def write(self, message: bytes) -> None:
+        await asyncio.sleep(0)
+        self.replies.append(message)
+
+    def end(self) -> None:
+        """The reply has left, or the client has gone."""
+        for callback in self._callbacks:
+            callback(self)
+
+
+def new_calls() -> Calls:
+    return Calls(call_timeout_s=3600, client_timeout_s=3600)
+
+
+def new_call(context: FakeContext | None = None, calls: Calls | None = None) -> Call:
+    """Returns a call of the running task."""
+    return (calls or new_calls()).begin("Method", context or FakeContext())
+
+
+async def settle() -> None:
+    """Returns when everything that can run has run."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Returns as soon as the condition holds; other coroutines run meanwhile."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 def tensor(name: str, *shape: int, dtype: str = "float32", data: bytes | None = None) -> TensorView:
     return TensorView(name, TensorType(DTYPES[dtype], shape), None if data is None else memoryview(data))
 
 
-def pooling_plan(*self_shape: int) -> OperatorPlan:
-    """Returns a legal plan whose output has this shape."""
+def pooling_call(*self_shape: int) -> OperatorCall:
+    """Returns a legal call whose output has this shape."""
     pooled = (*self_shape[:-2], 1, 1)
     grad_output = tensor("grad_output", *pooled)
     data = bytes(grad_output.type.size_bytes)
     inputs = (tensor("grad_output", *pooled, data=data), tensor("self", *self_shape))
-    return plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, NO_LIMIT)
+    return OperatorCall("adaptive_avg_pool2d_backward", inputs, {})
+
+
+def pooling_plan(*self_shape: int) -> OperatorPlan:
+    return plan_call(pooling_call(*self_shape), Product.ATLAS_A2, NO_LIMIT)

@@ -25,9 +25,12 @@ def file(tmp_path: Path) -> Path:
 def test_defaults_serve_this_machine_alone() -> None:
     settings = Settings()
     assert settings.listen == ("127.0.0.1:50051",)
+    assert settings.admin == "127.0.0.1:9464"
     assert settings.backend == "auto"
     assert settings.device == ()
     assert settings.pool_bytes is None
+    assert settings.max_call_bytes is None
+    assert settings.memory_limit_bytes is None
 
 
 def test_flags_go_before_variables_before_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +69,11 @@ def test_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().streams == Settings.model_fields["streams"].default
 
 
+@pytest.mark.parametrize("address", ["0.0.0.0:9464", "[::1]:0", "localhost:9464", "off"])
+def test_address_of_the_admin_listener(address: str) -> None:
+    assert Settings(admin=address).admin == address
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -76,6 +84,16 @@ def test_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("listen", ("127.0.0.1:65536",)),
         ("listen", ("127.0.0.1:0", "127.0.0.1:-1")),
         ("listen", ("unix:",)),
+        ("listen", ("::1:50051",)),
+        ("admin", "localhost"),
+        ("admin", "127.0.0.1:"),
+        ("admin", ":9464"),
+        ("admin", "::1:9464"),
+        ("admin", "[::1]"),
+        ("admin", "127.0.0.1:65536"),
+        ("admin", "127.0.0.1:\u00b2"),
+        ("admin", "unix:/run/admin"),
+        ("admin", ""),
         ("device", ("first",)),
         ("streams", 0),
         ("streams", "many"),
@@ -86,6 +104,11 @@ def test_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("max_waiting_calls", -1),
         ("pool_bytes", 0),
         ("max_message_bytes", 2**31),
+        ("max_call_bytes", 0),
+        ("max_call_bytes", 2**48 + 1),
+        ("memory_limit_bytes", 0),
+        ("memory_limit_bytes", 2**48 + 1),
+        ("client_timeout_s", 0),
         ("max_tensor_bytes", 1.5),
         ("shape_only", "maybe"),
         ("reply_compression", "zip"),

@@ -2,42 +2,64 @@
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 from numpy.typing import ArrayLike
 
 from aclgrad import errors
-from aclgrad.errors import AclgradError, InputValuesRequiredError, InvalidFieldError, Violation
+from aclgrad._message_limit import MessageLimit
+from aclgrad._settings import checked_seconds
+from aclgrad.errors import AclgradError, ConnectionLostError, InputValuesRequiredError, InvalidFieldError, Violation
+from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
 from aclgrad.tensors import DType, TensorType, TensorView, array_of_view, type_of_array, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import AttributeValue, OperatorCall, decode_response, encode_request
+from aclgrad.wire.messages import (
+    AttributeValue,
+    OperatorCall,
+    checked_name,
+    decode_response,
+    encode_request,
+    parse_message,
+)
 
 Array = np.ndarray[Any, Any]
 Input = ArrayLike | tuple[int, ...]
 """An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
 
 MAX_TIMEOUT_S = 1e8
+LARGE_BYTES = 2**20
+"""More bytes are not copied on an event loop, and may not fit into the buffers of a connection."""
+_ATTRIBUTES = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
+_DEFAULTS: dict[str, dict[str, AttributeValue]] = {
+    spec.name: {each.name: each.default for each in spec.attributes if each.default is not None}
+    for spec in OPERATORS.values()
+}
 SERVICE = "/aclgrad.v1.OperatorService/"
 _Result = TypeVar("_Result")
+_Reply = TypeVar("_Reply", bound=Message)
 _Result_co = TypeVar("_Result_co", covariant=True)
 
 
 class Call(Protocol[_Result_co]):
-    """One call: its method, its bytes, and how to read the bytes that come back.
+    """One call: its method, its bytes, about how many go either way, and how to read the bytes that come back.
 
     `amend` gives the call to make at once in its place where an error tells what it lacked, else None.
     """
 
     @property
     def method(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int: ...
 
     @property
     def request(self) -> bytes: ...
@@ -54,6 +76,10 @@ class PlainCall(Generic[_Result]):
     method: str
     request: bytes
     read: Callable[[bytes], _Result]
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.request)
 
     def amend(self, error: AclgradError) -> None:
         return None
@@ -84,10 +110,10 @@ class SentValues:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """The call of an operator as it is to be sent, and the arrays among its inputs whose values are withheld."""
+    """The call of an operator as it is to be sent, and the caller's arrays of which only the shape is."""
 
     call: OperatorCall
-    withheld: frozenset[str]
+    withheld: Mapping[str, Array]
 
     @property
     def size_bytes(self) -> int:
@@ -101,38 +127,60 @@ class PlannedCall:
         spec = OPERATORS.get(self.call.operator)
         if spec is None:
             return None
-        defaults = {each.name: each.default for each in spec.attributes if each.default is not None}
         types = {tensor.name: tensor.type for tensor in self.call.inputs}
         try:
-            type = spec.output.infer(Arguments(types, defaults | dict(self.call.attributes)))
+            type = spec.output.infer(Arguments(types, {**_DEFAULTS[spec.name], **self.call.attributes}))
             return TensorType(type.dtype, tuple(map(operator.index, type.shape)))
         except (LookupError, TypeError, ValueError):
             return None
 
 
+def copies_much(inputs: Mapping[str, Input]) -> bool:
+    """Whether planning the call would copy more than an event loop should: arrays that are not as the wire has them."""
+    if not isinstance(inputs, Mapping):
+        return False
+    return any(
+        getattr(value, "nbytes", 0) > LARGE_BYTES
+        and not (isinstance(value, np.ndarray) and value.flags.c_contiguous and value.dtype.isnative)
+        for value in inputs.values()
+    )
+
+
 def planned_call(
     operator: str,
     inputs: Mapping[str, Input],
-    attributes: Mapping[str, AttributeValue] | None,
+    attributes: Mapping[str, AttributeLike] | None,
     sent: SentValues,
 ) -> PlannedCall:
     """Returns the call of one operator.
 
-    An input that came as a shape has the dtype of the first input that is an array. Raises InvalidFieldError where an
-    array has no form on the wire.
+    An input that came as a shape has the dtype of the first input that is an array. Raises InvalidFieldError if an
+    array or an attribute has no form on the wire.
     """
+    if type(operator) is not str:
+        checked_name("operator", operator)
+    _check_mapping("inputs", inputs, "input names to arrays or shapes")
     arrays = {name: _array(name, value) for name, value in inputs.items() if not _is_shape(value)}
-    types = {name: type_of_array(name, array) for name, array in arrays.items()}
+    unsent = sent.withheld(operator)
+    withheld = {name: array for name, array in arrays.items() if name in unsent}
+    tensors = {
+        name: TensorView(name, type_of_array(name, array)) if name in withheld else view_of_array(name, array)
+        for name, array in arrays.items()
+    }
     for name, value in inputs.items():
-        if name not in types:
-            dtype = _shape_only_dtype(name, [each.dtype for each in types.values()])
-            types[name] = TensorType(dtype, value)  # type: ignore[arg-type]
-    withheld = sent.withheld(operator) & arrays.keys()
-    views = tuple(
-        view_of_array(name, arrays[name]) if name in arrays and name not in withheld else TensorView(name, types[name])
-        for name in inputs
-    )
-    return PlannedCall(OperatorCall(operator, views, dict(attributes or {})), frozenset(withheld))
+        if name not in tensors:
+            dtype = _shape_only_dtype(name, [each.type.dtype for each in tensors.values()])
+            tensors[name] = TensorView(name, TensorType(dtype, value))  # type: ignore[arg-type]
+    views = tuple(tensors[name] for name in inputs)
+    return PlannedCall(OperatorCall(operator, views, _plain_attributes(operator, attributes)), withheld)
+
+
+def _plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
+    if attributes is None:
+        return {}
+    _check_mapping("attributes", attributes, "attribute names to values")
+    specs = _ATTRIBUTES.get(operator, {})
+    return {name: plain_attribute(name, value, specs.get(name)) for name, value in attributes.items()}
 
 
 class ExecuteCall:
@@ -144,13 +192,31 @@ class ExecuteCall:
         self,
         operator: str,
         inputs: Mapping[str, Input],
-        attributes: Mapping[str, AttributeValue] | None,
+        attributes: Mapping[str, AttributeLike] | None,
         sent: SentValues,
+        limit: MessageLimit,
     ) -> None:
         """Raises InvalidFieldError as `planned_call` does."""
         self._arguments = (operator, inputs, attributes)
         self._sent = sent
+        self._limit = limit
+        self._chunk_bytes: int | None = None
+        """The size of chunks that a refusal led to."""
         self.planned = planned_call(operator, inputs, attributes, sent)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        return self.planned.size_bytes
+
+    def in_chunks(self, size_bytes: int) -> tuple[OperatorCall, int] | None:
+        """Returns the call and the size of its chunks, or None if so many bytes of tensors go in a message."""
+        if self._chunk_bytes is None and size_bytes <= self._limit.tensor_bytes:
+            return None
+        return self.planned.call, self._limit.chunk_bytes
+
+    def take(self, gradient: Array) -> Array:
+        """Returns the gradient that came in chunks."""
+        return gradient
 
     @property
     def request(self) -> bytes:
@@ -162,14 +228,26 @@ class ExecuteCall:
         try:
             return gradient_of(decode_response(reply))
         except ValueError as error:
-            raise errors.ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+            raise unreadable_reply(error) from error
 
     def amend(self, error: AclgradError) -> "ExecuteCall | None":
-        """Returns the call with all values where the server asks for them."""
-        if not isinstance(error, InputValuesRequiredError):
+        """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
+        if isinstance(error, InputValuesRequiredError):
+            self._sent.require(self._arguments[0])
+            return ExecuteCall(*self._arguments, self._sent, self._limit) if self.planned.withheld else None
+        if not self._limit.learn(error):
             return None
-        self._sent.require(self._arguments[0])
-        return ExecuteCall(*self._arguments, self._sent) if self.planned.withheld else None
+        before, self._chunk_bytes = self._chunk_bytes, self._limit.chunk_bytes
+        return self if before is None or self._chunk_bytes < before else None
+
+
+def only_reply(replies: Iterable[bytes]) -> bytes:
+    """Returns the reply to a call of one message; raises ServerFaultError unless there is exactly one."""
+    try:
+        (reply,) = replies
+    except ValueError as error:
+        raise errors.ServerFaultError("the server sent no reply, or more than one") from error
+    return reply
 
 
 def gradient_of(outputs: tuple[TensorView, ...]) -> Array:
@@ -178,12 +256,30 @@ def gradient_of(outputs: tuple[TensorView, ...]) -> Array:
         (output,) = outputs
         return array_of_view(output)
     except ValueError as error:
-        raise errors.ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+        raise unreadable_reply(error) from error
+
+
+def unreadable_reply(error: ValueError) -> errors.ServerFaultError:
+    """Returns the error of a reply that is not what its method promises."""
+    return errors.ServerFaultError(f"the reply of the server cannot be read: {error}")
+
+
+def _parsed(kind: type[_Reply], reply: bytes) -> _Reply:
+    try:
+        return parse_message(kind, reply)
+    except ValueError as error:
+        raise unreadable_reply(error) from error
 
 
 def time_limit(timeout_s: float | None) -> float | None:
-    """Returns the limit as grpc takes it: none beyond what its clock can count."""
-    return None if timeout_s is None or timeout_s > MAX_TIMEOUT_S else timeout_s
+    """Returns the limit as grpc takes it: none beyond what its clock can count.
+
+    Raises InvalidSettingError unless it is a number of seconds or None.
+    """
+    if timeout_s is None:
+        return None
+    limit_s = checked_seconds("timeout_s", timeout_s)
+    return None if limit_s > MAX_TIMEOUT_S else limit_s
 
 
 def list_operators_call() -> PlainCall[list[pb.OperatorDescription]]:
@@ -191,18 +287,30 @@ def list_operators_call() -> PlainCall[list[pb.OperatorDescription]]:
     return PlainCall(
         "ListOperators",
         pb.ListOperatorsRequest().SerializeToString(),
-        lambda reply: list(pb.ListOperatorsResponse.FromString(reply).operators),
+        lambda reply: list(_parsed(pb.ListOperatorsResponse, reply).operators),
     )
 
 
 def server_status_call() -> PlainCall[pb.GetServerStatusResponse]:
     """Returns the call for the state of the server."""
     return PlainCall(
-        "GetServerStatus", pb.GetServerStatusRequest().SerializeToString(), pb.GetServerStatusResponse.FromString
+        "GetServerStatus",
+        pb.GetServerStatusRequest().SerializeToString(),
+        lambda reply: _parsed(pb.GetServerStatusResponse, reply),
     )
 
 
+def _check_mapping(field: str, value: object, of: str) -> None:
+    # First the usual: an abstract class takes longer to ask.
+    if type(value) is not dict and not isinstance(value, Mapping):
+        problem, remedy = f"is a {type(value).__name__}", f"give a mapping from {of}"
+        raise InvalidFieldError.of(Violation(field, problem, remedy))
+
+
 def _array(name: str, value: Input) -> Array:
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        problem = f"has {np.count_nonzero(value.mask)} masked values, and a mask cannot be sent"
+        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give array.filled(value)"))
     try:
         return np.asarray(value)
     except Exception as error:  # whatever the object's own conversion raises
@@ -224,9 +332,10 @@ def _shape_only_dtype(name: str, dtypes: Sequence[DType]) -> DType:
 # ------------------------------------------------------------------------------------------------------- errors
 
 _STATUS_DETAILS = "grpc-status-details-bin"
-_CANCELLED_HERE = ("Channel closed!", "Channel closed.", "Locally cancelled by application!")
 _WRITE_FAILED = "Internal error from Core"
 """What grpc.aio says where the server ended a call while its messages were being written."""
+_UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolving|resolution failed", re.IGNORECASE)
+"""What the core says when no connection could be made; in any other words the call counts as sent."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
 """Of a compressed message the core tells no sizes."""
 
@@ -241,9 +350,11 @@ class RpcFailure(Protocol):
     def trailing_metadata(self) -> Any: ...
 
 
-def error_of(failure: RpcFailure, target: str) -> AclgradError:
-    """Returns our exception for a failed call."""
+def error_of(failure: RpcFailure, target: str, *, is_closed: bool) -> AclgradError:
+    """Returns our exception for a failed call of a client that is open or closed."""
     error = _core_error(failure.code(), failure.details() or "", target)
+    if is_closed and isinstance(error, ConnectionLostError):
+        return closed_error(target)
     error.code = failure.code()
     for key, value in failure.trailing_metadata() or ():
         if key == _STATUS_DETAILS and isinstance(value, bytes):
@@ -268,6 +379,12 @@ def closed_error(target: str) -> AclgradError:
     """Returns the error of a call on a client that is closed."""
     remedy = "make a new client"
     return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
+
+
+def wrong_loop_error(target: str) -> AclgradError:
+    """Returns the error of a call on a client that another event loop uses."""
+    remedy = "make one AsyncClient for each event loop, within the function that asyncio.run is given"
+    return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop; {remedy}", remedy=remedy)
 
 
 def deadline_error(target: str) -> AclgradError:
@@ -296,15 +413,15 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
     if code is grpc.StatusCode.UNAVAILABLE:
         remedy = f"check that a server listens on {target} and that the network lets it through"
-        return errors.ConnectionLostError(f"{target}: {details}; {remedy}", remedy=remedy)
+        kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
+        return kind(f"{target}: {details}; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return deadline_error(target)
-    if code is grpc.StatusCode.CANCELLED and details in _CANCELLED_HERE:
-        return closed_error(target)
     if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
         # A server that stops cancels what it has not begun to answer.
-        remedy = "try again, on another server if there is one"
-        return errors.ConnectionLostError(f"{target}: the server ended the call; {remedy}", remedy=remedy)
+        remedy = "if the connection is slow, send less in one call or raise --client-timeout-s of the server"
+        what = "the server ended the call and gave no reason: it stops, or a message took too long to arrive"
+        return errors.CallCutError(f"{target}: {what}; {remedy}", remedy=remedy)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         remedy = "check that the target is an aclgrad server of this version or a newer one"
         return errors.MethodNotServedError(f"{target}: {details}; {remedy}", remedy=remedy)

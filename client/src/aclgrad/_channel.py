@@ -7,8 +7,6 @@ import grpc
 
 DEFAULT_TARGET: Final = "127.0.0.1:50051"
 DEFAULT_TIMEOUT_S: Final = 120.0
-DEFAULT_MAX_MESSAGE_BYTES: Final = 2**31 - 1
-"""What protobuf can hold at most; the server has a limit of its own."""
 
 Compression = Literal["gzip"] | None
 ChannelOption = tuple[str, int | str]
@@ -30,11 +28,13 @@ def channel_options(max_message_bytes: int, overrides: Iterable[ChannelOption] =
         "grpc.keepalive_permit_without_calls": 1,
         # By default the core stops pinging after two pings without data, just when nothing else tells of the peer.
         "grpc.http2.max_pings_without_data": 0,
-        # Replicas come and go: the core would look for them every 30 s at most, and wait for up to 2 minutes before it
-        # tries an address again.
+        # Replicas come and go: the core would look for them every 30 s at most.
         "grpc.dns_min_time_between_resolutions_ms": 5_000,
+        # Between two attempts to connect every call fails with the error of the first: the pause is far shorter than
+        # the time for which a call waits for a connection. One attempt takes 5 s at most.
         "grpc.initial_reconnect_backoff_ms": 200,
-        "grpc.max_reconnect_backoff_ms": 5_000,
+        "grpc.max_reconnect_backoff_ms": 1_000,
+        "grpc.min_reconnect_backoff_ms": 5_000,
     }
     options.update(overrides)
     return list(options.items())

@@ -9,33 +9,35 @@ import numpy as np
 from aclgrad._calls import Array
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
-from aclgrad.wire.chunks import DEFAULT_CHUNK_BYTES, chunk_prefix, decode_chunk, decode_response_header, encode_header
+from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
+from aclgrad.wire.limits import MAX_INPUTS
 from aclgrad.wire.messages import OperatorCall
 
-CHUNKED_ABOVE_BYTES: Final = 8 * 2**20
-"""Calls with more bytes of tensors either way go in chunks: faster, and not bounded by a message."""
+READY_WAIT_S: Final = 1.0
+"""Without a word from the server, the chunks are sent after this time."""
 _INLINE_BYTES: Final = 64 * 2**10
-"""An input of no more bytes goes with the header."""
+"""An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
 
 
-def chunked_messages(call: OperatorCall) -> Iterator[bytes]:
+def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
     """Returns the messages of a call, one after the other; raises InvalidFieldError for what the wire cannot hold."""
+    inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
     chunked = [
-        tensor for tensor in call.inputs if isinstance(tensor.data, memoryview) and tensor.data.nbytes > _INLINE_BYTES
+        tensor for tensor in call.inputs if isinstance(tensor.data, memoryview) and tensor.data.nbytes > inline_bytes
     ]
     names = [tensor.name for tensor in chunked]
     inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
     # At once: what fails while gRPC asks for messages is not told to the caller.
-    header = encode_header(OperatorCall(call.operator, inputs, call.attributes), names, DEFAULT_CHUNK_BYTES)
-    return chain((header,), _chunks(chunked))
+    header = encode_header(OperatorCall(call.operator, inputs, call.attributes), names, chunk_bytes)
+    return chain((header,), _chunks(chunked, chunk_bytes))
 
 
-def _chunks(tensors: Sequence[TensorView]) -> Iterator[bytes]:
+def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
     for position, tensor in enumerate(tensors):
         data = tensor.data
         assert isinstance(data, memoryview)
-        for offset in range(0, data.nbytes, DEFAULT_CHUNK_BYTES):
-            piece = data[offset : offset + DEFAULT_CHUNK_BYTES]
+        for offset in range(0, data.nbytes, chunk_bytes):
+            piece = data[offset : offset + chunk_bytes]
             yield b"".join((chunk_prefix(position, offset, len(piece)), piece))
 
 

@@ -2,14 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from aclgrad._calls import Input
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
+Ints = Sequence[int] | np.ndarray[Any, Any]
 
 
 class OperatorMethods(ABC, Generic[Result]):
@@ -23,7 +25,7 @@ class OperatorMethods(ABC, Generic[Result]):
         self,
         name: str,
         inputs: Mapping[str, Input],
-        attributes: Mapping[str, AttributeValue] | None = None,
+        attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: float | None = None,
     ) -> Result:
@@ -45,7 +47,7 @@ class OperatorMethods(ABC, Generic[Result]):
                 bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
                 values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
 
-        Returns: The gradient of `self`, with its shape and dtype.
+        Returns: The gradient of `input`, with its shape and dtype.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
@@ -57,10 +59,10 @@ class OperatorMethods(ABC, Generic[Result]):
         grad_output: ArrayLike,
         input: ArrayLike | tuple[int, ...],
         indices: ArrayLike,
-        kernel_size: Sequence[int],
-        stride: Sequence[int] = (),
-        padding: Sequence[int] = (0,),
-        dilation: Sequence[int] = (1,),
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
         ceil_mode: bool = False,
         *,
         timeout_s: float | None = None,
@@ -85,7 +87,7 @@ class OperatorMethods(ABC, Generic[Result]):
             dilation: Always 1.
             ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
 
-        Returns: The gradient of `self`, with its shape and dtype.
+        Returns: The gradient of `input`, with its shape and dtype.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
@@ -108,9 +110,9 @@ class OperatorMethods(ABC, Generic[Result]):
         grad_output: ArrayLike,
         input: ArrayLike | tuple[int, ...],
         indices: ArrayLike,
-        output_size: Sequence[int],
-        stride: Sequence[int] = (1, 1, 1),
-        padding: Sequence[int] = (0, 0, 0),
+        output_size: Ints,
+        stride: Ints = (1, 1, 1),
+        padding: Ints = (0, 0, 0),
         *,
         timeout_s: float | None = None,
     ) -> Result:
@@ -127,13 +129,13 @@ class OperatorMethods(ABC, Generic[Result]):
                 float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is
                 sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
                 the arrays.
-            indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `self`.
+            indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `input`.
                 int64 (fewer on some products).
             output_size: Depth, height and width of the unpooled tensor.
             stride: Checked by CANN and otherwise not used.
             padding: Taken by CANN and not used.
 
-        Returns: The gradient of `self`, with its shape and dtype.
+        Returns: The gradient of `input`, with its shape and dtype.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
@@ -149,7 +151,7 @@ class OperatorMethods(ABC, Generic[Result]):
         self,
         grad_output: ArrayLike,
         input: ArrayLike | tuple[int, ...],
-        padding: Sequence[int],
+        padding: Ints,
         *,
         timeout_s: float | None = None,
     ) -> Result:
@@ -167,7 +169,7 @@ class OperatorMethods(ABC, Generic[Result]):
                 the arrays.
             padding: Cells added at the left, right, top and bottom.
 
-        Returns: The gradient of `self`, with its shape and dtype.
+        Returns: The gradient of `input`, with its shape and dtype.
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
@@ -178,7 +180,7 @@ class OperatorMethods(ABC, Generic[Result]):
         self,
         grad_output: ArrayLike,
         boxes: ArrayLike,
-        input_shape: Sequence[int],
+        input_shape: Ints,
         pooled_height: int,
         pooled_width: int,
         spatial_scale: float = 1.0,

@@ -1,7 +1,8 @@
 """When a failed call is made again, and after how long: the one retry layer, without any input or output.
 
-Every call is a pure function, so repeating one is safe. It is of use where the server says so by a delay, and where a
-connection was lost; any other failure would only be repeated.
+Every call is a pure function, so repeating one is safe. It helps if the server says so by a delay, or if a connection
+was lost; any other failure would only be repeated. A call that reached no server was not sent: it waits for a server,
+and its retries are for what comes then.
 """
 
 import random
@@ -10,42 +11,66 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from aclgrad.errors import AclgradError, ConnectionLostError
+from aclgrad._settings import checked_integer, checked_seconds
+from aclgrad.errors import AclgradError, CallCutError, ConnectionLostError, DeadlinePassedError, ServerUnreachableError
 
 DEFAULT_RETRIES: Final = 4
+DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
+_MAX_CUTS: Final = 2
+"""A call that was cut for being slow will be cut again, one that a stopping server cut will not: one resend tells."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Up to `retries` attempts beyond the first, after delays that double from `first_delay_s` to `longest_delay_s`."""
+    """Bounds how often a call is sent again (`retries`), and for how long it waits for a server (`connect_timeout_s`).
+
+    Delays double from `first_delay_s` to `longest_delay_s`, or to `longest_look_s` while no server can be reached.
+    """
 
     retries: int = DEFAULT_RETRIES
+    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
     first_delay_s: float = 0.2
     longest_delay_s: float = 5.0
+    longest_look_s: float = 1.0
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        if not self.retries >= 0:
-            raise ValueError(f"retries is {self.retries}; give 0 or more")
+        checked_integer("retries", self.retries, 0)
+        checked_seconds("connect_timeout_s", self.connect_timeout_s, 0.0)
 
     def start(self, timeout_s: float | None) -> "Attempts":
         """Begins a call that has this much time for all of its attempts together; None is without a limit."""
         return Attempts(self, timeout_s)
 
-    def backoff_s(self, retry: int) -> float:
+    def backoff_s(self, failures: int, longest_s: float) -> float:
         """Returns a delay of full jitter: clients that failed together do not come back together."""
         # Beyond 2**32 the bound is reached by any first delay, and a float could not hold the power.
-        return self.draw() * min(self.longest_delay_s, self.first_delay_s * 2.0 ** min(retry, 32))
+        return self.draw() * min(longest_s, self.first_delay_s * 2.0 ** min(failures, 32))
 
 
 class Attempts:
     """The attempts of one call: how much time the next one has, and whether and when there is a next one."""
 
+    __slots__ = ("_cuts", "_end", "_failed", "_looks", "_policy", "_resends", "_since", "_timeout_s")
+
     def __init__(self, policy: RetryPolicy, timeout_s: float | None) -> None:
         self._policy = policy
-        self._end = None if timeout_s is None else policy.clock() + timeout_s
-        self._retries = 0
+        self._timeout_s = timeout_s
+        self._since = policy.clock()
+        """When the call began to look for a server."""
+        self._end = None if timeout_s is None else self._since + timeout_s
+        self._resends = 0
+        self._cuts = 0
+        self._looks = 0
+        self._failed: AclgradError | None = None
+        """The error of the attempt before."""
+
+    def of_another_message(self) -> "Attempts":
+        """Begins the attempts of another message, within the same time limit."""
+        another = Attempts(self._policy, self._timeout_s)
+        another._end = self._end
+        return another
 
     def time_left_s(self) -> float | None:
         """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
@@ -57,14 +82,36 @@ class Attempts:
         The delay that the server asks for is a minimum. A wait that the time limit would cut short is not begun: the
         caller learns at once what is wrong, rather than later that it took too long.
         """
-        if self._retries >= self._policy.retries or not is_worth_a_retry(error):
+        now = self._policy.clock()
+        is_unreached = isinstance(error, ServerUnreachableError)
+        if is_unreached:
+            delay_s = self._policy.backoff_s(self._looks, self._policy.longest_look_s)
+            if now + delay_s - self._since > self._policy.connect_timeout_s:
+                return None
+        else:
+            self._cuts += isinstance(error, CallCutError)
+            if self._resends >= self._policy.retries or self._cuts >= _MAX_CUTS or not is_worth_a_retry(error):
+                return None
+            delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._resends, self._policy.longest_delay_s)
+        if self._end is not None and now + delay_s >= self._end:
             return None
-        delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._retries)
-        left_s = self.time_left_s()
-        if left_s is not None and delay_s >= left_s:
-            return None
-        self._retries += 1
+        if is_unreached:
+            self._looks += 1
+        else:
+            self._resends += 1
+            self._looks, self._since = 0, now + delay_s
+        self._failed = error
         return delay_s
+
+    def explain(self, error: AclgradError) -> None:
+        """Adds to a passed deadline the time limit of the call, and why the attempt before it failed."""
+        if isinstance(error, DeadlinePassedError) and self._timeout_s is not None:
+            error.message = f"{error.message} (timeout_s was {self._timeout_s:g} s)"
+            error.args = (error.message,)
+        if isinstance(error, DeadlinePassedError) and self._failed is not None:
+            error.message = f"{error.message}; the attempt before it failed: {self._failed.message}"
+            error.remedy = self._failed.remedy or error.remedy
+            error.args = (error.message,)
 
 
 def is_worth_a_retry(error: AclgradError) -> bool:

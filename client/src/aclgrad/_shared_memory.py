@@ -18,8 +18,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from aclgrad._calls import PlannedCall, gradient_of
-from aclgrad.errors import ServerFaultError
+from aclgrad._calls import PlannedCall, gradient_of, unreadable_reply
+from aclgrad._forked_results import forget, keep_apart
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall, decode_response
@@ -55,15 +55,20 @@ class Region:
             self.unlink()
             raise
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this process was forked off the one that made it, and goes on using it."""
+        return self._process_id != os.getpid()
+
     def unlink(self) -> None:
         """Removes the name; a process that was forked off leaves it to the one that made it."""
-        if self._process_id == os.getpid():
+        if not self.is_inherited:
             self._remove()
             resource_tracker.unregister(self.name, "shared_memory")
 
     def release(self) -> None:
         """Gives the memory back and leaves the rest to `unlink`; takes no lock."""
-        if self._process_id == os.getpid():
+        if not self.is_inherited:
             self._remove()
         self.is_released = True
         del self.memory
@@ -91,6 +96,8 @@ class RegionPool:
         """Returns a region of at least this size; raises OSError where there is no room for one."""
         with self._lock:
             self._keep_returned()
+            if any(each.is_inherited for each in self._free):
+                self._free.clear()
             fitting = [each for each in self._free if size_bytes <= each.size_bytes <= 2 * size_bytes + _GRANULE]
             if fitting:
                 region = min(fitting, key=lambda each: each.size_bytes)
@@ -113,6 +120,11 @@ class RegionPool:
 
     def give_back_later(self, region: Region) -> None:
         """Gives back without any lock: the garbage collector calls it, in the middle of whatever a thread does."""
+        forget(region.memory)
+        if region.is_inherited:
+            # A child has a copy, which the server cannot see.
+            region.release()
+            return
         if self._is_closed or len(self._returned) >= _MAX_KEPT:
             region.release()
         if not self._is_closed:
@@ -165,8 +177,11 @@ class SharedCall:
     def __init__(self, pool: RegionPool, planned: PlannedCall) -> None:
         self._pool = pool
         self._planned = planned
-        self._inputs: list[Region] = []
+        self._lent: list[Region] = []
         self._output: Region | None = None
+        # A caller that is cancelled may leave while another thread lends.
+        self._lock = threading.Lock()
+        self._has_ended = False
 
     def lend(self) -> PlannedCall:
         """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
@@ -186,10 +201,11 @@ class SharedCall:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        regions = self._inputs if self._output is None else [*self._inputs, self._output]
+        with self._lock:
+            self._has_ended = True
         # After a failure the server may still read and write: nobody is to use the regions again.
         end = self._pool.give_back if error is None else self._pool.drop
-        for region in regions:
+        for region in self._lent:
             end(region)
 
     def read(self, reply: bytes) -> np.ndarray[Any, Any]:
@@ -202,7 +218,7 @@ class SharedCall:
             if isinstance(output.data, SharedRange):
                 return self._take_over(output.type)
         except ValueError as error:
-            raise ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+            raise unreadable_reply(error) from error
         return gradient_of((output,))
 
     def _take_over(self, type: TensorType) -> np.ndarray[Any, Any]:
@@ -212,7 +228,8 @@ class SharedCall:
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)
         # From here on it is the array's.
-        self._output = None
+        self._lent.remove(region)
+        keep_apart(region.memory)
         weakref.finalize(held, self._pool.give_back_later, region).atexit = False
         return array
 
@@ -224,14 +241,19 @@ class SharedCall:
         region = self._take(data.nbytes)
         if region is None:
             return tensor
-        self._inputs.append(region)
         # By numpy, whose copy lets go of the GIL.
         np.frombuffer(region.memory, np.uint8, data.nbytes)[:] = np.frombuffer(data, np.uint8)
         return TensorView(tensor.name, tensor.type, SharedRange(region.name, 0, data.nbytes))
 
     def _take(self, size_bytes: int) -> Region | None:
         try:
-            return self._pool.take(size_bytes)
+            region = self._pool.take(size_bytes)
         except (OSError, OverflowError):
             # Overflow: the call is not legal, and the server will say why.
             return None
+        with self._lock:
+            if not self._has_ended:
+                self._lent.append(region)
+                return region
+        self._pool.drop(region)
+        return None

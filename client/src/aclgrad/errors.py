@@ -13,24 +13,34 @@
     │   └── MethodNotServedError         the server does not serve this method
     ├── RetryableError                   the same request can succeed later or elsewhere
     │   ├── ServerBusyError              as many calls in flight and waiting as the server takes
-    │   ├── DeviceMemoryError            the device has not enough free memory (MemoryError)
+    │   ├── DeviceMemoryError            other calls hold the device's memory (MemoryError)
     │   ├── DeviceLostError              the device failed; the server restarts (ConnectionError)
     │   ├── ServerDrainingError          the server is shutting down (ConnectionError)
-    │   └── ConnectionLostError          no server was reached, or the connection broke (ConnectionError)
+    │   └── ConnectionLostError          the connection broke (ConnectionError)
+    │       ├── ServerUnreachableError   no connection could be made: nothing was sent
+    │       └── CallCutError             the server ended the call and gave no reason
+    ├── InvalidSettingError (ValueError) an argument of a client makes no sense
+    ├── WrongEventLoopError (RuntimeError) an AsyncClient is used in a second event loop
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
+    ├── ClientTooSlowError               the client sent or fetched too slowly (TimeoutError)
     ├── CallCancelledError               the client was closed, before the call or during it
     └── ServerFaultError                 the server failed in a way it did not expect
 
 The server raises them, `to_status` writes them as `google.rpc.Status`, and the client raises what `from_status` reads.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import grpc
+from google.protobuf import message as protobuf
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
+
+_Detail = TypeVar("_Detail", bound=protobuf.Message)
 
 DOMAIN: Final = "aclgrad"
 """The domain of every `google.rpc.ErrorInfo` of ours; the reasons are those of `error_reason.proto`."""
@@ -46,6 +56,26 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.field} {self.problem}; {self.remedy}"
+
+
+_CANN_SELF: Final = re.compile(r"inputs\[self\](\.\w+)?")
+_MAX_VIOLATIONS: Final = 8
+"""gRPC takes 16 KiB of metadata in all, and a status beyond that does not arrive."""
+
+
+def _told(violations: Sequence[Violation]) -> Sequence[Violation]:
+    """Returns the violations that are spelled out, with the number of those that are not."""
+    more = len(violations) - _MAX_VIOLATIONS
+    if more <= 0:
+        return violations
+    rest = Violation("request", f"has {more} more violations", "correct the others first")
+    return (*violations[:_MAX_VIOLATIONS], rest)
+
+
+def _message_of(violations: Sequence[Violation]) -> str:
+    if len(violations) == 1:
+        return str(violations[0])
+    return " ".join(f"({number}) {each}" for number, each in enumerate(_told(violations), 1))
 
 
 class AclgradError(Exception):
@@ -79,6 +109,22 @@ class AclgradError(Exception):
         self.metadata = dict(metadata or {})
         self.violations = violations
 
+    def __str__(self) -> str:
+        """Names the parameter of the client's methods beside the input that CANN calls `self`."""
+        return _CANN_SELF.sub(r"\g<0> (parameter `input`)", self.message, count=1)
+
+
+class InvalidSettingError(AclgradError, ValueError):
+    """An argument of a client makes no sense; `field` names it."""
+
+    code = grpc.StatusCode.INVALID_ARGUMENT
+
+
+class WrongEventLoopError(AclgradError, RuntimeError):
+    """An AsyncClient is used in another event loop than that of its first call."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
 
 class RequestError(AclgradError, ValueError):
     """The same request never succeeds on this server."""
@@ -86,11 +132,12 @@ class RequestError(AclgradError, ValueError):
     code = grpc.StatusCode.INVALID_ARGUMENT
 
     @classmethod
-    def of(cls, *violations: Violation) -> Self:
-        """Returns the error that reports these violations; its message spells out the first."""
-        first, more = violations[0], len(violations) - 1
-        message = str(first) + (f" (and {more} more)" if more else "")
-        return cls(message, field=first.field, remedy=first.remedy, violations=violations)
+    def of(cls, *violations: Violation, metadata: Mapping[str, str] | None = None) -> Self:
+        """Returns the error that reports these violations; its message spells out the first 8."""
+        first = violations[0]
+        return cls(
+            _message_of(violations), field=first.field, remedy=first.remedy, metadata=metadata, violations=violations
+        )
 
 
 class MalformedRequestError(RequestError):
@@ -165,7 +212,7 @@ class ServerBusyError(RetryableError):
 
 
 class DeviceMemoryError(RetryableError, MemoryError):
-    """The device has not enough free memory for the call."""
+    """The device has not enough free memory while other calls hold it."""
 
     reason = "DEVICE_MEMORY_EXHAUSTED"
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -184,13 +231,30 @@ class ServerDrainingError(RetryableError, ConnectionError):
 
 
 class ConnectionLostError(RetryableError, ConnectionError):
-    """No server was reached, or the connection broke (raised by the gRPC core)."""
+    """The connection broke (raised by the gRPC core)."""
+
+
+class ServerUnreachableError(ConnectionLostError):
+    """No connection to a server could be made, so nothing was sent (raised by the gRPC core)."""
+
+
+class CallCutError(ConnectionLostError):
+    """The server ended the call and gave no reason: it stops, or the client was too slow for it."""
+
+    code = grpc.StatusCode.CANCELLED
 
 
 class DeadlinePassedError(AclgradError, TimeoutError):
     """The time limit of the call passed."""
 
     reason = "DEADLINE_PASSED"
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+class ClientTooSlowError(AclgradError, TimeoutError):
+    """The server ended the call because the client sent or fetched too little within the server's time limit."""
+
+    reason = "CLIENT_TOO_SLOW"
     code = grpc.StatusCode.DEADLINE_EXCEEDED
 
 
@@ -217,8 +281,7 @@ _BY_REASON: Final = {kind.reason: kind for kind in _subclasses(AclgradError) if 
 
 
 _MAX_TEXT: Final = 400
-_MAX_VIOLATIONS: Final = 8
-"""gRPC takes 16 KiB of metadata in all, and a status beyond that does not arrive: texts that a client chose are cut."""
+"""Texts that a client chose are cut, for the same reason as violations."""
 
 
 def _cut(text: str) -> str:
@@ -237,7 +300,7 @@ def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata))
     if error.violations:
         bad_request = error_details_pb2.BadRequest()
-        for violation in error.violations[:_MAX_VIOLATIONS]:
+        for violation in _told(error.violations):
             bad_request.field_violations.add(
                 field=_cut(violation.field), description=_cut(f"{violation.problem}; {violation.remedy}")
             )
@@ -249,10 +312,20 @@ def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
     return status
 
 
+def _detail(status: status_pb2.Status, kind: type[_Detail]) -> _Detail | None:
+    """Returns the first well-formed detail of this kind."""
+    for detail in status.details:
+        message = kind()
+        with suppress(protobuf.DecodeError):
+            if detail.Unpack(message):
+                return message
+    return None
+
+
 def retry_delay_s(status: status_pb2.Status) -> float | None:
     """Returns the delay that the status asks for, whoever made it, or None where it asks for no other attempt."""
-    retry_info = error_details_pb2.RetryInfo()
-    if not any(detail.Unpack(retry_info) for detail in status.details):
+    retry_info = _detail(status, error_details_pb2.RetryInfo)
+    if retry_info is None:
         return None
     delay_s: float = retry_info.retry_delay.seconds + retry_info.retry_delay.nanos / 1e9
     return max(0.0, delay_s)
@@ -263,19 +336,18 @@ def from_status(status: status_pb2.Status) -> AclgradError | None:
 
     A reason that this version does not know becomes a plain AclgradError with that reason.
     """
-    info = error_details_pb2.ErrorInfo()
-    bad_request = error_details_pb2.BadRequest()
-    for detail in status.details:
-        detail.Unpack(info) or detail.Unpack(bad_request)
-    if info.domain != DOMAIN:
+    info = _detail(status, error_details_pb2.ErrorInfo)
+    bad_request = _detail(status, error_details_pb2.BadRequest)
+    if info is None or info.domain != DOMAIN:
         return None
     metadata = dict(info.metadata)
     violations = []
-    for violation in bad_request.field_violations:
+    for violation in bad_request.field_violations if bad_request else ():
         problem, _, remedy = violation.description.partition("; ")
         violations.append(Violation(violation.field, problem, remedy))
     error = _BY_REASON.get(info.reason, AclgradError)(
-        status.message,
+        # The status has no room for all of them.
+        _message_of(violations) if len(violations) > 1 else status.message,
         field=metadata.pop("field", None),
         remedy=metadata.pop("remedy", None),
         retry_after_s=retry_delay_s(status),

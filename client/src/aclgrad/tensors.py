@@ -113,11 +113,6 @@ class TensorView:
     type: TensorType
     data: memoryview | Announced | SharedRange | None = None
 
-    @property
-    def is_elsewhere(self) -> bool:
-        """Whether the bytes have to be fetched."""
-        return isinstance(self.data, Announced | SharedRange)
-
 
 def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
     """Returns what the wire calls the array's dtype, and its shape; raises InvalidFieldError for a dtype it lacks."""

@@ -1,58 +1,64 @@
-"""The C++ runtime: opens an ACL library, owns its devices, and runs aclnn operators on them.
+"""The C++ runtime: opens an ACL library, owns its devices, and runs aclnn operators on their threads.
 
 library = aclgrad_native.open("auto")
-device = aclgrad_native.Device(library, 0, pool_limit_bytes=None, stream_limit=4)
+completions = aclgrad_native.Completions()
+device = aclgrad_native.Device(library, 0, completions, pool_limit_bytes=None, stream_limit=4)
+
+What is submitted to a device comes back from `completions.drain()`, as pairs of the caller's ticket and the result or
+exception; the descriptor `completions.file` is readable while there is something to drain.
 """
 
 from aclgrad_native._native import (
     AclError,
     AclLibrary,
-    Argmax,
+    ArgmaxCheck,
+    BoxCheck,
+    CallPlan,
+    Cancellation,
+    Completions,
     Device,
+    IndexCheck,
     InvalidValueError,
     LibraryError,
     MalformedMessageError,
+    MaskEncoding,
     MemoryPool,
     OutOfMemoryError,
     PoolBlock,
     Pooling,
     PoolStatistics,
-    ReplyBuffer,
-    ReplyPart,
+    RestTooLargeError,
     RoiAlign,
     StagedTensor,
-    Staging,
-    check_indices,
-    count_work,
     extract_payloads,
     fault_class,
     trim_allocator,
     tune_allocator,
 )
 from aclgrad_native.backends import library_files
-from aclgrad_native.calls import OperatorCall
 
 __all__ = [
     "AclError",
     "AclLibrary",
-    "Argmax",
+    "ArgmaxCheck",
+    "BoxCheck",
+    "CallPlan",
+    "Cancellation",
+    "Completions",
     "Device",
+    "IndexCheck",
     "InvalidValueError",
     "LibraryError",
     "MalformedMessageError",
+    "MaskEncoding",
     "MemoryPool",
-    "OperatorCall",
     "OutOfMemoryError",
     "PoolBlock",
     "PoolStatistics",
     "Pooling",
-    "ReplyBuffer",
-    "ReplyPart",
+    "RestTooLargeError",
     "RoiAlign",
     "StagedTensor",
-    "Staging",
-    "check_indices",
-    "count_work",
     "extract_payloads",
     "fault_class",
     "library_files",

@@ -1,20 +1,23 @@
 """The command line: flags to Settings, signals to the server, errors to one line and an exit code."""
 
+import asyncio
 import gc
 import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 import click
 from pydantic import ValidationError
 
 from aclgrad_server import logs
-from aclgrad_server.faults import StartError
-from aclgrad_server.probe import probe
-from aclgrad_server.server import Server
-from aclgrad_server.settings import Settings, unknown_variables
+from aclgrad_server.admin.health import Heartbeat, Readiness
+from aclgrad_server.admin.listener import AdminListener
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.server import Server, prepare_process
+from aclgrad_server.setting_errors import lines_of
+from aclgrad_server.settings import OFF, Settings, unknown_variables, variable_of
 from aclgrad_server.stop_request import StopRequest
 
 log = logging.getLogger(__name__)
@@ -23,6 +26,33 @@ EXIT_START: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_UNDRAINED: Final = 3
 EXIT_DEVICE_LOST: Final = 4
+EXIT_LIMIT_S: Final = 15.0
+"""Beyond the drain limit, the time after which a stop that hangs ends the process."""
+
+
+_METAVARS: Final = {"listen": "HOST:PORT|unix:PATH", "admin": "HOST:PORT|off", "backend": "[auto|ascend|host|PATH]"}
+
+_UNITS: Final = {"_bytes": "BYTES", "_s": "SECONDS", "_ms": "MILLISECONDS", "config": "FILE", "_prefix": "TEXT"}
+
+
+def _metavar(name: str, annotation: Any) -> str:
+    """Returns what a setting takes: its values, or their unit or kind."""
+    if name in _METAVARS:
+        return _METAVARS[name]
+    if annotation is bool:
+        return "[true|false]"
+    if get_origin(annotation) is Literal:
+        return f"[{'|'.join(get_args(annotation))}]"
+    for end, unit in {
+        "_bytes": "BYTES",
+        "_s": "SECONDS",
+        "_ms": "MILLISECONDS",
+        "config": "FILE",
+        "_prefix": "TEXT",
+    }.items():
+        if name.endswith(end):
+            return unit
+    return "INTEGER"
 
 
 def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -30,6 +60,7 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, field in reversed(Settings.model_fields.items()):
         repeatable = isinstance(field.default, tuple)
         default = " ".join(map(str, field.default)) if repeatable else field.default
+        default = str(default).lower() if isinstance(default, bool) else default
         told = f"default: {default}; " if default not in (None, "") else ""
         # A switch may stand alone.
         alone: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if field.annotation is bool else {}
@@ -37,72 +68,75 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
             f"--{name.replace('_', '-')}",
             multiple=repeatable,
             **alone,
-            metavar=name.rpartition("_")[2].upper(),
-            help=f"{field.description} [{told}ACLGRAD_{name.upper()}]",
+            metavar=_metavar(name, field.annotation),
+            help=f"{field.description} [{told}{variable_of(name)}]",
         )(command)
     return command
 
 
-@click.group(commands=[probe], invoke_without_command=True, context_settings={"max_content_width": 120})
+@click.command(
+    context_settings={"max_content_width": 120}, epilog="Health of a running server: aclgrad-server probe --help"
+)
 @click.version_option(package_name="aclgrad-server", message="%(version)s")
 @_settings_as_options
-@click.pass_context
-def main(context: click.Context, /, **flags: Any) -> None:
+def main(**flags: Any) -> None:
     """Serve CANN's aclnn backward operators over gRPC until SIGTERM or SIGINT.
 
-    Prints `ready: ADDRESS...` when it serves. A flag goes before its variable, the variable before the TOML file.
+    Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves. Flags override
+    variables; variables override the TOML file.
     """
+    given = {name: value for name, value in flags.items() if value not in (None, ())}
     try:
-        settings = Settings(**{name: value for name, value in flags.items() if value not in (None, ())})
-    except (ValidationError, OSError, ValueError) as error:
-        _fail(EXIT_USAGE, _told(error))
-    context.obj = settings
-    if context.invoked_subcommand is None:
-        _serve(settings)
+        settings = Settings(**given)
+    except ValidationError as error:
+        _fail(EXIT_USAGE, *lines_of(error, given, os.environ))
+    except (OSError, ValueError) as error:
+        _fail(EXIT_USAGE, str(error))
+    _serve(settings)
 
 
 def _serve(settings: Settings) -> None:
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
         log.warning("%s is no setting of the server; see --help", name)
-    stop = StopRequest()
-    server = Server(settings, on_device_lost=stop.make)
     try:
-        server.start()
+        exit_code = asyncio.run(_run(settings))
     except StartError as error:
         _fail(EXIT_START, str(error))
-    # What is there now stays: no collection has to walk through it again.
-    gc.collect()
-    gc.freeze()
-    print(f"ready: {' '.join(server.addresses)}", flush=True)
-    stop.wait()
-    drained = server.stop()
-    if server.is_device_lost:
-        log.error("a device was lost; ending with exit code %d to be started again", EXIT_DEVICE_LOST)
-        logging.shutdown()
-        # Nothing of a lost device can be relied on to end by itself.
-        os._exit(EXIT_DEVICE_LOST)
-    if not drained:
+    if exit_code:
         # A thread that a device does not give back would keep the interpreter from ending.
         logging.shutdown()
-        os._exit(EXIT_UNDRAINED)
+        os._exit(exit_code)
 
 
-def _told(error: Exception) -> str:
-    """Returns what is wrong with the settings, one line for each."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    lines = []
-    for each in error.errors():
-        name = ".".join(map(str, each["loc"]))
-        lines.append(f"{name or 'settings'}: {each['msg']} (given: {each['input']!r})")
-    return "\n".join(lines)
+async def _run(settings: Settings) -> int:
+    """Serves until the process is asked to stop; returns the exit code."""
+    prepare_process(settings)
+    stop = StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
+    heartbeat, readiness = Heartbeat(), Readiness()
+    admin = None if settings.admin == OFF else AdminListener(settings.admin, heartbeat, readiness)
+    if admin is not None:
+        print(f"admin: {admin.start()}", flush=True)
+    server = Server(settings, heartbeat, readiness, on_device_lost=stop.make)
+    start = asyncio.ensure_future(server.start())
+    await stop.wait_beside(start)
+    if start.done():
+        start.result()
+        # What is there now stays: no collection has to walk through it again.
+        gc.collect()
+        gc.freeze()
+        print(f"ready: {' '.join(server.addresses)}", flush=True)
+        await stop.wait()
+    drained = await server.stop()
+    if admin is not None:
+        admin.stop()
+    if server.is_device_lost:
+        log.error("a device was lost; ending with exit code %d to be started again", EXIT_DEVICE_LOST)
+        # Nothing of a lost device can be relied on to end by itself.
+        return EXIT_DEVICE_LOST
+    return 0 if drained else EXIT_UNDRAINED
 
 
-def _fail(code: int, message: str) -> NoReturn:
-    print(f"aclgrad-server: {message}", file=sys.stderr)
+def _fail(code: int, *lines: str) -> NoReturn:
+    logs.last_words("\n".join(f"aclgrad-server: {line}" for line in lines))
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,73 +1,110 @@
-"""`aclgrad-server probe`: asks a server for its health, for health checks that go by an exit code."""
+"""`aclgrad-server probe`: asks a server's admin listener, for health checks that go by an exit code.
 
+It runs every few seconds, so it imports nothing but the standard library.
+"""
+
+import argparse
+import os
+import signal
 import sys
+import tomllib
+from http.client import HTTPConnection, HTTPException
+from types import FrameType
 from typing import Final
 
-import click
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-from aclgrad_server.settings import Settings
-
 EXIT_UNHEALTHY: Final = 1
+EXIT_USAGE: Final = 2
+DEFAULT_ADDRESS: Final = "127.0.0.1:9464"
+_MAX_ANSWER_BYTES: Final = 1000
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-_OPTIONS: Final = (
-    # A probe asks the server next to it: a proxy of the environment has no part in that.
-    ("grpc.enable_http_proxy", 0),
-    # What another probe of this process learned of the address must not count.
-    ("grpc.use_local_subchannel_pool", 1),
-)
+_REMEDY: Final = "give host:port as a server's --admin has it"
+
+_DESCRIPTION: Final = """\
+Ask the server whose admin listener has this ADDRESS, host:port, whether it is ready for calls, or with --live whether
+it is alive. The default is where a server of this environment would listen: ACLGRAD_ADMIN, the key `admin` of the file
+that ACLGRAD_CONFIG names, or 127.0.0.1:9464. The exit code is 0 for yes, 1 for no and for no answer, 2 for a wrong
+use."""
 
 
-@click.command(short_help="Ask a server whether it serves; the exit code tells.")
-@click.option("--service", default="readiness", show_default=True, help="Name that is asked for; liveness is another.")
-@click.option(
-    "--timeout-s", type=click.FloatRange(0.01, 60), default=2.0, show_default=True, help="Time for the answer."
-)
-@click.argument("address", required=False)
-@click.pass_obj
-def probe(settings: Settings, address: str | None, service: str, timeout_s: float) -> None:
-    """Ask the server at ADDRESS, host:port or unix:path, for its health.
-
-    Without ADDRESS it asks the first address that a server would listen on that is started with the flags before
-    `probe` and in this environment: of ACLGRAD_LISTEN, of the file that ACLGRAD_CONFIG names, or 127.0.0.1:50051.
-
-    The exit code is 0 if it serves, 1 if it does not or gives no answer, 2 for a wrong use.
-    """
-    address = address or connectable(settings.listen[0])
+def main(arguments: list[str]) -> int:
+    """Prints one line about the server and returns the exit code."""
+    parser = argparse.ArgumentParser("aclgrad-server probe", description=_DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("address", nargs="?", help="host:port, an IPv6 host in brackets")
+    parser.add_argument("--live", action="store_true", help="ask /livez instead of /readyz")
+    parser.add_argument("--timeout-s", type=_seconds, default=2.0, metavar="S", help="time for the whole answer (2)")
+    options = parser.parse_args(arguments)
     try:
-        status = ask(address, service, timeout_s)
-    except grpc.RpcError as error:
-        _fail(f"{address}: {_told(error, service, timeout_s)}")
-    if status != "SERVING":
-        _fail(f"{address}: {service or 'server'} is {status}")
-    click.echo(f"{address}: {service or 'server'} is {status}")
+        address = connectable(options.address or configured_address())
+    except ValueError as error:
+        return _fail(EXIT_USAGE, str(error))
+    signal.signal(signal.SIGALRM, _end_of_time)
+    signal.setitimer(signal.ITIMER_REAL, options.timeout_s)
+    try:
+        status, text = ask(address, "/livez" if options.live else "/readyz")
+    except _TooLateError:
+        hint = "the server hangs, or is slower than --timeout-s"
+        return _fail(EXIT_UNHEALTHY, f"{address}: no answer within {options.timeout_s:g} s; {hint}")
+    except HTTPException:
+        return _fail(EXIT_UNHEALTHY, f"{address}: the answer is not HTTP; {_REMEDY}")
+    except OSError as error:
+        return _fail(EXIT_UNHEALTHY, f"{address}: no answer: {error.strerror or error}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    if status not in (200, 503):
+        return _fail(EXIT_UNHEALTHY, f"{address}: HTTP status {status}; {_REMEDY}")
+    if status != 200:
+        return _fail(EXIT_UNHEALTHY, f"{address}: {text}")
+    print(f"{address}: {text}")
+    return 0
 
 
-def connectable(listen: str) -> str:
-    """Returns where to reach a server of this host that listens on the address, which may mean all of them."""
-    host, _, port = listen.rpartition(":")
+def configured_address() -> str:
+    """Returns where a server of this environment listens; raises ValueError if it does not, or nobody can know."""
+    address: object = os.environ.get("ACLGRAD_ADMIN")
+    if not address and (file := os.environ.get("ACLGRAD_CONFIG")):
+        try:
+            with open(file, "rb") as stream:
+                address = tomllib.load(stream).get("admin")
+        except (OSError, tomllib.TOMLDecodeError) as error:
+            raise ValueError(f"config: {file}: {error}") from error
+    return str(address or DEFAULT_ADDRESS)
+
+
+def connectable(address: str) -> str:
+    """Returns where to reach a server of this host that listens on the address, which may mean all of its addresses."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"{address!r} is no address to ask; {_REMEDY}")
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 
 
-def ask(address: str, service: str, timeout_s: float) -> str:
-    """Returns the name of the status of the service; raises grpc.RpcError where there is no answer in time."""
-    with grpc.insecure_channel(address, options=_OPTIONS) as channel:
-        request = health_pb2.HealthCheckRequest(service=service)
-        reply = health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
-    return str(health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status))
+def ask(address: str, path: str) -> tuple[int, str]:
+    """Returns the status and the text of a page, in one line; raises OSError or HTTPException without an answer."""
+    connection = HTTPConnection(address)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        text = answer.read(_MAX_ANSWER_BYTES).decode(errors="replace")
+        return answer.status, " ".join(text.split())
+    finally:
+        connection.close()
 
 
-def _told(error: grpc.RpcError, service: str, timeout_s: float) -> str:
-    match error.code():
-        case grpc.StatusCode.NOT_FOUND:
-            return f"there is no service {service!r}; give --service readiness or liveness"
-        case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return f"no answer within {timeout_s:g} s; the server hangs, or is slower than --timeout-s"
-        case code:
-            return f"no health ({code.name}): {' '.join((error.details() or '').split())}"
+class _TooLateError(BaseException):
+    """The time is over; no handler of errors of the connection takes it."""
 
 
-def _fail(message: str) -> None:
-    click.echo(f"aclgrad-server: {message}", err=True)
-    sys.exit(EXIT_UNHEALTHY)
+def _end_of_time(number: int, frame: FrameType | None) -> None:
+    raise _TooLateError
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.01 <= value <= 60:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.01 and 60")
+    return value
+
+
+def _fail(code: int, message: str) -> int:
+    print(f"aclgrad-server: {message}", file=sys.stderr)
+    return code

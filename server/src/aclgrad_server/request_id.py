@@ -2,7 +2,6 @@
 
 import itertools
 import secrets
-from contextvars import ContextVar
 from typing import Final
 
 import grpc
@@ -13,9 +12,6 @@ MAX_REQUEST_ID: Final = 128
 _PROCESS: Final = secrets.token_hex(8)
 """What tells our ids from those of other servers."""
 _numbers = itertools.count(1)
-
-current_request_id: ContextVar[str] = ContextVar("current_request_id", default="-")
-"""Set for each call by the interceptor."""
 
 
 def request_id_of(context: grpc.ServicerContext) -> str:

@@ -1,119 +1,185 @@
 """One server process: start, serve, drain, stop. Stopping mirrors starting."""
 
+import asyncio
 import logging
 import math
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final
 
-import grpc
+import grpc.aio
 
+from aclgrad.errors import DeviceLostError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
-from aclgrad_server.active_calls import ActiveCalls
-from aclgrad_server.admission import Admission
-from aclgrad_server.channel import COMPRESSIONS, server_options
-from aclgrad_server.client_waits import ClientWaits
-from aclgrad_server.device import DeviceGroup
-from aclgrad_server.device_watch import DeviceWatch
-from aclgrad_server.executor import Executor
-from aclgrad_server.faults import StartError
-from aclgrad_server.idle_trim import IdleTrim
-from aclgrad_server.interceptors import CallInterceptor
-from aclgrad_server.listeners import bind
-from aclgrad_server.memory_limit import check_memory
-from aclgrad_server.native_codec import extract_payloads
-from aclgrad_server.native_device import open_devices, trim_heap, tune_allocator
-from aclgrad_server.planner import Planner
+from aclgrad_server.admin.health import BEAT_INTERVAL_S, Heartbeat, Readiness
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.call import Calls
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import Device, DeviceGroup
+from aclgrad_server.devices.faults import StartError, device_lost
+from aclgrad_server.devices.native_codec import extract_payloads
+from aclgrad_server.devices.native_device import open_devices, trim_heap, tune_allocator
+from aclgrad_server.devices.watch import DeviceWatch, IdleTrim
+from aclgrad_server.edge import loop_alarm
+from aclgrad_server.edge.channel import COMPRESSIONS, server_options
+from aclgrad_server.edge.file_limit import ensure_open_files
+from aclgrad_server.edge.listeners import bind
+from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
+from aclgrad_server.edge.sockets import close_connections
+from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
+from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
-from aclgrad_server.services.operators import SERVICE, OperatorService
+from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
 from aclgrad_server.warm_up import warm_up
 
 log = logging.getLogger(__name__)
 
-SPARE_THREADS: Final = 16
-"""Threads beyond admission's bound: for calls that are still being received, and to refuse what is too much."""
 STOP_GRACE_S: Final = 0.5
+STOP_LIMIT_S: Final = 5.0
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
 
 
-class Server:
-    """Owns the devices and the listeners from `start` to `stop`."""
+def prepare_process(settings: Settings) -> None:
+    """Does what has to be done before other threads begin; raises StartError if the process has too little memory."""
+    check_memory()
+    if settings.tune_allocator:
+        tune_allocator()
 
-    def __init__(self, settings: Settings, on_device_lost: Callable[[], None] = lambda: None) -> None:
+
+class Server:
+    """Owns the devices and the listeners from `start` to `stop`, on the event loop on which it was made."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        heartbeat: Heartbeat,
+        readiness: Readiness,
+        on_device_lost: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
+        self._heartbeat = heartbeat
+        self._readiness = readiness
         self._on_device_lost = on_device_lost
-        self.is_device_lost = False
+        self._completions = Completions()
         self._health = Health()
-        self._grpc: grpc.Server | None = None
-        self._calls = ActiveCalls()
-        self._waits = ClientWaits(settings.client_timeout_s)
-        self._idle_trim: IdleTrim | None = None
-        self._device_watch: DeviceWatch | None = None
+        self._calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
+        self._admission: Admission | None = None
+        self._grpc: grpc.aio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._spawn(self._beat())
+        self._has_started = False
+        self.is_device_lost = False
         self.addresses: tuple[str, ...] = ()
 
-    def start(self) -> None:
-        """Opens the devices, has each answer a call, and serves; raises StartError where it cannot."""
+    async def start(self) -> None:
+        """Opens the devices, has each answer a call, and serves; raises StartError if that fails."""
         settings = self._settings
-        check_memory()
-        if settings.tune_allocator:
-            tune_allocator()
-        group = open_devices(settings)
+        connection_limit = ensure_open_files(MAX_CONNECTIONS)
+        if settings.loop_alarm_ms:
+            loop_alarm.install(settings.loop_alarm_ms / 1000)
+        group = await asyncio.to_thread(open_devices, settings, self._completions, self._lose_device)
         product = _product_of(group)
         for device in group.devices:
-            warm_up(device, product, settings.call_timeout_s)
-        pool_bytes = [device.state().pool["limit_bytes"] for device in group.devices]
-        admission = Admission(settings.streams * len(group.devices), settings.max_waiting_calls, pool_bytes)
-        executor = Executor(group.devices, admission, self._lose_device)
-        server = _make_grpc_server(settings, admission, CallInterceptor(SERVICE, self._calls, self._waits))
-        self.addresses = bind(server, settings.listen)
-        planner = Planner(product, settings.max_tensor_bytes, extract_payloads, group.shape_only)
-        service = OperatorService(settings, product, group, planner, executor, self.addresses)
-        server.add_generic_rpc_handlers((service.handler(),))
-        self._health.add_to(server)
-        add_reflection(server)
-        server.start()
-        self._waits.start()
+            await warm_up(device, product, settings.call_timeout_s)
+        pool_bytes = [device.pool_limit_bytes for device in group.devices]
+        reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
+        running_limit = settings.streams * len(group.devices)
+        admission = Admission(running_limit, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes)
+        self._admission = admission
+        prepare = group.devices[0].prepare
+        planner = Planner(product, settings.max_tensor_bytes, extract_payloads, group.shape_only, prepare)
+        path = Path(group.devices, admission, planner, settings.max_message_bytes)
+        self._grpc = grpc.aio.server(
+            options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]
+        )
+        self.addresses = bind(self._grpc, settings.listen)
+        service = OperatorService(settings, product, group, path, self.addresses)
+        self._grpc.add_generic_rpc_handlers((service.handler(Handlers(self._calls, admission)), self._health.handler()))
+        add_reflection(self._grpc)
+        await self._grpc.start()
+        self._watch(group)
         self._health.set_ready(True)
-        self._grpc = server
-        self._idle_trim = IdleTrim(self._calls, group.devices, trim_heap, settings.idle_trim_s)
-        self._idle_trim.start()
-        self._device_watch = DeviceWatch(group.devices, self._lose_device)
-        self._device_watch.start()
+        self._readiness.set_ready()
+        self._has_started = True
 
-    def _lose_device(self) -> None:
-        """A poisoned context is mended by nothing but a new process: says so to whoever asks, and to the owner."""
+    def _watch(self, group: DeviceGroup) -> None:
+        """Starts what looks after the server while it serves."""
+        calls, settings = self._calls, self._settings
+        idle = IdleTrim(lambda: calls.event_count, calls.any, group.devices, trim_heap, settings.idle_trim_s)
+        limit_bytes = memory_limit(settings.memory_limit_bytes)
+        memory = MemoryWatch(limit_bytes, idle.trim, calls)
+        devices = DeviceWatch(group.devices)
+        for watch in (idle.run(), memory.run(), devices.run()):
+            self._spawn(watch)
+
+    async def _beat(self) -> None:
+        """Shows that the event loop runs, cuts calls that are late or whose clients are slow, and serves queues."""
+        while True:
+            # The loop runs while the devices are opened, but a driver that hangs then is to count as a hung process.
+            if self._has_started:
+                self._heartbeat.beat()
+            self._calls.sweep()
+            if self._admission is not None:
+                self._admission.sweep()
+            await asyncio.sleep(BEAT_INTERVAL_S)
+
+    def _lose_device(self, device: Device, error: DeviceLostError) -> None:
+        """Ends what waits for the devices: only a new process has a sound context."""
+        if self.is_device_lost:
+            return
+        log.error("device %d is lost: %s", device.index, error.__cause__)
         self.is_device_lost = True
         self._health.set_ready(False)
+        self._readiness.set_not_ready("device lost")
+        new_error = partial(device_lost, error.metadata)
+        self._completions.lose(new_error)
+        if self._admission is not None:
+            self._admission.lose(new_error)
         self._on_device_lost()
 
-    def stop(self) -> bool:
+    async def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
-        if self._grpc is None or self._idle_trim is None or self._device_watch is None:
-            return True
-        self._idle_trim.stop()
-        self._device_watch.stop()
         self._health.set_ready(False)
+        if not self.is_device_lost:
+            self._readiness.set_not_ready("draining")
         self._calls.refuse()
         # After a loss the calls in flight have nothing to wait for but their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
-        drained = self._calls.wait_until_none(limit_s)
+        drained = await self._calls.wait_until_none(limit_s) and not self._is_running()
         if self.is_device_lost:
-            # Calls that are on their way learn why they fail: what grpc has not handed over when it stops, it cancels.
-            time.sleep(LOST_REFUSAL_S)
-        # What is left are streams of health and reflection, and calls that are refused at this moment.
-        self._grpc.stop(STOP_GRACE_S if drained else None).wait()
-        self._waits.stop()
+            # Calls that are on their way learn why they fail: gRPC cancels what it has not handed over when it stops.
+            await asyncio.sleep(LOST_REFUSAL_S)
+        if self._grpc is not None:
+            # What is left are streams of health and reflection, and calls that are refused at this moment.
+            await self._grpc.stop(STOP_GRACE_S if drained else None)
+        for task in self._tasks:
+            task.cancel()
         log.info("stopped" if drained else "stopped with calls still running")
         return drained
 
+    def _is_running(self) -> bool:
+        """Whether a device still works for a client that has gone: its thread would keep the process from ending."""
+        return self._admission is not None and self._admission.occupancy().running > 0
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(_report)
+        self._tasks.append(task)
+
+
+def _report(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("a watch of the server has ended", exc_info=task.exception())
+
 
 def _product_of(group: DeviceGroup) -> Product:
-    """Returns the product of the devices, whose kind is one: the runtime tells one SoC name for the host."""
+    """Returns the product of the devices, which are all of one kind: the runtime has one SoC name for the host."""
     soc_name = group.devices[0].soc_name
     product = product_of_soc(soc_name)
     if product is None:
@@ -121,14 +187,3 @@ def _product_of(group: DeviceGroup) -> Product:
     if not any(product in spec.products for spec in OPERATORS.values()):
         raise StartError(f"product {product} ({soc_name}) has none of the operators {', '.join(OPERATORS)}")
     return product
-
-
-def _make_grpc_server(settings: Settings, admission: Admission, interceptor: CallInterceptor) -> grpc.Server:
-    threads = admission.running_limit + admission.waiting_limit + SPARE_THREADS
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="call")
-    return grpc.server(
-        pool,
-        interceptors=[interceptor],
-        options=server_options(settings),
-        compression=COMPRESSIONS[settings.reply_compression],
-    )

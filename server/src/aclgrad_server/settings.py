@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,8 +16,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
+
 _PREFIX = "ACLGRAD_"
 GIBIBYTE = 2**30
+OFF = "off"
 MAX_TIME_S = 86400.0
 MAX_MEMORY_BYTES = 2**48
 """More than a machine has."""
@@ -27,11 +31,16 @@ MAX_MESSAGE_BYTES = 2**31 - 1
 class Settings(BaseSettings):
     """What one server is started with; it is built once, at the edge, and never changes."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, allow_inf_nan=False
+    )
 
     config: Path | None = Field(None, description="TOML file with settings under these names, with underscores.")
     listen: Annotated[tuple[str, ...], NoDecode] = Field(
         ("127.0.0.1:50051",), min_length=1, description="Address to serve on, host:port or unix:path; repeatable."
+    )
+    admin: str = Field(
+        "127.0.0.1:9464", description="Address of the HTTP listener with /livez and /readyz, host:port, or off."
     )
     backend: str = Field("auto", description="Device library: auto, ascend, host, or the path of an ACL library.")
     acl_config: Path | None = Field(None, description="JSON file for aclInit.")
@@ -40,9 +49,6 @@ class Settings(BaseSettings):
     )
     streams: PositiveInt = Field(4, le=1024, description="Calls that run at once on one device.")
     max_waiting_calls: PositiveInt = Field(64, le=4096, description="Calls that may wait for their turn.")
-    max_chunked_calls: PositiveInt = Field(
-        16, le=1024, description="Chunked calls that are received or answered at once; more wait."
-    )
     pool_bytes: PositiveInt | None = Field(
         None,
         le=MAX_MEMORY_BYTES,
@@ -70,10 +76,24 @@ class Settings(BaseSettings):
         (), description="User id whose shared memory is taken; repeatable; the server's own by default."
     )
     hang_timeout_s: PositiveFloat = Field(
-        60.0, le=MAX_TIME_S, description="A kernel that was given up and does not end in this time is a lost device."
+        60.0,
+        le=MAX_TIME_S,
+        description="A device is lost if a kernel does not end so long after its call, or a copy takes so long.",
     )
     max_message_bytes: PositiveInt = Field(
-        GIBIBYTE, le=MAX_MESSAGE_BYTES, description="Largest message that is received or sent."
+        DEFAULT_MESSAGE_BYTES,
+        le=MAX_MESSAGE_BYTES,
+        description="Largest message that is received or sent; larger calls go in chunks.",
+    )
+    max_call_bytes: PositiveInt | None = Field(
+        None,
+        le=MAX_MEMORY_BYTES,
+        description="Memory that the tensors of one chunked call may take; half of the pool by default.",
+    )
+    memory_limit_bytes: PositiveInt | None = Field(
+        None,
+        le=MAX_MEMORY_BYTES,
+        description="Memory of the process above which calls are refused; the control group's limit by default.",
     )
     reply_compression: Literal["none", "gzip"] = Field(
         "none", description="Compress replies for clients that take it; requests may be compressed in either case."
@@ -97,7 +117,7 @@ class Settings(BaseSettings):
         60.0,
         ge=0.1,
         le=MAX_TIME_S,
-        description="Bound on the time that a client takes to send one message, and to fetch one reply.",
+        description="Time that a client may take to send a message or 1 MiB of chunks, and to fetch as much.",
     )
     drain_timeout_s: PositiveFloat = Field(
         30.0, le=MAX_TIME_S, description="Time that calls in flight get when the server stops."
@@ -107,6 +127,9 @@ class Settings(BaseSettings):
     )
     idle_trim_s: NonNegativeFloat = Field(
         30.0, le=MAX_TIME_S, description="Give free memory back when no call came for this time; 0: never."
+    )
+    loop_alarm_ms: NonNegativeFloat = Field(
+        0.0, le=60_000, description="Log what holds the event loop for longer than this; 0: never."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
 
@@ -120,11 +143,17 @@ class Settings(BaseSettings):
     @classmethod
     def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
         for address in addresses:
-            host, _, port = address.rpartition(":")
             is_unix = address.startswith("unix:") and len(address) > len("unix:")
-            if not is_unix and not (host and port.isdigit() and int(port) < 65536):
-                raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535) or unix:path")
+            if not is_unix:
+                _check_host_and_port(address, "unix:path")
         return addresses
+
+    @field_validator("admin")
+    @classmethod
+    def _check_admin(cls, address: str) -> str:
+        if address != OFF:
+            _check_host_and_port(address, OFF)
+        return address
 
     @field_validator("listen", "device", "shared_memory_owner")
     @classmethod
@@ -153,11 +182,35 @@ class Settings(BaseSettings):
             raise ValueError(f"config: {file} is no file")
         try:
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"config: {file} is no TOML: {error}") from error
+
+
+def _check_host_and_port(address: str, other: str) -> None:
+    """Raises ValueError for an address that is not HOST:PORT; `other` may be given instead."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
+        remedy = f"give host:port (port 0 to 65535), [IPv6]:port or {other}"
+        raise ValueError(f"{address!r} is no address; {remedy}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        right = f"[{host}]:{port}" if _is_ipv6(host) else f"[{address}]:50051"
+        raise ValueError(f"{address!r} is an IPv6 address without brackets; give {right}")
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        IPv6Address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def variable_of(name: str) -> str:
+    """Returns the variable of the environment that holds a setting."""
+    return f"{_PREFIX}{name.upper()}"
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns the variables that look like settings and are none: a typing error would go unnoticed otherwise."""
-    known = {f"{_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = set(map(variable_of, Settings.model_fields))
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)

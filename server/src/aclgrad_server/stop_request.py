@@ -1,10 +1,10 @@
 """The request that a process stop, from a signal or from within."""
 
+import asyncio
+import faulthandler
 import os
 import signal
-import socket
-from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -12,30 +12,34 @@ _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 class StopRequest:
     """Catches SIGTERM and SIGINT; a second one ends the process without waiting for anything.
 
-    Wakes its waiter through a socket: a signal that another thread of the process is given, or that comes just before
-    the main thread goes to sleep on a lock, would not wake it up from there, and its handler would not run.
+    Once the stop was requested, the process ends within `limit_s`, whatever the driver or the event loop does.
     """
 
-    def __init__(self) -> None:
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        self._was_signalled = False
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._requested = asyncio.Event()
+        loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
-            signal.signal(number, self._catch)
+            loop.add_signal_handler(number, self._catch, number)
 
-    def wait(self) -> None:
+    async def wait(self) -> None:
         """Returns once the stop was requested, now or earlier."""
-        self._reader.recv(1)
+        await self._requested.wait()
+
+    async def wait_beside(self, work: "asyncio.Future[Any]") -> None:
+        """Returns when the work has ended or the stop was requested."""
+        stop = asyncio.ensure_future(self.wait())
+        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
 
     def make(self) -> None:
-        """Requests the stop; from any thread."""
-        try:
-            self._writer.send(b"\0")
-        except BlockingIOError:
-            return  # so many requests have been made already
+        """Requests the stop."""
+        if not self._requested.is_set():
+            self._requested.set()
+            # A thread of C: it needs neither the interpreter nor the event loop. It tells where every thread hangs.
+            faulthandler.dump_traceback_later(self._limit_s, exit=True)
 
-    def _catch(self, number: int, frame: FrameType | None) -> None:
-        if self._was_signalled:
+    def _catch(self, number: int) -> None:
+        if self._requested.is_set():
             os._exit(128 + number)
-        self._was_signalled = True
+        self.make()

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +19,11 @@ namespace programs {
 using Bytes = std::vector<std::byte>;
 using Shape = std::vector<int64_t>;
 
-// A call that owns its output. It is shared, because a device holds on to a call that it was told to give up.
+inline aclgrad::Deadline After(int32_t timeout_ms) {
+  return aclgrad::Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
+}
+
+// A call that owns its output. It is shared, because a device holds on to an abandoned call.
 struct OwnedCall {
   aclgrad::OperatorCall call;
   Bytes output;
@@ -59,7 +64,7 @@ class SampleCall {
 
   [[nodiscard]] Bytes Run(aclgrad::Device& device, int32_t timeout_ms) const {
     const std::shared_ptr<OwnedCall> owned = Make();
-    device.Execute({owned, &owned->call}, timeout_ms);
+    device.Execute({owned, &owned->call}, After(timeout_ms));
     return owned->output;
   }
 

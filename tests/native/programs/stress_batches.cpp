@@ -1,6 +1,6 @@
 // Batches and staged tensors of many threads share the few streams of a device: every call has the bits that it has
 // alone, every staged byte is the one that was written, and nothing stays behind.
-#include <chrono>
+#include <atomic>
 
 #include "expect.h"
 #include "host_library.h"
@@ -27,7 +27,8 @@ void RunBatch(aclgrad::Device& device, const std::vector<SampleCall>& calls, con
     owned.push_back(call.Make());
     batch.emplace_back(owned.back(), &owned.back()->call);
   }
-  const std::vector<std::exception_ptr> errors = device.ExecuteAll(batch, kTimeoutMs);
+  const std::atomic<bool> is_cancelled{false};
+  const std::vector<std::exception_ptr> errors = device.ExecuteAll(batch, After(kTimeoutMs), is_cancelled);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (errors[i]) std::rethrow_exception(errors[i]);
     Expect(owned[i]->output == expected[i], "call " + std::to_string(i) + " of a batch has other bits");
@@ -35,10 +36,10 @@ void RunBatch(aclgrad::Device& device, const std::vector<SampleCall>& calls, con
 }
 
 void RunStaging(aclgrad::Device& device, int thread) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kTimeoutMs);
+  const aclgrad::Deadline deadline = After(kTimeoutMs);
   Bytes written(kStagedBytes);
   for (std::size_t i = 0; i < written.size(); ++i) written[i] = static_cast<std::byte>(i % 251 + thread);
-  const aclgrad::StagingHandle staging = device.Stage(kTimeoutMs);
+  const aclgrad::StagingHandle staging = device.Stage(deadline);
   const std::size_t tensor = staging->Reserve(written.size());
   staging->Write(tensor, 0, written.data(), written.size(), deadline);
   staging->Finish(deadline);

@@ -60,7 +60,7 @@ def _check(arguments: Arguments) -> Iterator[Violation]:
     if 0 in input[-3:]:
         yield Violation("inputs[self].shape", f"is {input}", "send a channel, height and width above 0")
     elif min(pooling.output_size) <= 0:
-        problem = f"is {pooling.kernel_size}, larger than the padded {pooling.input_size} of self"
+        problem = f"is {pooling.kernel_size}, larger than the padded {pooling.input_size} of inputs[self]"
         yield Violation("attributes[kernel_size]", problem, "send a kernel that fits")
     elif pooling.input_size[0] * pooling.input_size[1] > _MAX_CELLS:
         yield Violation("inputs[self].shape", f"has planes of more than {_MAX_CELLS} cells", "send smaller planes")
@@ -72,7 +72,7 @@ def _check_shapes(arguments: Arguments, pooling: Pooling) -> Iterator[Violation]
     leading = arguments.inputs["self"].shape[:-2]
     pooled = (*leading, *pooling.output_size)
     yield from equal_sizes(
-        "inputs[grad_output].shape", arguments.inputs["grad_output"].shape, "the pooled self", pooled
+        "inputs[grad_output].shape", arguments.inputs["grad_output"].shape, "the pooled inputs[self]", pooled
     )
     indices = arguments.inputs["indices"]
     if indices.dtype.name == _MASK:

@@ -35,13 +35,13 @@ def _check(arguments: Arguments) -> Iterator[Violation]:
     grad_output, input = arguments.inputs["grad_output"], arguments.inputs["self"]
     output_size = arguments.ints("output_size")
     yield from same_dtype(arguments, "grad_output", "self")
-    yield from equal_sizes("inputs[indices].shape", arguments.inputs["indices"].shape, "self", input.shape)
+    yield from equal_sizes("inputs[indices].shape", arguments.inputs["indices"].shape, "inputs[self]", input.shape)
     if 0 in input.shape[1:]:
         yield Violation("inputs[self].shape", f"is {input.shape}", "send sizes above 0 in all but the first dimension")
     expected = (*input.shape[:-_SPATIAL], *output_size)
-    yield from equal_sizes("inputs[grad_output].shape", grad_output.shape, "self with output_size", expected)
+    yield from equal_sizes("inputs[grad_output].shape", grad_output.shape, "inputs[self] with output_size", expected)
     if math.prod(output_size) < math.prod(input.shape[-_SPATIAL:]):
-        problem = f"is {output_size}, with fewer cells than the {input.shape[-_SPATIAL:]} of self"
+        problem = f"is {output_size}, with fewer cells than the {input.shape[-_SPATIAL:]} of inputs[self]"
         yield Violation("attributes[output_size]", problem, "give the size that the pooled tensor had")
 
 

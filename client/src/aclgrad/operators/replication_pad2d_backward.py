@@ -50,7 +50,7 @@ def _check_sizes(arguments: Arguments) -> Iterator[Violation]:
         yield Violation("attributes[padding]", f"is {padding}", f"send at most {_MAX_PADDING} on each side")
     expected = (input[-2] + top + bottom, input[-1] + left + right)
     if grad_output[-2:] != expected:
-        problem = f"ends with {grad_output[-2:]} where self with padding ends with {expected}"
+        problem = f"ends with {grad_output[-2:]} where inputs[self] with padding ends with {expected}"
         yield Violation("inputs[grad_output].shape", problem, "send the gradient of the padded tensor")
     # CANN takes an empty batch of rank 4 and no other empty tensor.
     first = 1 if len(input) == 4 else 0

@@ -14,7 +14,7 @@ def same_dtype(arguments: Arguments, *names: str) -> Iterator[Violation]:
         if arguments.inputs[name].dtype is not dtype:
             yield Violation(
                 f"inputs[{name}].data_type",
-                f"is {arguments.inputs[name].dtype} where {reference} is {dtype}",
+                f"is {arguments.inputs[name].dtype} where inputs[{reference}] is {dtype}",
                 f"send it as {dtype}",
             )
 
@@ -25,13 +25,13 @@ def same_leading_sizes(arguments: Arguments, reference: str, other: str, trailin
     if len(want) != len(have):
         yield Violation(
             f"inputs[{other}].shape",
-            f"has {len(have)} dimensions where {reference} has {len(want)}",
+            f"has {len(have)} dimensions where inputs[{reference}] has {len(want)}",
             f"send {len(want)} sizes",
         )
     elif want[:-trailing] != have[:-trailing]:
         yield Violation(
             f"inputs[{other}].shape",
-            f"starts with {have[:-trailing]} where {reference} starts with {want[:-trailing]}",
+            f"starts with {have[:-trailing]} where inputs[{reference}] starts with {want[:-trailing]}",
             f"make all but the last {trailing} sizes equal",
         )
 

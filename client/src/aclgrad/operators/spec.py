@@ -31,15 +31,17 @@ class Arguments:
     attributes: Mapping[str, AttributeValue]
 
     def ints(self, name: str) -> tuple[int, ...]:
-        """Returns an attribute that is a list of integers."""
+        """Returns an attribute that is a list of integers; raises TypeError for another kind."""
         value = self.attributes[name]
-        assert isinstance(value, tuple)
+        if not isinstance(value, tuple):
+            raise TypeError(f"{name} is {value!r}")
         return value
 
     def int(self, name: str) -> int:
-        """Returns an attribute that is an integer."""
+        """Returns an attribute that is an integer; raises TypeError for another kind."""
         value = self.attributes[name]
-        assert isinstance(value, int)
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is {value!r}")
         return value
 
 

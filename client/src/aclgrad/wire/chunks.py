@@ -7,6 +7,7 @@ from typing import Final
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
 from aclgrad.tensors import Announced, TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
 from aclgrad.wire.messages import OperatorCall, call_of_message, decode_outputs, encode_request, length_key, response_of
 from aclgrad.wire.messages import parse_message as parse
 from aclgrad.wire.scan import extract_payloads, payload_index
@@ -18,9 +19,6 @@ _INPUTS = pb.ExecuteOperatorRequest.INPUTS_FIELD_NUMBER
 _DATA_IN_TENSOR = 4
 _DATA = pb.TensorChunk.DATA_FIELD_NUMBER
 
-DEFAULT_CHUNK_BYTES: Final = 2**20
-MAX_CHUNK_BYTES: Final = 2**26
-"""What a client can ask for: larger messages make nothing faster and hold more memory."""
 _HEADER_PAYLOADS: Final = (_HEADER, _REQUEST, _INPUTS, _DATA_IN_TENSOR)
 _CHUNK_PAYLOADS: Final = (_CHUNK, _DATA)
 """Requests and responses have the same numbers here."""

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import numpy as np
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
 from aclgrad.tensors import DTYPES, Announced, SharedRange, TensorType, TensorView, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
+from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
 AttributeValue = bool | int | float | Sequence[int]
@@ -48,9 +48,9 @@ class OperatorCall:
 
 def encode_request(call: OperatorCall) -> bytes:
     """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
-    message = operator_service_pb2.ExecuteOperatorRequest(operator=_text("operator", call.operator))
+    message = operator_service_pb2.ExecuteOperatorRequest(operator=checked_name("operator", call.operator))
     for name, value in call.attributes.items():
-        message.attributes[_text("attributes", name)].CopyFrom(attribute_message(name, value))
+        message.attributes[checked_name("attributes", name)].CopyFrom(attribute_message(name, value))
     for name, range in call.output_memory.items():
         message.output_memory[name].CopyFrom(_shared_message(range))
     pieces: list[bytes | memoryview] = [message.SerializeToString()]
@@ -76,10 +76,18 @@ def call_of_message(
     message: operator_service_pb2.ExecuteOperatorRequest, payloads: Sequence[memoryview | Announced]
 ) -> OperatorCall:
     """Returns the call of a message with placeholders in place of its payloads; see `decode_request`."""
+    _check_count("inputs", len(message.inputs), MAX_INPUTS)
+    _check_count("attributes", len(message.attributes), MAX_ATTRIBUTES)
+    _check_count("output_memory", len(message.output_memory), MAX_INPUTS)
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
     output_memory = {name: _shared_range(range) for name, range in message.output_memory.items()}
     return OperatorCall(message.operator, inputs, attributes, output_memory)
+
+
+def _check_count(field: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise InvalidFieldError.of(Violation(field, f"has {count} entries", f"send at most {limit}"))
 
 
 def response_prefix(name: str, type: TensorType) -> bytes:
@@ -140,7 +148,7 @@ def parse_message(kind: type[_Message], data: bytes) -> _Message:
         raise MalformedRequestError(f"the bytes are no {kind.DESCRIPTOR.full_name}") from error
 
 
-def _text(field: str, value: str) -> str:
+def checked_name(field: str, value: str) -> str:
     """Returns the name if it is one that the wire can hold."""
     try:
         value.encode()
@@ -156,7 +164,7 @@ def length_key(number: int, size_bytes: int) -> bytes:
 
 def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
     """Yields the pieces of a Tensor field; `data_bytes` announces data that somebody else will write behind them."""
-    name = _text("inputs", tensor.name)
+    name = checked_name("inputs", tensor.name)
     try:
         head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
         if isinstance(tensor.data, SharedRange):
@@ -178,6 +186,7 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
 
 
 def _tensor_view(message: tensor_pb2.Tensor, payloads: Sequence[memoryview | Announced]) -> TensorView:
+    _check_count(f"inputs[{message.name[:MAX_NAME]}].shape", len(message.shape), MAX_RANK)
     dtype = dtype_of_wire(message.data_type)
     if dtype is None:
         known = ", ".join(DTYPES)
@@ -205,20 +214,24 @@ def _shared_message(range: SharedRange) -> tensor_pb2.SharedMemory:
 
 
 def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
+    """Returns the message of a plain value; raises InvalidFieldError for an integer of more than 64 bits."""
     try:
-        if isinstance(value, bool | np.bool_):
-            return tensor_pb2.Attribute(bool_value=bool(value))
-        if isinstance(value, int | np.integer):
-            return tensor_pb2.Attribute(int_value=int(value))
-        if isinstance(value, float | np.floating):
-            return tensor_pb2.Attribute(double_value=float(value))
-        if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes):
-            return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=map(operator.index, value)))
-        raise TypeError(f"{type(value).__name__} is no kind of attribute")
+        if isinstance(value, bool):
+            return tensor_pb2.Attribute(bool_value=value)
+        if isinstance(value, int):
+            return tensor_pb2.Attribute(int_value=value)
+        if isinstance(value, float):
+            return tensor_pb2.Attribute(double_value=value)
+        return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=map(operator.index, value)))
     except (TypeError, ValueError) as error:
-        problem = f"is {value!r}, which the wire cannot hold"
-        remedy = "give a bool, a 64-bit integer, a float or a sequence of 64-bit integers"
-        raise InvalidFieldError.of(Violation(f"attributes[{name}]", problem, remedy)) from error
+        raise InvalidFieldError.of(unsendable_attribute(name, value)) from error
+
+
+def unsendable_attribute(name: str, value: object) -> Violation:
+    """Returns what is said of a value that has no form on the wire."""
+    problem = f"is {value!r}, which the wire cannot hold"
+    remedy = "give a bool, a 64-bit integer, a float or a sequence of 64-bit integers"
+    return Violation(f"attributes[{name}]", problem, remedy)
 
 
 def _attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
@@ -230,5 +243,6 @@ def _attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue
         case "double_value":
             return message.double_value
         case "ints_value":
+            _check_count(f"attributes[{name[:MAX_NAME]}]", len(message.ints_value.values), MAX_LIST_LENGTH)
             return tuple(message.ints_value.values)
     raise InvalidFieldError.of(Violation(f"attributes[{name}]", "holds no value", "set one of its kinds"))

@@ -1,50 +1,84 @@
-"""`grpc.health.v1` and reflection, on small pools of their own: they answer while every worker is busy."""
+"""`grpc.health.v1` for gRPC clients, and reflection."""
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+import asyncio
+from typing import Any, Final
 
-import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2
+from grpc_reflection.v1alpha import reflection
 
-from aclgrad_server.pooled import Pooled
+from aclgrad_server.calls.call import Context
+from aclgrad_server.limits import MAX_HEALTH_BYTES
 from aclgrad_server.services.operators import SERVICE
 
 LIVENESS: Final = "liveness"
 READINESS: Final = "readiness"
-_SERVING: Final = health_pb2.HealthCheckResponse.SERVING
-_NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
-_CHECK_THREADS: Final = 2
-_WATCH_THREADS: Final = 64
-"""Streams of Watch that are served at once; a thread each, made when it is needed."""
-_REFLECTION_THREADS: Final = 2
+_STATUS: Final = health_pb2.HealthCheckResponse
 
 
 class Health:
-    """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name)."""
+    """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name).
+
+    It knows just these names, so that nothing is kept of the names that clients send.
+    """
 
     def __init__(self) -> None:
-        # Not the non-blocking kind: there `set` sends to each watcher and waits, so that one who does not read, or
-        # who leaves at that moment, holds up the server for good.
-        watchers = ThreadPoolExecutor(_WATCH_THREADS, thread_name_prefix="watch")
-        self._servicer = health.HealthServicer(experimental_non_blocking=False, experimental_thread_pool=watchers)
-        checks = ThreadPoolExecutor(_CHECK_THREADS, thread_name_prefix="health")
-        self._servicer.Check = Pooled(self._servicer.Check, checks)
-        self._servicer.set(LIVENESS, _SERVING)
-        self.set_ready(False)
+        self._is_ready = False
+        self._changed = asyncio.Event()
 
-    def set_ready(self, ready: bool) -> None:
-        for service in ("", SERVICE, READINESS):
-            self._servicer.set(service, _SERVING if ready else _NOT_SERVING)
+    def set_ready(self, is_ready: bool) -> None:
+        self._is_ready = is_ready
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    def add_to(self, server: grpc.Server) -> None:
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+    def handler(self) -> grpc.GenericRpcHandler:
+        methods: dict[str, Any] = {
+            "Check": grpc.stream_unary_rpc_method_handler(self._check),
+            "Watch": grpc.stream_stream_rpc_method_handler(self._watch),
+        }
+        return grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods)
+
+    async def _check(self, _: object, context: Context) -> bytes:
+        status = self._status_of(await _service(context))
+        if status == _STATUS.SERVICE_UNKNOWN:
+            names = f"ask for {LIVENESS}, {READINESS}, {SERVICE} or the empty name"
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"this health service does not know the name; {names}")
+        reply: bytes = _STATUS(status=status).SerializeToString()
+        return reply
+
+    async def _watch(self, _: object, context: Context) -> None:
+        service = await _service(context)
+        last = None
+        while True:
+            changed = self._changed
+            status = self._status_of(service)
+            if status != last:
+                await context.write(_STATUS(status=status).SerializeToString())
+                last = status
+            await changed.wait()
+
+    def _status_of(self, service: str) -> "health_pb2.HealthCheckResponse.ServingStatus.ValueType":
+        if service == LIVENESS:
+            return _STATUS.SERVING
+        if service not in (READINESS, SERVICE, ""):
+            return _STATUS.SERVICE_UNKNOWN
+        return _STATUS.SERVING if self._is_ready else _STATUS.NOT_SERVING
 
 
-def add_reflection(server: grpc.Server) -> None:
+async def _service(context: Context) -> str:
+    """Returns the name that a client asks for, and ends a call that asks for none or for too much."""
+    message: Any = await context.read()
+    if message is grpc.aio.EOF or len(message) > MAX_HEALTH_BYTES:
+        problem = f"send one HealthCheckRequest of at most {MAX_HEALTH_BYTES} bytes"
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
+    try:
+        service: str = health_pb2.HealthCheckRequest.FromString(message).service
+        return service
+    except ValueError:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is not a HealthCheckRequest")
+        raise
+
+
+def add_reflection(server: grpc.aio.Server) -> None:
     """Lets tools such as grpcurl discover the services."""
-    names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    servicer = reflection.ReflectionServicer(names)
-    pool = ThreadPoolExecutor(_REFLECTION_THREADS, thread_name_prefix="reflection")
-    servicer.ServerReflectionInfo = Pooled(servicer.ServerReflectionInfo, pool)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
+    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

@@ -1,0 +1,55 @@
+"""From what a caller gives as an attribute to the plain value that is sent: the same for every way to send a call."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from aclgrad.errors import InvalidFieldError
+from aclgrad.operators.spec import AttributeKind, AttributeSpec
+from aclgrad.wire.messages import AttributeValue, unsendable_attribute
+
+AttributeLike = AttributeValue | np.ndarray[Any, Any]
+"""What a caller may give as an attribute; numpy's numbers count as numbers."""
+
+_PLAIN = frozenset({bool, int, float})
+
+
+def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> AttributeValue:
+    """Returns the value as a bool, an int, a float or a tuple of ints.
+
+    Where the operator takes a list of integers and one is enough, an integer stands for it; where it takes one value,
+    an array of one does; where it takes a number, an integer does. Whether the value is legal is left to the server:
+    raises InvalidFieldError only for a value that is of none of these forms.
+    """
+    kind = None if spec is None else spec.kind
+    try:
+        plain = _plain(value, kind)
+        if spec is not None and type(plain) is int:
+            if kind is AttributeKind.DOUBLE:
+                return float(plain)
+            if kind is AttributeKind.INTS and 1 in spec.lengths:
+                return (plain,)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidFieldError.of(unsendable_attribute(name, value)) from error
+    return plain
+
+
+def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
+    if type(value) in _PLAIN:
+        return value  # type: ignore[return-value]
+    if isinstance(value, tuple | list):
+        return tuple(map(operator.index, value))
+    if isinstance(value, np.ndarray):
+        wants_one = kind not in (AttributeKind.INTS, None)
+        value = value.item() if value.ndim == 0 or (wants_one and value.size == 1) else value.tolist()
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, SupportsIndex):
+        return operator.index(value)
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(map(operator.index, value))
+    raise TypeError(f"{type(value).__name__} is not an attribute")

@@ -1,0 +1,23 @@
+"""Bounds of the contract: no legal message exceeds them, so they are checked before any work proportional to it."""
+
+from typing import Final
+
+DEFAULT_MESSAGE_BYTES: Final = 16 * 2**20
+"""A message and its reply, unless a server is set otherwise. Larger calls go in chunks, larger batches in several."""
+MAX_BATCH_CALLS: Final = 4096
+"""Calls in one BatchExecuteOperatorsRequest."""
+DEFAULT_CHUNK_BYTES: Final = 2**20
+MAX_CHUNK_BYTES: Final = 2**20
+"""Bytes of a tensor in one chunk, either way: larger chunks make nothing faster and hold more memory."""
+MAX_REST_BYTES: Final = 2**16
+"""Bytes of a request, or of one call of a batch, beside the data of its tensors."""
+MAX_RANK: Final = 8
+"""Dimensions of a tensor."""
+MAX_INPUTS: Final = 16
+MAX_ATTRIBUTES: Final = 32
+MAX_LIST_LENGTH: Final = 32
+"""Values of an attribute that is a list."""
+MAX_NAME: Final = 64
+"""Characters of a name that an error repeats."""
+MAX_VIOLATIONS: Final = 8
+"""Violations that one error reports."""

@@ -1,0 +1,123 @@
+#include "served_device.h"
+
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+#include "errors.h"
+
+namespace py = pybind11;
+
+namespace aclgrad {
+namespace {
+
+std::unique_ptr<ServedDevice, CloseWithoutGil> Open(std::shared_ptr<AclLibrary> library, int index,
+                                                    const std::shared_ptr<Completions>& completions,
+                                                    std::optional<std::size_t> pool_limit_bytes,
+                                                    std::size_t stream_limit, std::size_t copy_threads,
+                                                    std::optional<std::size_t> pool_high_water_bytes,
+                                                    bool pool_pass_through, std::size_t executor_limit,
+                                                    bool deterministic, int32_t hang_timeout_ms) {
+  const py::gil_scoped_release release;
+  const DeviceOptions options{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
+                              executor_limit,   deterministic,         hang_timeout_ms};
+  return std::unique_ptr<ServedDevice, CloseWithoutGil>(
+      new ServedDevice(std::move(library), index, options, copy_threads, completions));
+}
+
+// Free and total bytes of the device, the pool's statistics, streams, and streams in use.
+class StateWork final : public SubmittedWork {
+ public:
+  StateWork(py::object given_ticket, Device& device) : SubmittedWork(std::move(given_ticket)), device_(device) {}
+
+  void Run() override {
+    memory_ = device_.Memory();
+    pool_ = device_.pool_statistics();
+    streams_ = device_.stream_count();
+    leased_ = device_.leased_stream_count();
+  }
+
+  [[nodiscard]] py::object Result() override {
+    return py::make_tuple(memory_.free_bytes, memory_.total_bytes, pool_, streams_, leased_);
+  }
+
+ private:
+  Device& device_;
+  DeviceMemory memory_;
+  PoolStatistics pool_;
+  std::size_t streams_ = 0;
+  std::size_t leased_ = 0;
+};
+
+template <typename Function>
+void SubmitFunction(ServedDevice& served, py::object ticket, Function function) {
+  served.copies.Submit(std::make_unique<FunctionWork<Function>>(std::move(ticket), std::move(function)));
+}
+
+// The result of work, or its exception.
+py::object EndOf(SubmittedWork& work) {
+  try {
+    return work.error ? ToPython(work.error) : work.Result();
+  } catch (...) {
+    // The tickets behind this one have to come back all the same.
+    return ToPython(std::current_exception());
+  }
+}
+
+py::list Drain(Completions& completions) {
+  py::list done;
+  for (std::unique_ptr<Work>& each : completions.Drain()) {
+    auto& work = static_cast<SubmittedWork&>(*each);
+    if (work.ticket) done.append(py::make_tuple(work.ticket, EndOf(work)));
+    // What it holds may be large.
+    each.reset();
+  }
+  return done;
+}
+
+}  // namespace
+
+DeviceClass BindDevice(py::module_& module) {
+  py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions")
+      .def(py::init<>())
+      .def_property_readonly("file", &Completions::file)
+      .def("drain", &Drain);
+
+  DeviceClass device(module, "Device");
+  device
+      .def(py::init(&Open), py::arg("library"), py::arg("index"), py::arg("completions"), py::kw_only(),
+           py::arg("pool_limit_bytes"), py::arg("stream_limit"), py::arg("copy_threads") = 2,
+           py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
+           py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000)
+      .def(
+          "release_finished",
+          [](ServedDevice& served, py::object ticket) {
+            SubmitFunction(served, std::move(ticket), [&device = served.device] { device.ReleaseFinished(); });
+          },
+          py::arg("ticket"))
+      .def(
+          "trim",
+          [](ServedDevice& served, py::object ticket) {
+            SubmitFunction(served, std::move(ticket), [&device = served.device] { device.Trim(); });
+          },
+          py::arg("ticket"))
+      .def(
+          "state",
+          [](ServedDevice& served, py::object ticket) {
+            served.copies.Submit(std::make_unique<StateWork>(std::move(ticket), served.device));
+          },
+          py::arg("ticket"))
+      // Takes no lock and asks no driver, so the GIL is kept.
+      .def("check_steps", [](ServedDevice& served) { served.device.CheckSteps(); })
+      .def_property_readonly("index", [](const ServedDevice& served) { return served.device.index(); })
+      .def_property_readonly("pool_limit_bytes",
+                             [](const ServedDevice& served) { return served.device.pool_limit_bytes(); })
+      .def_property_readonly("soc_name", [](const ServedDevice& served) { return served.device.soc_name(); })
+      .def_property_readonly("is_deterministic",
+                             [](const ServedDevice& served) { return served.device.is_deterministic(); });
+  return device;
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,45 @@
+// Which steps of a device's work (whatever the driver is asked, and waits) are under way, and when each is overdue.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace aclgrad {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Lock-free, so that a step that hangs inside the driver, with whatever locks it holds, cannot hide itself.
+class StepWatch {
+ public:
+  explicit StepWatch(std::chrono::milliseconds limit) noexcept : limit_(limit) {}
+
+  // Marks a step as under way while it lives. A step beyond the number of slots is not watched.
+  class Step {
+   public:
+    // A step that does not wait for a kernel: overdue after the watch's limit.
+    explicit Step(StepWatch& watch) noexcept : Step(watch, Deadline::clock::now()) {}
+    // A wait until the deadline: overdue if it has not ended the watch's limit later.
+    Step(StepWatch& watch, Deadline deadline) noexcept;
+    ~Step();
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    std::atomic<int64_t>* slot_ = nullptr;
+  };
+
+  // True if a step has not ended by the time when it was to be over.
+  [[nodiscard]] bool IsOverdue() const noexcept;
+
+ private:
+  // More than the threads of a device: 1024 streams and a few that copy.
+  static constexpr std::size_t kSlots = 2048;
+  // When the step is overdue, in ticks of the clock; 0 for a free slot.
+  std::array<std::atomic<int64_t>, kSlots> overdue_at_{};
+  const std::chrono::milliseconds limit_;
+};
+
+}  // namespace aclgrad

@@ -1,0 +1,1 @@
+"""The HTTP listener for those who run the server: liveness and readiness."""

@@ -1,0 +1,1 @@
+"""A call's way through the server: plan, admit, inputs, run, reply."""

@@ -1,0 +1,106 @@
+"""Many independent calls in one message, each with its own result or status."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from aclgrad.errors import AclgradError, InvalidFieldError, LimitExceededError, Violation, to_status
+from aclgrad.wire.limits import MAX_BATCH_CALLS
+from aclgrad.wire.messages import failed_result, result_prefix
+from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.validation import check_reply_size
+from aclgrad_server.devices.device import Content
+from aclgrad_server.limits import SMALL_BYTES
+from aclgrad_server.logs import line_of
+from aclgrad_server.plan import OperatorPlan
+
+log = logging.getLogger(__name__)
+
+MAX_LOGGED_CALLS: Final = 20
+"""Failing calls of one batch that are logged."""
+_TURN_S: Final = 0.002
+"""How long one batch may hold the event loop before others get their turn."""
+
+
+class _Turns:
+    """Lets other coroutines run after each `_TURN_S`."""
+
+    def __init__(self) -> None:
+        self._end = time.monotonic() + _TURN_S
+
+    async def pause(self) -> None:
+        if time.monotonic() > self._end:
+            await asyncio.sleep(0)
+            self._end = time.monotonic() + _TURN_S
+
+
+async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
+    """Returns the serialized BatchExecuteOperatorsResponse.
+
+    Raises an AclgradError if the message as a whole cannot be read, admitted, or answered in one message, or is too
+    late.
+    """
+    requests = path.planner.split_batch(request)
+    if len(requests) > MAX_BATCH_CALLS:
+        problem = f"are {len(requests)} and the limit is {MAX_BATCH_CALLS}"
+        raise LimitExceededError.of(Violation("calls", problem, "send them in several batches"))
+    planned: dict[int, tuple[OperatorPlan, list[Content], bytes]] = {}
+    failures: dict[int, AclgradError] = {}
+    turns = _Turns()
+    for index, each in enumerate(requests):
+        try:
+            plan, payloads = path.planner.read(each)
+            if plan.uses_shared_memory:
+                raise _shared(index)
+            planned[index] = plan, plan.contents(payloads), result_prefix(plan.reply_prefix, plan.output_bytes)
+        except AclgradError as error:
+            # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
+            failures[index] = error.with_traceback(None)
+        await turns.pause()
+        call.check_deadline()
+    size_bytes = sum(len(prefix) + plan.output_bytes for plan, _, prefix in planned.values())
+    check_reply_size("calls", size_bytes, path.max_message_bytes)
+    device, reply = path.devices[0], b""
+    if planned:
+        device, reply, errors = await path.batch(call, tuple(planned.values()))
+        failures |= {index: error for index, error in zip(planned, errors, strict=True) if error is not None}
+    if not failures:
+        return reply
+    results: dict[int, bytes | memoryview] = dict(_sections(planned, reply))
+    results |= await _statuses(call, failures, turns)
+    # Statuses may be larger than what they stand for.
+    size_bytes = sum(map(len, results.values()))
+    check_reply_size("calls", size_bytes, path.max_message_bytes)
+    pieces = [results[index] for index in sorted(results)]
+    return b"".join(pieces) if size_bytes <= SMALL_BYTES else await device.join(pieces)
+
+
+def _sections(
+    planned: dict[int, tuple[OperatorPlan, list[Content], bytes]], reply: bytes
+) -> Iterator[tuple[int, memoryview]]:
+    start = 0
+    for index, (plan, _, prefix) in planned.items():
+        end = start + len(prefix) + plan.output_bytes
+        yield index, memoryview(reply)[start:end]
+        start = end
+
+
+async def _statuses(call: Call, failures: dict[int, AclgradError], turns: _Turns) -> dict[int, bytes]:
+    """Returns the results of calls that failed, by their places in the batch."""
+    results = {}
+    for count, (index, error) in enumerate(failures.items()):
+        if count < MAX_LOGGED_CALLS:
+            log.info("%s call %d of the batch: %s", call.request_id, index, line_of(error))
+        results[index] = failed_result(to_status(error, call.request_id))
+        await turns.pause()
+    if len(failures) > MAX_LOGGED_CALLS:
+        log.info("%s %d more calls of the batch failed", call.request_id, len(failures) - MAX_LOGGED_CALLS)
+    return results
+
+
+def _shared(index: int) -> InvalidFieldError:
+    problem, remedy = "names shared memory", "send such a call by itself"
+    return InvalidFieldError.of(Violation(f"calls[{index}]", problem, remedy))

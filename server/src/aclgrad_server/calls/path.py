@@ -1,0 +1,128 @@
+"""The one way of every call: plan, admit, inputs, run, reply.
+
+The kinds of call differ in where their inputs come from and where the output goes: `unary` and `batch` carry them in
+one message, `chunked` in pieces, `shared` names memory. They share what is here.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from aclgrad.errors import AclgradError
+from aclgrad_server.calls.admission import Admission, Claim
+from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.calls.validation import check_reply_size
+from aclgrad_server.devices.device import Content, Device, OnEnd, StagedTensor
+from aclgrad_server.limits import SMALL_BYTES
+from aclgrad_server.plan import OperatorPlan, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The tensors of one call that come or go in pieces: inputs by name, and the output."""
+
+    device: Device
+    inputs: dict[str, StagedTensor]
+    output: StagedTensor
+
+
+def staged_bytes(plan: OperatorPlan, source: Source) -> int:
+    """Returns what a call with staged tensors holds: on the device, and on the host to be checked."""
+    on_host = sum(tensor.type.size_bytes for tensor, on_host in plan.inputs_in(source) if on_host)
+    return plan.size_bytes + on_host
+
+
+class Path:
+    """Runs plans on the devices."""
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        admission: Admission,
+        planner: Planner,
+        max_message_bytes: int,
+    ) -> None:
+        self.devices = tuple(devices)
+        self.admission = admission
+        self.planner = planner
+        self.max_message_bytes = max_message_bytes
+
+    async def unary(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
+        """Returns the serialized ExecuteOperatorResponse of a call whose inputs came with its message."""
+        check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self.max_message_bytes)
+        contents = plan.contents(payloads)
+        device, end = await self._admit(call, plan.size_bytes, plan.output_bytes)
+        return await device.execute(plan, contents, call.deadline, end)
+
+    async def batch(
+        self, call: Call, calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]]
+    ) -> tuple[Device, bytes, list[AclgradError | None]]:
+        """Returns the outputs, each behind its prefix, and the error of each plan that failed, whose bytes are void.
+
+        The plans share one place and one device.
+        """
+        size_bytes = sum(plan.size_bytes for plan, _, _ in calls)
+        output_bytes = sum(plan.output_bytes for plan, _, _ in calls)
+        device, end = await self._admit(call, size_bytes, output_bytes)
+        return device, *await device.execute_all(calls, call.deadline, end)
+
+    @asynccontextmanager
+    async def staged(
+        self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
+    ) -> AsyncIterator[Staged]:
+        """Yields memory for the inputs that come from the source and for the output, admitted until it is released.
+
+        So many bytes of it stay admitted until the client has fetched the reply.
+        """
+        index, memory = await self.admission.memory(call.address, staged_bytes(plan, source))
+        device = self.devices[index]
+        inputs = plan.inputs_in(source)
+        sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
+        tensors = await device.stage(sizes, call.deadline, partial(keep_until_end, call, memory, reply_bytes))
+        names = [tensor.name for tensor, _ in inputs]
+        try:
+            yield Staged(device, dict(zip(names, tensors, strict=False)), tensors[-1])
+        finally:
+            # An error that is on its way out keeps its frames, and so whatever they refer to.
+            for tensor in tensors:
+                tensor.close()
+
+    async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
+        """Runs a plan whose inputs are complete and whose output stays on the device."""
+        await staged.output.finish(call.deadline)
+        place = await self.admission.place(call.address)
+        contents = plan.contents(payloads, staged.inputs)
+        work = staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
+        await work
+
+    async def _admit(self, call: Call, size_bytes: int, output_bytes: int) -> tuple[Device, OnEnd]:
+        """Returns a device with memory and a place for the call, and what gives both back when it has run.
+
+        The output stays admitted, on the device and in the memory of the process, until the client has fetched it.
+        """
+        claims: list[Claim] = []
+        try:
+            index, memory = await self.admission.memory(call.address, size_bytes)
+            claims.append(memory)
+            if output_bytes > SMALL_BYTES:
+                claims.append(await self.admission.reply(call.address, output_bytes))
+                call.at_end(claims[-1].give_back)
+            place = await self.admission.place(call.address)
+        except BaseException:
+            for claim in claims:
+                claim.give_back()
+            raise
+
+        def end() -> None:
+            place.give_back()
+            keep_until_end(call, memory, output_bytes)
+
+        return self.devices[index], end
+
+
+def keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:
+    """Gives back all of the memory but so much, and the rest when the call has ended."""
+    memory.give_back(memory.units - size_bytes)
+    call.at_end(memory.give_back)

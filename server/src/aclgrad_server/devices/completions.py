@@ -1,0 +1,111 @@
+"""Work that devices do for coroutines: a ticket for each piece, and one file descriptor that signals finished work."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import aclgrad_native
+from aclgrad.errors import AclgradError
+
+log = logging.getLogger(__name__)
+
+
+class Ticket:
+    """One piece of work, from its submission until the device is done with it.
+
+    `on_end` is called when it has ended, `on_failure` if it has failed, whether or not anybody still waits for it.
+    """
+
+    __slots__ = ("_on_end", "_on_failure", "future")
+
+    def __init__(
+        self,
+        future: "asyncio.Future[Any]",
+        on_end: Callable[[], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.future = future
+        self._on_end = on_end
+        self._on_failure = on_failure
+
+    def end(self, result: Any) -> None:
+        """Takes what the device reports: a result, or an exception."""
+        # The coroutine may have been cancelled, or told of a lost device.
+        if not self.future.done():
+            if isinstance(result, Exception):
+                self.future.set_exception(result)
+            else:
+                self.future.set_result(result)
+        if self._on_end is not None:
+            self._on_end()
+        if self._on_failure is not None and isinstance(result, Exception):
+            self._on_failure(result)
+
+
+class Completions:
+    """Hands the results of native threads to their tickets, on the event loop on which it was made."""
+
+    def __init__(self) -> None:
+        self.native = aclgrad_native.Completions()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.native.file, self._drain)
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._loss: Callable[[], AclgradError] | None = None
+
+    async def run(
+        self,
+        submit: Callable[..., aclgrad_native.Cancellation | None],
+        *arguments: Any,
+        on_end: Callable[[], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> Any:
+        """Submits work and returns its result, or raises its exception.
+
+        If the waiting task is cancelled, work that has not begun is dropped.
+        """
+        future = self._loop.create_future()
+        ticket = Ticket(future, on_end, on_failure)
+        try:
+            cancellation = submit(ticket, *arguments)
+        except Exception as error:
+            ticket.end(error)
+            cancellation = None
+        if self._loss is not None and not future.done():
+            future.set_exception(self._loss())
+        self._waiting.add(future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if cancellation is not None:
+                cancellation.cancel()
+            raise
+        finally:
+            self._waiting.discard(future)
+            # An exception has this frame and is in the future: a cycle, which would keep the frames of all callers,
+            # and so the messages of the call, until the next garbage collection.
+            del future, ticket
+
+    def lose(self, new_error: Callable[[], AclgradError]) -> None:
+        """Ends every wait, now and later, with an error of its own: what hangs in the driver never reports."""
+        self._loss = new_error
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(new_error())
+
+    def released(self, on_end: Callable[[], None]) -> Ticket:
+        """Returns a ticket for something that ends by itself and that nobody waits for."""
+        return Ticket(self._loop.create_future(), on_end)
+
+    def close(self) -> None:
+        self._loop.remove_reader(self.native.file)
+
+    def _drain(self) -> None:
+        for ticket, result in self.native.drain():
+            if ticket is None:
+                continue
+            try:
+                ticket.end(result)
+            except Exception:
+                # The others are not lost with it.
+                log.exception("a callback of finished work failed")

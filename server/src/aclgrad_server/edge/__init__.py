@@ -1,0 +1,1 @@
+"""Where the server meets the network: listeners, channel options, limits."""

@@ -1,0 +1,156 @@
+"""What surrounds every call: a request id, one log line for each failure, and errors as statuses."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import grpc.aio
+
+from aclgrad.errors import AclgradError, ServerBusyError, ServerFaultError, to_status
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.call import Call, Calls, Context
+from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
+from aclgrad_server.logs import line_of
+from aclgrad_server.request_id import REQUEST_ID
+
+log = logging.getLogger(__name__)
+
+STATUS_DETAILS: Final = "grpc-status-details-bin"
+
+Unary = Callable[[bytes, Call], Awaitable[bytes]]
+Stream = Callable[[Call], Awaitable[None]]
+Result = TypeVar("Result")
+
+
+class Handlers:
+    """Makes gRPC's handlers of coroutines that take a call and return or send bytes."""
+
+    def __init__(self, calls: Calls, admission: Admission | None = None) -> None:
+        self._calls = calls
+        self._admission = admission
+
+    def unary(self, method: str, behaviour: Unary) -> Any:
+        """Returns the handler of a method with one request and one reply.
+
+        It is registered as a stream of requests: gRPC itself would wait for the message without a limit before it
+        calls anything of ours.
+        """
+
+        async def reply(call: Call) -> bytes:
+            message = await self._receive(call)
+            call.works()
+            return await behaviour(message, call)
+
+        async def serve(_: object, context: Context) -> bytes:
+            return await self._run(method, context, reply)
+
+        return grpc.stream_unary_rpc_method_handler(serve)
+
+    def stream(self, method: str, behaviour: Stream) -> Any:
+        """Returns the handler of a method that reads and writes its messages by itself."""
+
+        async def serve(_: object, context: Context) -> None:
+            await self._run(method, context, behaviour)
+
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+    async def _receive(self, call: Call) -> bytes:
+        """Returns the call's message; it waits while those of its address use up their share of the event loop."""
+        if self._admission is None:
+            return await call.read()
+        if (delay_s := self._admission.receive_delay_s(call.address)) > 0:
+            # It is not the client that is slow.
+            call.waits_since = None
+            await asyncio.sleep(delay_s)
+        try:
+            message = await call.read()
+        except asyncio.CancelledError:
+            self._admission.received(call.address, CANCELLED_BYTES)
+            raise
+        if len(message) > SMALL_BYTES:
+            self._admission.received(call.address, len(message))
+        return message
+
+    async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
+        call = self._calls.begin(method, context)
+        try:
+            self._calls.admit()
+            result = await behaviour(call)
+            _succeed(call)
+            return result
+        except BaseException as error:
+            failure = _failure_of(call, error)
+            if failure is None and not isinstance(error, grpc.aio.InternalError):
+                raise
+        # Not in the except clause: the exception that `abort` raises, which gRPC keeps, would keep this one and so the
+        # messages and tensors of the call until the next garbage collection.
+        if failure is not None:
+            with suppress(grpc.aio.InternalError):
+                await failure.abort(call)
+        # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
+        raise asyncio.CancelledError
+
+
+def _succeed(call: Call) -> None:
+    call.replies()
+    call.context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("%s %s ok in %.1f ms for %s", call.request_id, call.method, _milliseconds(call), call.peer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What a client is told of a call that failed."""
+
+    code: grpc.StatusCode
+    message: str
+    details: bytes
+
+    async def abort(self, call: Call) -> None:
+        call.replies()
+        trailer = ((REQUEST_ID, call.request_id), (STATUS_DETAILS, self.details))
+        await call.context.abort(self.code, self.message, trailer)
+
+
+def _failure_of(call: Call, error: BaseException) -> _Failure | None:
+    """Logs an error and returns what to tell the client; None if the client has gone."""
+    if isinstance(error, asyncio.CancelledError):
+        cut = call.take_cut()
+        if cut is None:
+            log.info("%s %s was cancelled for %s", call.request_id, call.method, call.peer)
+            return None
+        error = cut
+    if isinstance(error, grpc.aio.InternalError):
+        log.info("%s %s ended: its client %s has gone", call.request_id, call.method, call.peer)
+        return None
+    if not isinstance(error, Exception):
+        return None
+    ours = _as_ours(error, call.request_id)
+    _log_failure(call, ours, error)
+    status = to_status(ours, call.request_id)
+    return _Failure(ours.code, status.message, status.SerializeToString())
+
+
+def _as_ours(error: Exception, request_id: str) -> AclgradError:
+    if isinstance(error, AclgradError):
+        return error
+    if isinstance(error, MemoryError):
+        remedy = "try again later, or send a smaller tensor"
+        return ServerBusyError(f"the server has not enough memory; {remedy}", remedy=remedy, retry_after_s=1.0)
+    return ServerFaultError(f"the server failed unexpectedly; report request id {request_id}")
+
+
+def _log_failure(call: Call, ours: AclgradError, error: Exception) -> None:
+    told = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer
+    if isinstance(ours, ServerFaultError):
+        log.error("%s %s %s in %.1f ms for %s", *told, exc_info=error)
+        return
+    log.info("%s %s %s in %.1f ms for %s: %s", *told, line_of(ours))
+
+
+def _milliseconds(call: Call) -> float:
+    return (time.monotonic() - call.start) * 1e3

@@ -1,0 +1,94 @@
+"""Both clients while their server is down, restarts, or does not answer: real processes."""
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aclgrad
+from tests.calling import maybe_await
+from tests.serving import Server
+
+GRAD = np.ones((1, 1, 1), np.float32)
+DOWN_S = 6.0
+"""Long enough for the delays between attempts to connect to have reached their longest."""
+
+
+@pytest.fixture
+def address() -> str:
+    """An address at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+
+async def test_a_call_made_after_the_server_is_ready_succeeds(connect: Callable[..., Any], address: str) -> None:
+    client = connect(address, retries=0)
+    with Server(listen=[address]):
+        await maybe_await(client.list_operators())
+    end = time.monotonic() + DOWN_S
+    while time.monotonic() < end:
+        with pytest.raises(aclgrad.ServerUnreachableError):
+            await maybe_await(client.list_operators(timeout_s=0.5))
+    with Server(listen=[address]):
+        assert (await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)))).sum() == 1
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=lambda end: end.name)
+async def test_calls_survive_a_restart(connect: Callable[..., Any], address: str, end: signal.Signals) -> None:
+    client = connect(address)
+    restarted = threading.Event()
+    with ExitStack() as stack:
+        first = stack.enter_context(Server(listen=[address]))
+        await maybe_await(client.list_operators())
+
+        def restart() -> None:
+            first.send(end)
+            first.exit_code()
+            time.sleep(3)
+            stack.enter_context(Server(listen=[address]))
+            restarted.set()
+
+        thread = threading.Thread(target=restart)
+        thread.start()
+        try:
+            while not restarted.is_set():
+                assert (await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)))).sum() == 1
+        finally:
+            thread.join()
+
+
+@pytest.mark.parametrize("retries", [0, 4])
+async def test_the_wait_for_a_server_is_bounded(connect: Callable[..., Any], address: str, retries: int) -> None:
+    client = connect(address, retries=retries, connect_timeout_s=1.5)
+    start = time.monotonic()
+    with pytest.raises(aclgrad.ServerUnreachableError, match=r"refused.*check that a server listens"):
+        await maybe_await(client.list_operators())
+    assert 0.4 < time.monotonic() - start < 5
+
+
+async def test_nobody_waits_for_a_server_without_a_timeout_to_connect(
+    connect: Callable[..., Any], address: str
+) -> None:
+    client = connect(address, connect_timeout_s=0)
+    start = time.monotonic()
+    with pytest.raises(aclgrad.ServerUnreachableError):
+        await maybe_await(client.list_operators())
+    assert time.monotonic() - start < 5
+
+
+async def test_a_listener_that_never_answers_is_no_server(connect: Callable[..., Any]) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        client = connect(f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout_s=1)
+        start = time.monotonic()
+        with pytest.raises(aclgrad.ServerUnreachableError):
+            await maybe_await(client.list_operators())
+        assert time.monotonic() - start < 15

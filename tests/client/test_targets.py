@@ -1,0 +1,91 @@
+"""Which addresses of a server both clients take, and what they say of the others."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aclgrad
+from tests.calling import maybe_await
+from tests.serving import Server
+
+BAD = {
+    "127.0.0.1": "names no port",
+    "gpu-7.example": "names no port",
+    "gpu-7.example:": "names no port",
+    "[::1]": "names no port",
+    "dns:///gpu-7.example": "names no port",
+    "ipv4:127.0.0.1:50051,127.0.0.2": "names no port",
+    "127.0.0.1:99999": "port 99999, which is no number from 1 to 65535",
+    "127.0.0.1:0": "port 0,",
+    f"127.0.0.1:{'9' * 5000}": "is no number",
+    "127.0.0.1:-1": "port -1,",
+    "127.0.0.1:http": "port http,",
+    "127.0.0.1:50051 ": "names no port",
+    "127.0.0.1:50051/v1": "port 50051/v1,",
+    "127.0.0.1:\u0665\u0660": "is no number",
+    "http://127.0.0.1:50051": "begins with http://, which gRPC does not have",
+    "HTTPS://127.0.0.1:50051": "begins with HTTPS://",
+    "tcp://127.0.0.1:50051": "begins with tcp://",
+    "grpc://127.0.0.1": "begins with grpc://",
+    "::1:50051": "IPv6 address without brackets",
+    "fe80::1": "IPv6 address without brackets",
+    ":50051": "names no host",
+    "": "names no host",
+    "unix:": "names no path",
+    "unix://": "names no path",
+}
+
+
+@pytest.mark.parametrize(("target", "problem"), BAD.items(), ids=[target[:40] for target in BAD])
+def test_a_target_that_names_no_server_is_refused(connect: Callable[..., Any], target: str, problem: str) -> None:
+    with pytest.raises(aclgrad.InvalidSettingError, match=re.escape(problem)) as caught:
+        connect(target)
+    assert repr(target) in str(caught.value)
+    assert "127.0.0.1:50051" in (caught.value.remedy or "")
+    assert caught.value.field == "target"
+
+
+GOOD = [
+    "localhost:50051",
+    "a_name:1",
+    "gpu-7.example.:65535",
+    "[::1]:50051",
+    "[fe80::1%eth0]:50051",
+    "dns:gpu-7.example:50051",
+    "dns:///gpu-7.example:50051",
+    "DNS:///gpu-7.example:50051",
+    "dns://127.0.0.1/gpu-7.example:50051",
+    "ipv4:127.0.0.1:50051",
+    "ipv4:///127.0.0.1:50051",
+    "ipv4:127.0.0.1:50051,127.0.0.2:50051",
+    "ipv6:[::1]:50051,[::2]:50051",
+    "unix:relative",
+    "unix:/run/with spaces:and-colons",
+    "unix:///run/aclgrad.sock",
+    "unix:1",
+    "unix-abstract:name",
+    "vsock:2:50051",
+    "xds:///service",
+]
+
+
+@pytest.mark.parametrize("target", GOOD)
+def test_other_targets_are_left_to_grpc(connect: Callable[..., Any], target: str) -> None:
+    assert connect(target).target == target
+
+
+@pytest.mark.parametrize("form", ["{}", "dns:{}", "dns:///{}", "ipv4:{}", "ipv4:///{}", "ipv4:{0},{0}"])
+async def test_every_form_of_an_address_reaches_the_server(
+    connect: Callable[..., Any], server: Server, form: str
+) -> None:
+    assert await maybe_await(connect(form.format(server.address)).list_operators())
+
+
+@pytest.mark.parametrize("form", ["unix:{}", "unix://{}"])
+async def test_every_form_of_a_path_reaches_the_server(connect: Callable[..., Any], tmp_path: Path, form: str) -> None:
+    path = tmp_path / "socket"
+    with Server(listen=[f"unix:{path}"]):
+        assert await maybe_await(connect(form.format(path)).list_operators())

@@ -1,0 +1,1 @@
+"""Attacks of clients that break rules or manners, and how a server stands them."""

@@ -1,0 +1,150 @@
+"""A device whose methods wait for their results: tests have no event loop."""
+
+import itertools
+import select
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from aclgrad_native import AclLibrary, CallPlan, Completions, Device, PoolStatistics, StagedTensor
+
+TIMEOUT_S = 60.0
+POOL_BYTES = 64 << 20
+
+
+class Waiting:
+    """Completions, and what has come of them so far. For one thread."""
+
+    def __init__(self) -> None:
+        self.completions = Completions()
+        self._numbers = itertools.count()
+        self._ends: dict[int, Any] = {}
+
+    def new_ticket(self) -> int:
+        return next(self._numbers)
+
+    def end(self, ticket: int, timeout_s: float = TIMEOUT_S) -> Any:
+        """Returns the result or the exception of submitted work; raises TimeoutError if neither comes."""
+        limit = time.monotonic() + timeout_s
+        while ticket not in self._ends:
+            left_s = limit - time.monotonic()
+            if left_s <= 0 or not select.select([self.completions.file], [], [], left_s)[0]:
+                raise TimeoutError(f"ticket {ticket} did not come back within {timeout_s:g} s")
+            self.drain()
+        return self._ends.pop(ticket)
+
+    def drain(self) -> None:
+        for ticket, end in self.completions.drain():
+            assert ticket not in self._ends, f"ticket {ticket} came back twice"
+            self._ends[ticket] = end
+
+    def result(self, ticket: int) -> Any:
+        """Returns the result of submitted work, or raises its exception."""
+        end = self.end(ticket)
+        if not isinstance(end, Exception):
+            return end
+        try:
+            raise end
+        finally:
+            # It would refer to itself by way of this frame, and keep whatever its callers hold.
+            del end
+
+    def call(self, method: Callable[..., object], *arguments: Any) -> Any:
+        ticket = self.new_ticket()
+        method(ticket, *arguments)
+        return self.result(ticket)
+
+
+class State(NamedTuple):
+    free_bytes: int
+    total_bytes: int
+    pool: PoolStatistics
+    stream_count: int
+    leased_stream_count: int
+
+
+class BlockingDevice:
+    """A device of its own, with its completions. A timeout runs from the moment of submission."""
+
+    def __init__(self, library: AclLibrary, index: int = 0, *, stream_limit: int = 2, **options: Any) -> None:
+        self.waiting = Waiting()
+        options = {"pool_limit_bytes": POOL_BYTES} | options
+        self.native = Device(library, index, self.waiting.completions, stream_limit=stream_limit, **options)
+        self.released: list[int] = []
+        """The tickets of releases that nobody has seen yet."""
+
+    def execute(self, plan: CallPlan, contents: Sequence[Any], timeout_s: float = TIMEOUT_S) -> bytes:
+        reply: bytes = self.waiting.call(self.native.submit, plan, contents, deadline(timeout_s))
+        return reply
+
+    def execute_into(
+        self, plan: CallPlan, contents: Sequence[Any], target: "BlockingTensor", timeout_s: float = TIMEOUT_S
+    ) -> None:
+        natives = [each.native if isinstance(each, BlockingTensor) else each for each in contents]
+        end = self.waiting.call(self.native.submit_into, plan, natives, target.native, deadline(timeout_s))
+        assert end is None
+
+    def execute_all(
+        self, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S
+    ) -> tuple[bytes, list[Exception | None]]:
+        reply, errors = self.waiting.call(self.native.submit_batch, calls, deadline(timeout_s))
+        return reply, errors
+
+    def stage(self, *sizes: int, on_host: bool = False, timeout_s: float = TIMEOUT_S) -> "list[BlockingTensor]":
+        released = self.waiting.new_ticket()
+        self.released.append(released)
+        tensors = self.waiting.call(
+            self.native.stage, released, [(size, on_host) for size in sizes], deadline(timeout_s)
+        )
+        return [BlockingTensor(each, self.waiting) for each in tensors]
+
+    def wait_until_released(self) -> None:
+        """Returns when everything that was staged has been released."""
+        while self.released:
+            assert self.waiting.result(self.released.pop()) is None
+
+    def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
+        joined: bytes = self.waiting.call(self.native.join, pieces)
+        return joined
+
+    def release_finished(self) -> None:
+        self.waiting.call(self.native.release_finished)
+
+    def trim(self) -> None:
+        self.waiting.call(self.native.trim)
+
+    def state(self) -> State:
+        return State(*self.waiting.call(self.native.state))
+
+    def assert_idle(self) -> None:
+        """No call has left anything behind; what was staged has to be gone."""
+        self.wait_until_released()
+        state = self.state()
+        assert (state.pool.allocated_bytes, state.leased_stream_count) == (0, 0)
+
+
+class BlockingTensor:
+    def __init__(self, native: StagedTensor, waiting: Waiting) -> None:
+        self.native = native
+        self._waiting = waiting
+
+    def write(self, offset: int, data: bytes | memoryview, timeout_s: float = TIMEOUT_S) -> None:
+        self._waiting.call(self.native.write, offset, data, deadline(timeout_s))
+
+    def read(self, offset: int, size: int, prefix: bytes = b"", timeout_s: float = TIMEOUT_S) -> bytes:
+        data: bytes = self._waiting.call(self.native.read, offset, size, prefix, deadline(timeout_s))
+        return data
+
+    def read_file(self, file: int, offset: int, timeout_s: float = TIMEOUT_S) -> int:
+        count: int = self._waiting.call(self.native.read_file, file, offset, deadline(timeout_s))
+        return count
+
+    def write_file(self, file: int, offset: int, timeout_s: float = TIMEOUT_S) -> None:
+        self._waiting.call(self.native.write_file, file, offset, deadline(timeout_s))
+
+    def finish(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._waiting.call(self.native.finish, deadline(timeout_s))
+
+
+def deadline(timeout_s: float) -> float:
+    return time.monotonic() + timeout_s

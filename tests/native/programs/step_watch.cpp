@@ -1,0 +1,71 @@
+// A step that is overdue is seen among as many others as a device has threads, and no longer when it has ended.
+#include "step_watch.h"
+
+#include <chrono>
+#include <deque>
+
+#include "expect.h"
+
+namespace programs {
+namespace {
+
+using aclgrad::Deadline;
+using aclgrad::StepWatch;
+
+constexpr int kThreads = 1030;
+constexpr std::chrono::hours kHour{1};
+
+void FindOneOfMany() {
+  StepWatch watch(kHour);
+  Expect(!watch.IsOverdue(), "a watch without steps has one that is overdue");
+  std::deque<StepWatch::Step> others;
+  for (int i = 0; i < kThreads; ++i) others.emplace_back(watch);
+  Expect(!watch.IsOverdue(), "a step of an instant is overdue after an hour");
+  {
+    const StepWatch::Step in_time(watch, Deadline::clock::now() - kHour / 2);
+    Expect(!watch.IsOverdue(), "a wait is overdue within its limit");
+    const StepWatch::Step overdue(watch, Deadline::clock::now() - 2 * kHour);
+    Expect(watch.IsOverdue(), "a step beyond its limit is not seen among many");
+  }
+  Expect(!watch.IsOverdue(), "a step that has ended is overdue");
+}
+
+// Steps come and go in many threads while one looks.
+void ComeAndGo(int factor) {
+  StepWatch watch(kHour);
+  InThreads(8, [&](int thread) {
+    for (int i = 0; i < 2000 * factor; ++i) {
+      if (thread == 0) {
+        Expect(!watch.IsOverdue(), "a step is overdue that is not");
+      } else {
+        const StepWatch::Step outer(watch);
+        const StepWatch::Step inner(watch, Deadline::clock::now() + kHour);
+      }
+    }
+  });
+  const StepWatch::Step overdue(watch, Deadline::clock::now() - 2 * kHour);
+  Expect(watch.IsOverdue(), "no slot is left");
+}
+
+// Steps that find no slot are not watched, and end like others.
+void RunOutOfSlots() {
+  StepWatch watch(kHour);
+  {
+    std::deque<StepWatch::Step> steps;
+    for (int i = 0; i < 10'000; ++i) steps.emplace_back(watch);
+    Expect(!watch.IsOverdue(), "a step beyond the slots is overdue");
+  }
+  const StepWatch::Step overdue(watch, Deadline::clock::now() - 2 * kHour);
+  Expect(watch.IsOverdue(), "steps keep their slots");
+}
+
+}  // namespace
+}  // namespace programs
+
+int main(int argc, char** argv) {
+  return programs::RunProgram(argc, argv, [](const std::string&, int factor) {
+    programs::FindOneOfMany();
+    programs::ComeAndGo(factor);
+    programs::RunOutOfSlots();
+  });
+}

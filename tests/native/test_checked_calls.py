@@ -1,0 +1,210 @@
+"""Calls whose values are checked before a device reads them, on devices of both kinds."""
+
+import gc
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aclgrad_native
+from aclgrad import reference
+from aclgrad.masks import Pooling as PoolingRule
+from aclgrad.masks import argmax_of_input
+from aclgrad_native import ArgmaxCheck, BoxCheck, CallPlan, IndexCheck, InvalidValueError, MaskEncoding, RoiAlign
+
+from .blocking import BlockingDevice
+from .pooling import FLOAT32
+
+INT8, INT64 = 2, 9
+"""aclDataType."""
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])
+def library(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[aclgrad_native.AclLibrary]:
+    config = tmp_path_factory.mktemp("config") / "acl.json"
+    config.write_text(json.dumps({"host": {"host_pointers": request.param}}))
+    yield aclgrad_native.open("host", str(config))
+    gc.collect()
+
+
+GRAD = np.random.default_rng(0).standard_normal((1, 2, 1, 4, 6), np.float32)
+INDICES = np.random.default_rng(1).integers(0, 24, (1, 2, 1, 3, 5))
+UNPOOLED_BYTES = 4 * INDICES.size
+
+
+def unpool(bound: int = 24) -> CallPlan:
+    """The gradient of max unpooling, whose third input holds positions in planes of 24 cells."""
+    inputs = [
+        (GRAD.shape, FLOAT32, False, None),
+        (INDICES.shape, FLOAT32, False, None),
+        (INDICES.shape, INT64, False, IndexCheck(bound)),
+    ]
+    attributes = [[1, 4, 6], [1, 1, 1], [0, 0, 0]]
+    return CallPlan("aclnnMaxUnpool3dBackward", inputs, attributes, INDICES.shape, FLOAT32, UNPOOLED_BYTES)
+
+
+def unpooled() -> np.ndarray:
+    flat = np.take_along_axis(GRAD.reshape(2, -1), INDICES.reshape(2, -1), axis=1)
+    return flat.reshape(INDICES.shape)
+
+
+def spoiled(place: int = 17, value: int = 24) -> bytes:
+    indices = INDICES.copy()
+    indices.flat[place] = value
+    return indices.tobytes()
+
+
+def gradient(reply: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    return np.frombuffer(reply, np.float32).reshape(shape)
+
+
+def assert_refused(error: Exception | None, input: int, text: str) -> None:
+    assert isinstance(error, InvalidValueError)
+    assert isinstance(error, ValueError)
+    assert (error.input, error.work, error.limit) == (input, None, None)
+    assert text in str(error)
+
+
+def test_values_within_the_bound_are_computed_with(device: BlockingDevice) -> None:
+    reply = device.execute(unpool(), [GRAD.tobytes(), None, INDICES.tobytes()])
+    np.testing.assert_array_equal(gradient(reply, INDICES.shape), unpooled())
+
+
+@pytest.mark.parametrize("value", [24, -1, 2**62])
+def test_a_value_beyond_the_bound_is_an_error_of_its_input(device: BlockingDevice, value: int) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        device.execute(unpool(), [GRAD.tobytes(), None, spoiled(value=value)])
+    assert_refused(caught.value, 2, f"has {value} at position 17, outside [0, 24)")
+    device.assert_idle()
+
+
+def test_a_bad_value_fails_its_call_of_a_batch_alone(device: BlockingDevice) -> None:
+    contents = [[GRAD.tobytes(), None, indices] for indices in (INDICES.tobytes(), spoiled(), INDICES.tobytes())]
+    reply, errors = device.execute_all([(unpool(), each, b"") for each in contents])
+    assert [errors[0], errors[2]] == [None, None]
+    assert_refused(errors[1], 2, "at position 17")
+    for start in (0, 2 * UNPOOLED_BYTES):
+        np.testing.assert_array_equal(gradient(reply[start : start + UNPOOLED_BYTES], INDICES.shape), unpooled())
+
+
+def staged(device: BlockingDevice, indices: bytes, on_host: bool) -> tuple[Any, Any]:
+    (grad,) = device.stage(GRAD.nbytes)
+    (positions,) = device.stage(len(indices), on_host=on_host)
+    for tensor, data in ((grad, GRAD.tobytes()), (positions, indices)):
+        tensor.write(0, data)
+        tensor.finish()
+    return grad, positions
+
+
+def test_tensors_staged_on_the_host_are_checked(device: BlockingDevice) -> None:
+    (target,) = device.stage(UNPOOLED_BYTES)
+    grad, positions = staged(device, INDICES.tobytes(), on_host=True)
+    device.execute_into(unpool(), [grad, None, positions], target)
+    np.testing.assert_array_equal(gradient(target.read(0, UNPOOLED_BYTES), INDICES.shape), unpooled())
+    # The client may send other values next; it is the bytes of this call that count.
+    positions.write(0, spoiled())
+    with pytest.raises(InvalidValueError) as caught:
+        device.execute_into(unpool(), [grad, None, positions], target)
+    assert_refused(caught.value, 2, "at position 17")
+    del grad, positions, target, caught
+    device.assert_idle()
+
+
+def test_an_output_may_go_to_a_tensor_on_the_host(device: BlockingDevice) -> None:
+    (target,) = device.stage(UNPOOLED_BYTES, on_host=True)
+    grad, positions = staged(device, INDICES.tobytes(), on_host=True)
+    device.execute_into(unpool(), [grad, None, positions], target)
+    np.testing.assert_array_equal(gradient(target.read(0, UNPOOLED_BYTES), INDICES.shape), unpooled())
+
+
+def test_values_that_cannot_be_checked_are_refused(device: BlockingDevice) -> None:
+    """Those that are on the device already, and those that are not given."""
+    (target,) = device.stage(UNPOOLED_BYTES)
+    grad, positions = staged(device, INDICES.tobytes(), on_host=False)
+    for content in (positions, None):
+        with pytest.raises(ValueError, match=r"input 2 .* host memory"):
+            device.execute_into(unpool(), [grad, None, content], target)
+    with pytest.raises(ValueError, match=r"input 2 .* host memory"):
+        device.execute(unpool(), [GRAD.tobytes(), None, None])
+
+
+POOLING = PoolingRule((8, 10), (2, 2), (2, 2), (0, 0))
+VALUES = np.random.default_rng(3).standard_normal((2, 3, 8, 10)).astype(np.float32)
+
+
+def max_pool(encoding: MaskEncoding, item_bytes: int) -> CallPlan:
+    """The gradient of max pooling from an argmax, of which the device reads the beginning of a mask."""
+    pooled = (2, 3, 4, 5)
+    native = aclgrad_native.Pooling(POOLING.input_size, POOLING.output_size, (2, 2), (2, 2), (0, 0))
+    mask = (2, 3, 4, (4 * 5 // 16 + 2) * 32)
+    inputs = [
+        (pooled, FLOAT32, False, None),
+        (VALUES.shape, FLOAT32, False, None),
+        (mask, INT8, True, ArgmaxCheck(native, item_bytes, 2, 3, encoding)),
+    ]
+    attributes: list[Any] = [[2, 2], [2, 2], [0, 0], [1, 1], False]
+    return CallPlan("aclnnMaxPool2dWithMaskBackward", inputs, attributes, VALUES.shape, FLOAT32, VALUES.nbytes)
+
+
+@pytest.mark.parametrize(("encoding", "dtype"), [(MaskEncoding.NONE, np.int32), (MaskEncoding.INT32, np.int64)])
+@pytest.mark.parametrize("on_host", [False, True], ids=["sent", "staged"])
+def test_an_argmax_is_given_in_the_form_that_the_device_reads(
+    device: BlockingDevice, encoding: MaskEncoding, dtype: type, on_host: bool
+) -> None:
+    pooled, argmax = argmax_of_input(VALUES, POOLING)
+    data = argmax.astype(dtype).tobytes()
+    grad = np.arange(pooled.size, dtype=np.float32).reshape(pooled.shape)
+    (target,) = device.stage(VALUES.nbytes)
+    content: Any = data
+    if on_host:
+        (content,) = device.stage(len(data), on_host=True)
+        content.write(0, data)
+    device.execute_into(max_pool(encoding, argmax.astype(dtype).itemsize), [grad.tobytes(), None, content], target)
+    expected = np.zeros((2, 3, 80), np.float32)
+    np.put_along_axis(expected, argmax.reshape(2, 3, -1).astype(np.int64), grad.reshape(2, 3, -1), axis=2)
+    np.testing.assert_array_equal(gradient(target.read(0, VALUES.nbytes), (2, 3, 80)), expected)
+
+
+@pytest.mark.parametrize("encoding", [MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS])
+@pytest.mark.parametrize("size", [0, 1, 479])
+def test_an_argmax_that_is_too_short_is_refused(device: BlockingDevice, encoding: MaskEncoding, size: int) -> None:
+    """Even one without a byte: the rest of a mask is whatever the device's memory held."""
+    with pytest.raises(ValueError, match=f"the argmax has {size} bytes"):
+        device.execute(max_pool(encoding, 4), [bytes(4 * 120), None, bytes(size)])
+
+
+SHAPE = (1, 2, 8, 8)
+BOXES = np.array([[0, 1, 1, 6, 6], [0, 0, 0, 7, 3]], np.float32)
+BINS = np.random.default_rng(5).standard_normal((2, 2, 2, 2)).astype(np.float32)
+ROI_ALIGN = RoiAlign(2, 8, 8, 2, 2, 1.0, 2, True)
+
+
+def roi_align(max_work: float) -> CallPlan:
+    inputs = [(BINS.shape, FLOAT32, False, None), (BOXES.shape, FLOAT32, False, BoxCheck(ROI_ALIGN, max_work))]
+    attributes: list[Any] = [list(SHAPE), 2, 2, 1.0, 2, True]
+    return CallPlan("aclnnRoiAlignV2Backward", inputs, attributes, SHAPE, FLOAT32, 4 * int(np.prod(SHAPE)))
+
+
+def test_boxes_may_ask_for_so_much_work_and_not_for_more(device: BlockingDevice) -> None:
+    work = ROI_ALIGN.count_work(BOXES.tobytes())
+    contents = [BINS.tobytes(), BOXES.tobytes()]
+    arrays = {"grad_output": BINS, "boxes": BOXES}
+    attributes = {"input_shape": SHAPE, "pooled_height": 2, "pooled_width": 2, "spatial_scale": 1.0,
+                  "sampling_ratio": 2, "aligned": True}  # fmt: skip
+    expected = reference.define("roi_align_v2_backward", arrays, attributes)
+    np.testing.assert_allclose(gradient(device.execute(roi_align(work), contents), SHAPE), expected, atol=1e-5)
+    with pytest.raises(InvalidValueError, match="too much work") as caught:
+        device.execute(roi_align(work / 2), contents)
+    assert (caught.value.input, caught.value.work, caught.value.limit) == (1, work, work / 2)
+
+
+def test_a_box_that_is_not_finite_is_an_error_of_its_input(device: BlockingDevice) -> None:
+    boxes = BOXES.copy()
+    boxes[1, 3] = np.nan
+    with pytest.raises(InvalidValueError) as caught:
+        device.execute(roi_align(1e9), [BINS.tobytes(), boxes.tobytes()])
+    assert_refused(caught.value, 1, "box at row 1")

@@ -1,0 +1,204 @@
+"""Devices that go while there is work: everything comes back once, nothing stays behind, nobody waits for nobody."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+START = """
+import gc, os, pathlib, sys, threading, time, weakref
+import numpy as np
+import aclgrad_native
+from tests.native.blocking import BlockingDevice, deadline
+from tests.native.pooling import plan
+library = aclgrad_native.open("host", sys.argv[1])
+device = BlockingDevice(library, stream_limit=1, copy_threads=1)
+waiting = device.waiting
+call = plan((1, 1, 1), (1, 2, 2))
+contents = [b"grad", None]
+"""
+
+
+@pytest.fixture
+def run(run_program: Callable[..., str], tmp_path: Path) -> Callable[..., list[str]]:
+    """Runs a program on a device with one stream and one thread that copies; returns the lines that it prints."""
+
+    def run(program: str, *faults: dict[str, Any], **settings: Any) -> list[str]:
+        config = tmp_path / "acl.json"
+        config.write_text(json.dumps({"host": settings | {"faults": faults}}))
+        return run_program(START + program, str(config)).splitlines()
+
+    return run
+
+
+SLOW = {"kind": "hang", "at": 1, "duration_ms": 1000}
+"""The first kernel takes a second."""
+
+LEFT = """
+class Content(np.ndarray):
+    pass
+seen = []
+tickets = [waiting.new_ticket() for _ in range(8)]
+for ticket in tickets[:6]:
+    data = np.ones((1, 1, 1), np.float32).view(Content)
+    seen.append(weakref.ref(data))
+    device.native.submit(ticket, call, [data, None], deadline(60))
+device.native.submit_batch(tickets[6], [(call, contents, b"")] * 3, deadline(60))
+device.native.submit(tickets[7], call, contents, deadline(60))
+while not device.state().leased_stream_count:
+    time.sleep(0.001)
+del data, device.native
+gc.collect()
+ends = [waiting.end(ticket) for ticket in tickets]
+print(len(ends[0]), {f"{type(end).__name__}: {end}" for end in ends[1:]})
+print(waiting.completions.drain(), [each() for each in seen])
+"""
+
+
+def test_calls_that_have_not_begun_end_with_an_error(run: Callable[..., list[str]]) -> None:
+    """The one under way ends well. Nothing keeps the inputs of the others."""
+    assert run(LEFT, SLOW) == ["16 {'RuntimeError: the device is closed'}", f"[] {[None] * 6}"]
+
+
+LAST = """
+(tensor,) = device.stage(100)
+(released,) = device.released
+tensor_device = device.native
+del device.native
+gc.collect()
+# The one thread that releases is busy meanwhile, so the device closes first.
+joined = waiting.new_ticket()
+tensor_device.join(joined, [bytes(100 << 20)])
+del tensor_device
+del tensor
+waiting.end(joined)
+print(waiting.end(released))
+print(waiting.completions.drain())
+again = BlockingDevice(library)
+print(again.state().pool.allocated_bytes)
+"""
+
+
+@pytest.mark.parametrize("host_pointers", [True, False])
+def test_tensors_may_be_the_last_to_have_the_device(run: Callable[..., list[str]], host_pointers: bool) -> None:
+    assert run(LAST, host_pointers=host_pointers) == ["None", "[]", "0"]
+
+
+WITH_WORK = """
+(source,), (target,) = device.stage(4 << 20), device.stage(4 << 20)
+first, second = device.released
+tickets = [waiting.new_ticket() for _ in range(3)]
+source.native.write(tickets[0], 0, bytes(4 << 20), deadline(60))
+device.native.submit_into(
+    tickets[1], plan((1, 1024, 1024), (1, 1024, 1024)), [source.native, None], target.native, deadline(60)
+)
+target.native.read(tickets[2], 0, 10, b"", deadline(60))
+del source, target, device.native
+gc.collect()
+print([type(waiting.end(ticket)).__name__ for ticket in tickets])
+print(waiting.end(first), waiting.end(second), waiting.completions.drain())
+"""
+
+
+@pytest.mark.parametrize("host_pointers", [True, False])
+def test_work_on_tensors_keeps_the_device(run: Callable[..., list[str]], host_pointers: bool) -> None:
+    assert run(WITH_WORK, SLOW, host_pointers=host_pointers) == ["['NoneType', 'NoneType', 'bytes']", "None None []"]
+
+
+ABANDONED = """
+(source,), (target,) = device.stage(4), device.stage(16)
+source.write(0, b"grad")
+source.finish()
+released = device.released
+ticket = waiting.new_ticket()
+device.native.submit_into(ticket, call, [source.native, None], target.native, deadline(0.1))
+print(waiting.end(ticket).fault)
+del source, target
+time.sleep(1.2)
+native, device.native = device.native, None
+waiting_for = waiting.new_ticket()
+native.release_finished(waiting_for)
+del native
+print(waiting.end(waiting_for), *[waiting.end(each) for each in released])
+print(waiting.completions.drain())
+"""
+
+
+@pytest.mark.parametrize("host_pointers", [True, False])
+def test_an_abandoned_call_may_be_the_last_to_have_the_device(
+    run: Callable[..., list[str]], host_pointers: bool
+) -> None:
+    """The device's own thread finds that the call has ended, and cannot wait for itself."""
+    assert run(ABANDONED, SLOW, host_pointers=host_pointers) == ["timeout", "None None None", "[]"]
+
+
+OTHERS_RUN = """
+ticket = waiting.new_ticket()
+device.native.submit(ticket, call, contents, deadline(60))
+while not device.state().leased_stream_count:
+    time.sleep(0.001)
+counted = 0
+closed = threading.Event()
+def count():
+    global counted
+    while not closed.wait(0.01):
+        counted += 1
+thread = threading.Thread(target=count)
+thread.start()
+del device.native
+seen = counted
+closed.set()
+thread.join()
+print(seen > 10, len(waiting.end(ticket)))
+"""
+
+
+def test_closing_waits_without_the_interpreters_lock(run: Callable[..., list[str]]) -> None:
+    assert run(OTHERS_RUN, SLOW) == ["True 16"]
+
+
+EXITS = """
+kept = device.stage(100)
+for _ in range(3):
+    device.native.submit(waiting.new_ticket(), call, contents, deadline(60))
+    kept[0].native.write(waiting.new_ticket(), 0, b"x", deadline(60))
+    device.native.stage(waiting.new_ticket(), waiting.new_ticket(), [(10, False)], deadline(60))
+print("exits", flush=True)
+"""
+
+
+@pytest.mark.parametrize("forget", ["", "del device", "device.waiting = None", "globals().clear()"])
+def test_the_interpreter_ends_while_there_is_work(run: Callable[..., list[str]], forget: str) -> None:
+    assert run(EXITS + forget, SLOW) == ["exits"]
+
+
+LATE_EXIT = """
+device.native.submit(waiting.new_ticket(), call, contents, deadline(0.1))
+(source,), (target,) = device.stage(4), device.stage(16)
+device.native.submit_into(waiting.new_ticket(), call, [source.native, None], target.native, deadline(0.1))
+print("exits", flush=True)
+"""
+
+
+def test_the_interpreter_ends_while_a_late_kernel_runs(run: Callable[..., list[str]]) -> None:
+    assert run(LATE_EXIT, SLOW) == ["exits"]
+
+
+NO_THREADS = """
+import resource
+in_use = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (100 << 20), resource.RLIM_INFINITY))
+try:
+    BlockingDevice(library, stream_limit=64)
+except (OSError, MemoryError) as error:
+    print(type(error).__name__)
+print(len(device.execute(call, contents)))
+"""
+
+
+def test_a_device_whose_threads_the_system_refuses_is_not_opened(run: Callable[..., list[str]]) -> None:
+    name, size = run(NO_THREADS)
+    assert name in ("BlockingIOError", "MemoryError")
+    assert size == "16"

@@ -1,0 +1,180 @@
+"""What was submitted comes back once, in order, behind a file descriptor that wakes an event loop once."""
+
+import gc
+import os
+import select
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aclgrad_native import AclLibrary, Completions, Device
+
+from .blocking import TIMEOUT_S, BlockingDevice, deadline
+
+
+class Ticket:
+    """Tickets are any objects; these can be watched."""
+
+
+def is_readable(completions: Completions, timeout_s: float = 0) -> bool:
+    return bool(select.select([completions.file], [], [], timeout_s)[0])
+
+
+def make_device(library: AclLibrary, completions: Completions, copy_threads: int = 1) -> Device:
+    return Device(library, 0, completions, pool_limit_bytes=1 << 20, stream_limit=1, copy_threads=copy_threads)
+
+
+def drain(completions: Completions, count: int) -> list[tuple[Any, Any]]:
+    """Waits for so many ends; more of them fail the test."""
+    ends: list[tuple[Any, Any]] = []
+    while len(ends) < count:
+        assert is_readable(completions, TIMEOUT_S)
+        ends += completions.drain()
+    assert len(ends) == count
+    return ends
+
+
+def test_nothing_is_done_at_first() -> None:
+    completions = Completions()
+    assert not is_readable(completions)
+    assert completions.drain() == []
+    assert not os.get_inheritable(completions.file)
+    assert not os.get_blocking(completions.file)
+
+
+def test_the_file_is_readable_until_the_drain(library: AclLibrary) -> None:
+    completions = Completions()
+    device = make_device(library, completions)
+    for _ in range(3):
+        device.join("ticket", [b"a", b"b"])
+        assert is_readable(completions, TIMEOUT_S)
+        assert completions.drain() == [("ticket", b"ab")]
+        assert not is_readable(completions)
+        assert completions.drain() == []
+
+
+def test_one_wake_up_for_many_in_the_order_in_which_they_were_done(library: AclLibrary) -> None:
+    completions = Completions()
+    device = make_device(library, completions)
+    device.stage(None, None, [(1, False)], deadline(TIMEOUT_S))
+    ((_, (tensor,)),) = drain(completions, 1)
+    with tempfile.TemporaryFile() as file:
+        for number in range(100):
+            device.join(number, [b"%d" % number])
+        # One thread does it all, so what the last one writes says that the others are done.
+        tensor.write_file("last", file.fileno(), 0, deadline(TIMEOUT_S))
+        while os.fstat(file.fileno()).st_size == 0:
+            time.sleep(0.001)
+        with open(f"/proc/self/fdinfo/{completions.file}") as information:
+            assert "eventfd-count:                1\n" in information.read()
+        ends = drain(completions, 101)
+    assert ends == [*((number, b"%d" % number) for number in range(100)), ("last", None)]
+
+
+def test_a_ticket_may_be_any_object_any_number_of_times(library: AclLibrary) -> None:
+    completions = Completions()
+    device = make_device(library, completions)
+    tickets = [None, (), "x", "x", Ticket(), completions]
+    for ticket in tickets:
+        device.join(ticket, [])
+    assert [ticket for ticket, _ in drain(completions, len(tickets))] == tickets
+
+
+def test_two_devices_may_share_completions(library: AclLibrary) -> None:
+    completions = Completions()
+    devices = [make_device(library, completions) for _ in range(2)]
+    for device in devices:
+        device.join("joined", [b"x"])
+    assert drain(completions, 2) == [("joined", b"x")] * 2
+
+
+def test_errors_come_back_as_results(device: BlockingDevice) -> None:
+    (tensor,) = device.stage(1)
+    ticket = device.waiting.new_ticket()
+    tensor.native.write(ticket, 1, b"x", deadline(TIMEOUT_S))
+    assert isinstance(device.waiting.end(ticket), IndexError)
+
+
+def test_a_result_is_kept_by_nobody_after_the_drain(library: AclLibrary) -> None:
+    completions = Completions()
+    device = make_device(library, completions)
+    ticket, data = Ticket(), memoryview(bytearray(10))
+    seen = weakref.ref(ticket), weakref.ref(data)
+    device.join(ticket, [data])
+    drain(completions, 1)
+    del ticket, data
+    gc.collect()
+    assert [each() for each in seen] == [None, None]
+
+
+UNDRAINED = """
+import sys, time
+import aclgrad_native
+from tests.native.blocking import deadline
+class Ticket:
+    def __del__(self):
+        print("ticket")
+library = aclgrad_native.open("host")
+completions = aclgrad_native.Completions()
+device = aclgrad_native.Device(library, 0, completions, pool_limit_bytes=1 << 20, stream_limit=1)
+for _ in range(3):
+    device.join(Ticket(), [bytearray(10)])
+for name in sys.argv[1:]:
+    del globals()[name]
+    print(name)
+"""
+
+
+@pytest.mark.parametrize("order", [("completions", "device"), ("device", "completions")], ids=lambda names: names[0])
+def test_ends_that_nobody_drains_go_with_their_completions(run_program: Callable[..., str], order: tuple[str]) -> None:
+    """Their tickets are Python objects, whoever is the last to have the completions."""
+    *first, last = order
+    assert run_program(UNDRAINED, *order).split() == [*first, *["ticket"] * 3, last]
+
+
+def test_a_thread_that_waits_for_ends_lets_others_run(library: AclLibrary) -> None:
+    completions = Completions()
+    device = make_device(library, completions)
+    ends: list[Any] = []
+    thread = threading.Thread(target=lambda: ends.extend(drain(completions, 1)))
+    thread.start()
+    device.join("joined", [b"x"])
+    thread.join(TIMEOUT_S)
+    assert ends == [("joined", b"x")]
+
+
+NO_FILE = """
+import os, resource
+import aclgrad_native
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    aclgrad_native.Completions()
+except OSError as error:
+    print(error.errno)
+except RuntimeError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_completions_that_get_no_file_descriptor(run_program: Callable[..., str]) -> None:
+    assert run_program(NO_FILE).strip() == "24"
+
+
+def test_text_of_an_error_that_is_not_utf8_is_kept(run_program: Callable[..., str]) -> None:
+    """A device library's messages are bytes in any encoding; they must not hide the error."""
+    program = """
+import aclgrad_native
+try:
+    aclgrad_native.AclLibrary(aclgrad_native.library_files("host"), b"/nowhere/\\xff\\xc3.json")
+except aclgrad_native.AclError as error:
+    print(error.code, ascii(error.detail), str(error) == f"aclInit returned {error.code}: {error.detail}")
+"""
+    code, detail = run_program(program).split(" ", 1)
+    assert code == "100000"
+    assert "/nowhere/\\ufffd\\ufffd.json" in detail
+    assert detail.endswith("True\n")

@@ -1,0 +1,190 @@
+"""The admin listener answers its pages, and no client keeps it from answering others."""
+
+import http.client
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from aclgrad_server.admin import connections
+from aclgrad_server.admin.connections import MAX_CONNECTIONS, MAX_HEADER_BYTES
+from aclgrad_server.admin.health import START_LIMIT_S, Heartbeat, Readiness
+from aclgrad_server.admin.listener import STOP_LIMIT_S, AdminListener
+from aclgrad_server.devices.faults import StartError
+
+
+class Running:
+    """A listener on a free port, with the clock of its heartbeat in the test's hands."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.heartbeat = Heartbeat(lambda: self.now_s)
+        self.readiness = Readiness()
+        self.listener = AdminListener("127.0.0.1:0", self.heartbeat, self.readiness)
+        self.address = self.listener.start()
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self.address, timeout=10)
+        try:
+            connection.request(method, path, headers=headers)
+            reply = connection.getresponse()
+            assert reply.getheader("content-type") == "text/plain; charset=utf-8"
+            return reply.status, reply.read().decode()
+        finally:
+            connection.close()
+
+    def connect(self) -> socket.socket:
+        host, _, port = self.address.rpartition(":")
+        return socket.create_connection((host, int(port)), timeout=10)
+
+
+@pytest.fixture
+def running() -> Iterator[Running]:
+    running = Running()
+    yield running
+    running.listener.stop()
+
+
+def closed_after_s(connection: socket.socket) -> float:
+    """Waits for the server's end of the connection, at most for the connection's time limit."""
+    start = time.monotonic()
+    try:
+        while connection.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+    return time.monotonic() - start
+
+
+def test_pages_follow_heartbeat_and_readiness(running: Running) -> None:
+    assert running.ask("/livez") == (200, "alive\n")
+    assert running.ask("/readyz") == (503, "not ready: starting\n")
+    running.readiness.set_ready()
+    assert running.ask("/readyz") == (200, "ready\n")
+    running.readiness.set_not_ready("draining")
+    assert running.ask("/readyz") == (503, "not ready: draining\n")
+    assert running.ask("/livez") == (200, "alive\n")
+
+
+def test_hung_loop_is_neither_alive_nor_ready(running: Running) -> None:
+    running.readiness.set_ready()
+    running.now_s = START_LIMIT_S + 1
+    why = "the main loop has not run for 121 s (limit 120 s)\n"
+    assert running.ask("/livez") == (503, f"not alive: {why}")
+    assert running.ask("/readyz") == (503, f"not ready: {why}")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/", 404), ("GET", "/livez/x", 404), ("POST", "/livez", 405)]
+)
+def test_nothing_else_is_served(running: Running, method: str, path: str, status: int) -> None:
+    assert running.ask(path, method)[0] == status
+
+
+def test_connection_carries_one_request(running: Running) -> None:
+    with running.connect() as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
+        reply = b""
+        while part := connection.recv(4096):
+            reply += part
+    assert reply.count(b"HTTP/1.1 200") == 1
+
+
+def test_silent_connections_starve_nobody(running: Running) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(running.connect()) for _ in range(2 * MAX_CONNECTIONS)]
+        start = time.monotonic()
+        assert running.ask("/livez")[0] == 200
+        assert time.monotonic() - start < 2
+        # The oldest made room: their ends are closed, the newest are open.
+        assert closed_after_s(silent[0]) < 1
+        assert all(closed_after_s(each) < 1 for each in silent[:MAX_CONNECTIONS])
+        silent[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent[-1].recv(1)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /livez HT", b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"], ids=len
+)
+def test_slow_client_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(connections, "CONNECTION_LIMIT_S", 0.2)
+    with running.connect() as connection:
+        connection.sendall(sent)
+        assert closed_after_s(connection) < 5
+
+
+def test_client_that_drips_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "CONNECTION_LIMIT_S", 0.2)
+    with running.connect() as connection:
+        stop_s = time.monotonic() + 10
+        while time.monotonic() < stop_s:
+            try:
+                connection.sendall(b"G")
+            except OSError:
+                return
+            time.sleep(0.01)
+    pytest.fail("a client may send forever")
+
+
+def test_large_header_is_refused(running: Running) -> None:
+    assert running.ask("/livez", x="y" * (MAX_HEADER_BYTES // 2))[0] == 200
+    with running.connect() as connection:
+        connection.sendall(b"GET /livez HTTP/1.1\r\nx: " + b"y" * (MAX_HEADER_BYTES + 1))
+        assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
+
+
+def test_garbage_is_answered_and_not_logged(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+    with running.connect() as connection:
+        connection.sendall(b"\x00\xff\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
+    assert running.ask("/livez")[0] == 200
+    assert caplog.text == ""
+
+
+def test_port_that_is_taken_is_named(running: Running) -> None:
+    with pytest.raises(
+        StartError, match=f"cannot listen on {running.address}: Address already in use.*; give another --admin"
+    ):
+        AdminListener(running.address, Heartbeat(), Readiness()).start()
+
+
+def test_name_that_is_unknown_is_named() -> None:
+    with pytest.raises(StartError, match=r"cannot listen on nowhere\.invalid:0: .*--admin"):
+        AdminListener("nowhere.invalid:0", Heartbeat(), Readiness()).start()
+
+
+@pytest.mark.parametrize(
+    ("address", "reachable"),
+    [("[::1]:0", "::1"), ("[::]:0", "::1"), ("[::]:0", "127.0.0.1"), ("localhost:0", "localhost")],
+)
+def test_address_is_given_back_as_it_was_with_its_port(address: str, reachable: str) -> None:
+    listener = AdminListener(address, Heartbeat(), Readiness())
+    host, _, port = listener.start().rpartition(":")
+    try:
+        assert f"{host}:0" == address
+        with socket.create_connection((reachable, int(port)), timeout=10):
+            pass
+    finally:
+        listener.stop()
+
+
+def test_stop_is_quick_whatever_clients_do_and_frees_the_port() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    running = Running()
+    with running.connect() as silent:
+        assert running.ask("/livez")[0] == 200
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+        start = time.monotonic()
+        running.listener.stop()
+        assert time.monotonic() - start < STOP_LIMIT_S
+        assert closed_after_s(silent) < 1
+    with pytest.raises(ConnectionRefusedError):
+        running.connect()
+
+
+def test_listener_that_was_never_started_stops() -> None:
+    AdminListener("127.0.0.1:0", Heartbeat(), Readiness()).stop()

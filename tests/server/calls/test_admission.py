@@ -1,0 +1,323 @@
+"""Limits are exact, memory and places are shared fairly, and nothing is lost when calls are cancelled."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import pytest
+
+from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
+from aclgrad_server.calls.admission import Admission, Claim, Occupancy
+from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
+from tests.server.fakes import settle
+
+Result = TypeVar("Result")
+A, B, C = "ipv4:192.0.2.1", "ipv4:192.0.2.2", "unix"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def begun(work: Awaitable[Result]) -> "asyncio.Task[Result]":
+    """Returns a task that has come as far as it can."""
+    task = asyncio.ensure_future(work)
+    await settle()
+    return task
+
+
+async def places(admission: Admission, address: str, count: int) -> list[Claim]:
+    return [await admission.place(address) for _ in range(count)]
+
+
+async def test_places_are_filled_before_calls_wait_before_they_are_refused() -> None:
+    admission = Admission(2, 3)
+    held = await places(admission, A, 2)
+    waiting = [await begun(admission.place(A)) for _ in range(3)]
+    assert admission.occupancy() == Occupancy(running=2, waiting=3)
+    with pytest.raises(ServerBusyError, match=r"the server has .* as it may have, 5; try again") as caught:
+        await admission.place(A)
+    assert caught.value.retry_after_s
+    assert caught.value.metadata == {"limit": "5"}
+    for each in held:
+        each.give_back()
+    for task in waiting:
+        (await task).give_back()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_a_place_goes_to_the_call_that_waits_longest() -> None:
+    admission = Admission(1, 2)
+    (held,) = await places(admission, A, 1)
+    first, second = await begun(admission.place(A)), await begun(admission.place(A))
+    held.give_back()
+    await settle()
+    assert (first.done(), second.done()) == (True, False)
+    first.result().give_back()
+    (await second).give_back()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_calls_wait_for_the_bytes_of_others() -> None:
+    admission = Admission(8, 8, [100])
+    _, large = await admission.memory(A, 70)
+    _, small = await admission.memory(A, 30)
+    waiting = await begun(admission.memory(A, 31))
+    assert admission.occupancy() == Occupancy(0, 1, 100)
+    small.give_back()
+    await settle()
+    assert not waiting.done()
+    large.give_back()
+    _, last = await waiting
+    assert admission.occupancy() == Occupancy(0, 0, 31)
+    last.give_back()
+    assert admission.occupancy() == Occupancy(0, 0, 0)
+
+
+async def test_claim_is_given_back_in_parts_and_never_twice() -> None:
+    admission = Admission(1, 1, [100])
+    _, claim = await admission.memory(A, 70)
+    claim.give_back(40)
+    assert admission.occupancy().running_bytes == 30
+    claim.give_back(-5)
+    assert admission.occupancy().running_bytes == 30
+    claim.give_back(1000)
+    claim.give_back()
+    assert admission.occupancy().running_bytes == 0
+
+
+async def test_nothing_overtakes_a_claim_that_waits_for_room() -> None:
+    admission = Admission(8, 8, [100])
+    _, running = await admission.memory(A, 50)
+    large = await begun(admission.memory(B, 60))
+    small = [await begun(admission.memory(address, 10)) for address in (A, C)]
+    assert admission.occupancy() == Occupancy(0, 3, 50)
+    running.give_back()
+    await settle()
+    assert large.done()
+    assert all(task.done() for task in small)
+
+
+async def test_large_claim_that_is_cancelled_holds_nobody_up() -> None:
+    admission = Admission(8, 8, [100])
+    await admission.memory(A, 50)
+    large = await begun(admission.memory(A, 60))
+    small = await begun(admission.memory(B, 10))
+    large.cancel()
+    await settle()
+    assert small.done()
+    assert admission.occupancy() == Occupancy(0, 0, 60)
+
+
+async def test_claim_that_is_cancelled_when_it_was_just_granted_goes_to_the_next() -> None:
+    admission = Admission(1, 8)
+    (held,) = await places(admission, A, 1)
+    first, second = await begun(admission.place(A)), await begun(admission.place(B))
+    held.give_back()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    (await second).give_back()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_place_that_comes_free_just_after_a_cancellation_goes_to_the_next() -> None:
+    admission = Admission(1, 8)
+    (held,) = await places(admission, A, 1)
+    first, second = await begun(admission.place(A)), await begun(admission.place(B))
+    first.cancel()
+    # The cancelled task has not run yet.
+    held.give_back()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    (await second).give_back()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_each_call_has_the_bytes_of_one_device() -> None:
+    admission = Admission(8, 8, [100, 150])
+    claims = [await admission.memory(A, size) for size in (80, 90, 60)]
+    # The third finds room on the second device alone, which has more claimed.
+    assert [index for index, _ in claims] == [0, 1, 1]
+    assert (await admission.memory(A, 20))[0] == 0
+    waiting = await begun(admission.memory(A, 21))
+    assert not waiting.done()
+    waiting.cancel()
+    for _, claim in claims:
+        claim.give_back()
+    # More than the first device ever has.
+    assert (await admission.memory(A, 150))[0] == 1
+
+
+async def test_call_of_more_bytes_than_any_device_has_never_waits() -> None:
+    admission = Admission(1, 1, [100, 150])
+    with pytest.raises(LimitExceededError, match=r"takes 151 bytes .* holds 150 at most; .*--pool-bytes") as caught:
+        await admission.memory(A, 151)
+    assert caught.value.metadata == {"size_bytes": "151", "limit": "150"}
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_addresses_take_turns() -> None:
+    admission = Admission(1, 100)
+    (held,) = await places(admission, A, 1)
+    order: list[str] = []
+
+    async def call(address: str) -> None:
+        claim = await admission.place(address)
+        order.append(address)
+        await asyncio.sleep(0)
+        claim.give_back()
+
+    tasks = [await begun(call(address)) for address in (A, A, A, A, B, B, C)]
+    held.give_back()
+    await asyncio.gather(*tasks)
+    assert order == [A, B, C, A, B, A, A]
+
+
+async def test_one_address_takes_everything_while_nobody_else_asks() -> None:
+    admission = Admission(4, 4, [100])
+    assert len(await places(admission, A, 4)) == 4
+    for _ in range(2):
+        await admission.memory(A, 50)
+    waiting = [await begun(admission.place(A)) for _ in range(4)]
+    assert admission.occupancy() == Occupancy(4, 4, 100)
+    for task in waiting:
+        task.cancel()
+
+
+async def test_last_place_is_kept_for_others_while_they_ask() -> None:
+    admission = Admission(3, 8)
+    (other,) = await places(admission, B, 1)
+    other.give_back()
+    held = await places(admission, A, 2)
+    third = await begun(admission.place(A))
+    assert not third.done()
+    newcomer = await begun(admission.place(B))
+    assert newcomer.done()
+    held[0].give_back()
+    assert (await third).is_granted
+
+
+async def test_half_of_the_memory_is_kept_for_others_while_they_ask() -> None:
+    admission = Admission(8, 8, [100])
+    _, other = await admission.memory(B, 1)
+    other.give_back()
+    _, first = await admission.memory(A, 30)
+    second = await begun(admission.memory(A, 30))
+    assert not second.done()
+    # The newcomer overtakes what waits for its share alone.
+    assert (await begun(admission.memory(B, 50))).done()
+    first.give_back()
+    await settle()
+    assert second.done()
+
+
+async def test_first_call_of_an_address_may_take_more_than_half_of_the_memory() -> None:
+    admission = Admission(8, 8, [100])
+    _, other = await admission.memory(B, 1)
+    assert (await begun(admission.memory(A, 90))).done()
+    other.give_back()
+
+
+async def test_half_of_the_queue_is_kept_for_others_while_they_ask() -> None:
+    admission = Admission(1, 4)
+    (held,) = await places(admission, B, 1)
+    waiting = [await begun(admission.place(A)) for _ in range(2)]
+    with pytest.raises(ServerBusyError, match=r"this client has .* as it may have, 3; try again") as caught:
+        await admission.place(A)
+    assert caught.value.metadata == {"limit": "3"}
+    waiting += [await begun(admission.place(B)) for _ in range(2)]
+    assert admission.occupancy() == Occupancy(1, 4)
+    with pytest.raises(ServerBusyError, match=r"the server has .* 5;"):
+        await admission.place(C)
+    for task in waiting:
+        task.add_done_callback(lambda task: task.result().give_back())
+    held.give_back()
+    await asyncio.wait(waiting)
+    await settle()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_share_is_lifted_when_the_others_have_stopped_asking() -> None:
+    clock = Clock()
+    admission = Admission(2, 8, clock=clock)
+    (other,) = await places(admission, B, 1)
+    other.give_back()
+    await places(admission, A, 1)
+    second = await begun(admission.place(A))
+    admission.sweep()
+    await settle()
+    assert not second.done()
+    clock.now += ASKING_S + 1
+    admission.sweep()
+    await settle()
+    assert second.done()
+
+
+async def test_address_that_waits_counts_as_one_that_asks() -> None:
+    clock = Clock()
+    admission = Admission(3, 8, [100], clock=clock)
+    await admission.memory(C, 100)
+    waiting = await begun(admission.memory(B, 10))
+    clock.now += ASKING_S + 1
+    await places(admission, A, 2)
+    assert not (await begun(admission.place(A))).done()
+    waiting.cancel()
+
+
+async def test_nothing_is_kept_of_addresses_that_asked_long_ago() -> None:
+    clock = Clock()
+    admission = Admission(4, 8, clock=clock)
+    for number in range(1000):
+        (await admission.place(f"ipv4:198.51.100.{number}")).give_back()
+        clock.now += 1
+    assert admission.asking_count <= ASKING_S + 1
+
+
+async def test_replies_share_a_limit_of_their_own() -> None:
+    admission = Admission(1, 8, reply_limit=100)
+    first = await admission.reply(A, 70)
+    waiting = await begun(admission.reply(B, 40))
+    assert admission.occupancy().waiting == 1
+    first.give_back()
+    (await waiting).give_back()
+    assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_messages_of_an_address_are_paced_while_others_ask() -> None:
+    clock = Clock()
+    admission = Admission(1, 8, clock=clock)
+    for _ in range(2):
+        admission.received(A, int(RECEIVE_BYTES_PER_S * LONGEST_PAUSE_S / 4))
+    assert admission.receive_delay_s(A) == 0
+    (await admission.place(B)).give_back()
+    assert admission.receive_delay_s(A) == pytest.approx(LONGEST_PAUSE_S / 2)
+    assert admission.receive_delay_s(B) == 0
+    clock.now += LONGEST_PAUSE_S
+    assert admission.receive_delay_s(A) <= 0
+
+
+async def test_pause_of_an_address_is_bounded() -> None:
+    clock = Clock()
+    admission = Admission(1, 8, clock=clock)
+    admission.received(A, 2**50)
+    (await admission.place(B)).give_back()
+    assert admission.receive_delay_s(A) == pytest.approx(LONGEST_PAUSE_S)
+
+
+async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
+    admission = Admission(1, 8, [100])
+    _, memory = await admission.memory(A, 100)
+    (place,) = await places(admission, A, 1)
+    waiting = [await begun(admission.memory(B, 1)), await begun(admission.place(B))]
+    admission.lose(lambda: DeviceLostError("lost"))
+    for work in (*waiting, admission.memory(A, 1), admission.place(A)):
+        with pytest.raises(DeviceLostError):
+            await work
+    memory.give_back()
+    place.give_back()
+    assert admission.occupancy() == Occupancy(0, 0)

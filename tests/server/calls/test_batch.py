@@ -1,0 +1,153 @@
+"""Each call of a batch has its own result, and a batch as a whole stays within bounds."""
+
+import asyncio
+import gc
+import sys
+import time
+
+import pytest
+
+from aclgrad import errors
+from aclgrad.products import Product
+from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.limits import MAX_BATCH_CALLS
+from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.batch import MAX_LOGGED_CALLS, execute_batch
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.devices.native_codec import extract_payloads
+from aclgrad_server.plan import OperatorPlan
+from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, new_call, pooling_call, settle, tensor
+
+GOOD = encode_request(pooling_call(1, 2, 2))
+BAD = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (), {}))
+MIB = 2**20
+
+
+def path_of(device: FakeDevice, max_message_bytes: int = MIB) -> Path:
+    planner = Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads)
+    return Path([device], Admission(2, 4, [2**30]), planner, max_message_bytes)
+
+
+async def outcomes(path: Path, requests: list[bytes]) -> list[object]:
+    """Returns the gradient of each call, or the type of its error."""
+    reply = await execute_batch(path, new_call(), encode_batch(requests))
+    results: list[object] = []
+    for each in decode_batch(reply):
+        if isinstance(each, tuple):
+            results.append(bytes(each[0].data))
+        else:
+            results.append(type(errors.from_status(each)))
+    return results
+
+
+async def test_every_call_has_its_result_in_its_place() -> None:
+    gradients = [b"\x01" * 16, errors.InvalidFieldError, errors.MalformedRequestError, b"\x01" * 16]
+    assert await outcomes(path_of(FakeDevice()), [GOOD, BAD, b"\xff", GOOD]) == gradients
+
+
+async def test_failure_on_the_device_is_that_of_its_call_alone() -> None:
+    async def fail_sometimes(plan: OperatorPlan) -> None:
+        if len(device.executed) == 2:
+            raise errors.DeviceMemoryError("full")
+
+    device = FakeDevice(0, fail_sometimes)
+    assert await outcomes(path_of(device), [GOOD] * 3) == [b"\x01" * 16, errors.DeviceMemoryError, b"\x01" * 16]
+
+
+async def test_batch_without_a_good_call_reaches_no_device() -> None:
+    device = FakeDevice()
+    assert await outcomes(path_of(device), [BAD, BAD]) == [errors.InvalidFieldError] * 2
+    assert await outcomes(path_of(device), []) == []
+    assert device.executed == []
+
+
+async def test_shared_memory_is_refused_in_its_place() -> None:
+    inputs = tensor("grad_output", 1, 1, 1), tensor("self", 1, 2, 2)
+    shared = TensorView("grad_output", inputs[0].type, SharedRange("/aclgrad-x", 0, 4))
+    request = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (shared, inputs[1]), {}))
+    assert await outcomes(path_of(FakeDevice()), [GOOD, request]) == [b"\x01" * 16, errors.InvalidFieldError]
+
+
+async def test_too_many_calls_are_refused() -> None:
+    batch = encode_batch([b""] * (MAX_BATCH_CALLS + 1))
+    with pytest.raises(errors.LimitExceededError, match=f"are {MAX_BATCH_CALLS + 1} and the limit is"):
+        await execute_batch(path_of(FakeDevice()), new_call(), batch)
+
+
+async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
+    device = FakeDevice()
+    with pytest.raises(errors.LimitExceededError, match="--max-message-bytes"):
+        await execute_batch(path_of(device, 1000), new_call(), encode_batch([GOOD] * 50))
+    assert device.executed == []
+
+
+@pytest.mark.parametrize("requests", [[BAD] * 20, [GOOD] + [BAD] * 20], ids=["all_bad", "one_good"])
+async def test_statuses_that_exceed_the_message_limit_are_refused(requests: list[bytes]) -> None:
+    """A small bad call has a large status: gRPC itself would refuse the reply, without a word of ours."""
+    path, context = path_of(FakeDevice(), 4000), FakeContext()
+    with pytest.raises(errors.LimitExceededError, match="--max-message-bytes"):
+        await execute_batch(path, new_call(context), encode_batch(requests))
+    context.end()
+    assert path.admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_large_replies_are_joined_by_the_device() -> None:
+    class JoiningDevice(FakeDevice):
+        joined = 0
+
+        async def join(self, pieces: list[bytes | memoryview]) -> bytes:
+            self.joined += 1
+            return b"".join(pieces)
+
+    for requests, count in (([GOOD, BAD], 0), ([BAD] * 500, 1), ([GOOD, *[BAD] * 500], 1)):
+        device = JoiningDevice()
+        assert len(await outcomes(path_of(device), requests)) == len(requests)
+        assert device.joined == count
+
+
+async def test_batch_that_is_late_is_refused_as_a_whole() -> None:
+    call = new_call()
+    call.deadline = time.monotonic() - 1
+    with pytest.raises(errors.DeadlinePassedError):
+        await execute_batch(path_of(FakeDevice()), call, encode_batch([BAD] * 4000))
+
+
+async def test_log_names_some_of_many_failures(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await outcomes(path_of(FakeDevice()), [BAD] * (MAX_LOGGED_CALLS + 5))
+    assert caplog.text.count("of the batch:") == MAX_LOGGED_CALLS
+    assert "5 more calls of the batch failed" in caplog.text
+
+
+async def test_others_run_while_a_batch_is_read() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(count())
+    await outcomes(path_of(FakeDevice(), 2**30), [BAD] * 4000)
+    assert turns > 10
+    other.cancel()
+
+
+async def test_nothing_is_kept_of_a_batch_with_bad_calls() -> None:
+    """Without a garbage collection: its message may have megabytes."""
+
+    batch = encode_batch([GOOD, BAD])
+    before = sys.getrefcount(batch)
+    gc.disable()
+    try:
+        path = path_of(FakeDevice())
+        reply = await execute_batch(path, new_call(), batch)
+        assert pb.BatchExecuteOperatorsResponse.FromString(reply).results[1].HasField("error")
+        await settle()
+        assert sys.getrefcount(batch) == before
+    finally:
+        gc.enable()

@@ -1,0 +1,318 @@
+"""Calls are counted until their reply has left, and late calls and slow clients are cut off."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aclgrad.errors import (
+    AclgradError,
+    ClientTooSlowError,
+    DeadlinePassedError,
+    MalformedRequestError,
+    ServerBusyError,
+    ServerDrainingError,
+)
+from aclgrad_server.calls.call import Call, Calls
+from aclgrad_server.limits import PROGRESS_BYTES
+from tests.server.fakes import FakeContext, settle
+
+CLIENT_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 300.0
+
+
+class Connections:
+    """Notes the peers whose connections are to be closed."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+
+    def __call__(self, peers: set[str]) -> None:
+        self.closed += peers
+
+
+@pytest.fixture
+def connections() -> Connections:
+    return Connections()
+
+
+@pytest.fixture
+def calls(connections: Connections) -> Calls:
+    return Calls(CALL_TIMEOUT_S, CLIENT_TIMEOUT_S, connections)
+
+
+Running = tuple[Call, "asyncio.Task[Any]"]
+
+
+async def begin(
+    calls: Calls, behaviour: Callable[[Call], Coroutine[Any, Any, Any]], context: FakeContext | None = None
+) -> Running:
+    """Returns a call whose task has come as far as it can."""
+    made: list[Call] = []
+
+    async def handle() -> Any:
+        made.append(calls.begin("Method", context or FakeContext(is_silent=True)))
+        return await behaviour(made[0])
+
+    task = asyncio.ensure_future(handle())
+    await settle()
+    return made[0], task
+
+
+async def receive(call: Call) -> None:
+    await call.read()
+
+
+async def work(call: Call) -> None:
+    call.works()
+    await asyncio.get_running_loop().create_future()
+
+
+async def reply(call: Call) -> None:
+    call.works()
+    call.replies()
+    await asyncio.get_running_loop().create_future()
+
+
+async def error_of(running: Running) -> AclgradError | None:
+    """Returns why the call was cut, or None if it was not."""
+    call, task = running
+    await settle()
+    if not task.done():
+        return None
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return call.take_cut()
+
+
+def wait_longer(call: Call, seconds: float) -> None:
+    """Has the server have waited for the client so much longer."""
+    assert call.waits_since is not None
+    call.waits_since -= seconds
+
+
+async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(calls: Calls) -> None:
+    for remaining_s, limit_s in ((None, CALL_TIMEOUT_S), (7.0, 7.0), (1e9, CALL_TIMEOUT_S), (-1.0, -1.0)):
+        before = time.monotonic()
+        call = calls.begin("Method", FakeContext(remaining_s=remaining_s))
+        assert before + limit_s <= call.deadline <= time.monotonic() + limit_s
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:192.0.2.1:1234", "ipv4:192.0.2.1"),
+        ("ipv6:%5B2001:db8::1%5D:1234", "ipv6:%5B2001:db8::1%5D"),
+        ("unix:", "unix"),
+    ],
+)
+async def test_connections_of_one_host_have_one_address(calls: Calls, peer: str, address: str) -> None:
+    assert calls.begin("Method", FakeContext(peer=peer)).address == address
+
+
+async def test_messages_come_in_order_and_then_the_end(calls: Calls) -> None:
+    call = calls.begin("Method", FakeContext([b"one", b"two"]))
+    assert (await call.read(), await call.read_or_end(), await call.read_or_end()) == (b"one", b"two", None)
+    with pytest.raises(MalformedRequestError, match="ended before its message"):
+        await call.read()
+
+
+async def test_call_counts_until_its_reply_has_left(calls: Calls) -> None:
+    context = FakeContext()
+    assert await calls.wait_until_none(60)
+    calls.begin("Method", context)
+    assert calls.any()
+    assert calls.event_count == 1
+    assert not await calls.wait_until_none(0.001)
+    context.end()
+    assert not calls.any()
+    assert calls.event_count == 2
+    assert await calls.wait_until_none(60)
+
+
+async def test_what_happens_at_the_end_happens_once(calls: Calls) -> None:
+    context, ends = FakeContext(), []
+    call = calls.begin("Method", context)
+    call.at_end(lambda: ends.append("early"))
+    assert ends == []
+    context.end()
+    context.end()
+    assert ends == ["early"]
+    call.at_end(lambda: ends.append("late"))
+    assert ends == ["early", "late"]
+
+
+async def test_callback_that_fails_keeps_neither_the_call_nor_the_other_callbacks(calls: Calls) -> None:
+    context, ends = FakeContext(), []
+    call = calls.begin("Method", context)
+    call.at_end(lambda: ends.append("one"))
+    call.at_end(lambda: ends.append(1 // 0))
+    call.at_end(lambda: ends.append("another"))
+    with pytest.raises(ZeroDivisionError):
+        context.end()
+    assert sorted(ends) == ["another", "one"]
+    assert await calls.wait_until_none(60)
+
+
+async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls) -> None:
+    running = await begin(calls, receive)
+    wait_longer(running[0], CLIENT_TIMEOUT_S - 1)
+    calls.sweep()
+    assert await error_of(running) is None
+    wait_longer(running[0], 2)
+    calls.sweep()
+    error = await error_of(running)
+    assert isinstance(error, ClientTooSlowError)
+    assert "sent less than 1 MiB within 60 s (--client-timeout-s)" in str(error)
+    assert error.remedy
+
+
+async def test_time_of_the_server_does_not_count_for_the_client(calls: Calls) -> None:
+    call, _ = running = await begin(calls, work)
+    assert call.waits_since is None
+    calls.sweep()
+    assert await error_of(running) is None
+
+
+async def test_client_that_moves_enough_bytes_is_not_slow(calls: Calls) -> None:
+    call, task = running = await begin(calls, receive)
+    for size_bytes, is_slow in ((PROGRESS_BYTES - 1, True), (1, False), (PROGRESS_BYTES, False)):
+        wait_longer(call, CLIENT_TIMEOUT_S + 1)
+        call.moved(size_bytes)
+        assert (call.waits_since < time.monotonic() - CLIENT_TIMEOUT_S) is is_slow
+    calls.sweep()
+    assert await error_of(running) is None
+    task.cancel()
+
+
+async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Calls, connections: Connections) -> None:
+    running = [await begin(calls, reply, FakeContext(peer="ipv4:192.0.2.1:7")) for _ in range(3)]
+    for call, _ in running:
+        wait_longer(call, CLIENT_TIMEOUT_S + 1)
+    for _ in range(3):
+        # gRPC may take its time to end the calls.
+        calls.sweep()
+        await settle()
+    assert connections.closed == ["ipv4:192.0.2.1:7"]
+    assert "fetched less than 1 MiB of the reply" in str(await error_of(running[0]))
+
+
+async def test_slow_sender_keeps_its_connection(calls: Calls, connections: Connections) -> None:
+    call, _ = await begin(calls, receive)
+    wait_longer(call, CLIENT_TIMEOUT_S + 1)
+    calls.sweep()
+    assert connections.closed == []
+
+
+async def test_call_beyond_its_deadline_is_cut_if_the_device_does_not_report_it(calls: Calls) -> None:
+    call, _ = running = await begin(calls, work)
+    call.deadline = time.monotonic()
+    calls.sweep()
+    assert await error_of(running) is None
+    call.deadline -= 1
+    calls.sweep()
+    assert isinstance(await error_of(running), DeadlinePassedError)
+
+
+async def test_reply_on_its_way_is_not_cut_for_the_deadline(calls: Calls) -> None:
+    call, task = running = await begin(calls, reply)
+    call.deadline = time.monotonic() - 10
+    calls.sweep()
+    assert await error_of(running) is None
+    task.cancel()
+
+
+async def test_first_reason_to_cut_a_call_is_told(calls: Calls) -> None:
+    running = await begin(calls, receive)
+    assert running[0].cut(ServerBusyError("first"))
+    assert not running[0].cut(ServerBusyError("second"))
+    assert str(await error_of(running)) == "first"
+
+
+async def test_handler_that_was_cut_can_still_wait(calls: Calls) -> None:
+    """The cancellation is consumed: otherwise the status could not be sent."""
+
+    async def behaviour(call: Call) -> str:
+        try:
+            await call.read()
+        except asyncio.CancelledError:
+            error = call.take_cut()
+        async with asyncio.timeout(60):
+            await asyncio.sleep(0)
+        assert asyncio.current_task().cancelling() == 0
+        return str(error)
+
+    call, task = await begin(calls, behaviour)
+    call.cut(ServerBusyError("no room"))
+    assert await task == "no room"
+
+
+async def test_call_that_the_client_cancelled_was_not_cut(calls: Calls) -> None:
+    running = await begin(calls, receive)
+    running[1].cancel()
+    assert await error_of(running) is None or running[1].cancelled()
+    assert running[0].take_cut() is None
+
+
+async def test_call_that_has_ended_is_not_cut(calls: Calls) -> None:
+    context = FakeContext(is_silent=True)
+    call, task = await begin(calls, receive, context)
+    context.end()
+    assert not call.cut(ServerBusyError("late"))
+    await settle()
+    assert not task.done()
+    task.cancel()
+
+
+async def test_client_that_has_gone_meanwhile_is_told_nothing(calls: Calls) -> None:
+    context = FakeContext(is_silent=True)
+    running = await begin(calls, receive, context)
+    assert running[0].cut(ServerBusyError("no room"))
+    context.end()
+    assert await error_of(running) is None
+
+
+async def test_oldest_calls_that_are_being_received_are_cut_first(calls: Calls) -> None:
+    behaviours = (work, receive, reply, receive, receive)
+    running = [await begin(calls, behaviour) for behaviour in behaviours]
+    assert calls.cut_oldest_unfinished(2) == 2
+    errors = [await error_of(each) for each in running]
+    assert [type(error) for error in errors] == [type(None), ServerBusyError, type(None), ServerBusyError, type(None)]
+    assert errors[1].retry_after_s
+
+
+async def test_no_message_is_received_while_reads_are_held(calls: Calls) -> None:
+    context = FakeContext([b"message"])
+    calls.hold_reads(True)
+    _, task = await begin(calls, receive, context)
+    assert context.read_count == 0
+    calls.hold_reads(False)
+    await task
+    assert context.read_count == 1
+
+
+async def test_new_calls_are_refused_while_memory_is_short(calls: Calls) -> None:
+    calls.refuse_for_memory(True)
+    with pytest.raises(ServerBusyError, match="short of memory") as caught:
+        calls.admit()
+    assert caught.value.retry_after_s
+    calls.refuse_for_memory(False)
+    calls.admit()
+
+
+async def test_stopping_server_refuses_new_calls_and_those_without_a_message(calls: Calls) -> None:
+    silent = await begin(calls, receive)
+    busy = await begin(calls, _receive_and_work, FakeContext([b"message"]))
+    calls.refuse()
+    with pytest.raises(ServerDrainingError, match="shutting down"):
+        calls.admit()
+    assert isinstance(await error_of(silent), ServerDrainingError)
+    assert await error_of(busy) is None
+    busy[1].cancel()
+
+
+async def _receive_and_work(call: Call) -> None:
+    await call.read()
+    await work(call)

@@ -1,0 +1,217 @@
+"""The chunks of a call go to their places in order, and its answer comes in chunks."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from aclgrad import errors
+from aclgrad.products import Product
+from aclgrad.tensors import SharedRange, TensorType, TensorView
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_header, encode_header
+from aclgrad.wire.messages import OperatorCall
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.chunked import execute_chunked
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.devices.native_codec import extract_payloads
+from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, FakeTensor, new_call, raising, settle, tensor
+
+GRADIENT = bytes(range(64))
+SHAPE = (1, 4, 4)
+CHUNK_BYTES = 32
+CALL_BYTES = 64 + 2 * 6 * 6 * 4
+
+
+def header(gradient: TensorView | None = None, chunked: tuple[str, ...] = ("grad_output",), height: int = 6) -> bytes:
+    inputs = gradient or tensor("grad_output", *SHAPE), tensor("self", 1, height, 6)
+    return encode_header(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), chunked, CHUNK_BYTES)
+
+
+def chunk(offset: int, data: bytes, index: int = 0) -> bytes:
+    return chunk_prefix(index, offset, len(data)) + data
+
+
+def chunks(size_bytes: int = 20) -> list[bytes]:
+    return [chunk(offset, GRADIENT[offset : offset + size_bytes]) for offset in range(0, 64, size_bytes)]
+
+
+class Server:
+    """A path with one fake device, and what is left of calls."""
+
+    def __init__(self, device: FakeDevice | None = None) -> None:
+        self.device = device or FakeDevice()
+        self.admission = Admission(1, 4, [2**30])
+        planner = Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads)
+        self.path = Path([self.device], self.admission, planner, 2**20)
+
+    async def execute(self, *messages: bytes, max_call_bytes: int = 2**20) -> list[bytes]:
+        """Returns the messages of the answer; nothing is left of the call afterwards."""
+        context = FakeContext(messages)
+        try:
+            await execute_chunked(self.path, new_call(context), max_call_bytes)
+        finally:
+            context.end()
+            await settle()
+            assert self.admission.occupancy() == Occupancy(0, 0)
+            assert not self.device.staged
+        return context.replies
+
+    async def refuse(self, *messages: bytes, **limits: int) -> errors.AclgradError:
+        with pytest.raises(errors.AclgradError) as caught:
+            await self.execute(*messages, **limits)
+        assert self.device.executed == []
+        return caught.value
+
+
+@pytest.mark.parametrize("size_bytes", [1, 20, 64])
+async def test_chunks_become_the_input_and_the_output_becomes_chunks(size_bytes: int) -> None:
+    server = Server()
+    answer = await server.execute(header(), *chunks(size_bytes))
+    assert server.device.contents == [[GRADIENT, None]]
+    (output,) = decode_response_header(answer[0])
+    assert (output.name, output.type.shape) == ("out", (1, 6, 6))
+    sent = [pb.ExecuteOperatorChunkedResponse.FromString(each).chunk for each in answer[1:]]
+    assert [each.offset_bytes for each in sent] == list(range(0, 144, CHUNK_BYTES))
+    assert b"".join(each.data for each in sent) == b"\x01" * 144
+
+
+async def test_input_in_the_header_needs_no_chunks() -> None:
+    server = Server()
+    await server.execute(header(tensor("grad_output", *SHAPE, data=GRADIENT), ()))
+    assert server.device.contents == [[GRADIENT, None]]
+
+
+async def test_inputs_without_elements_need_no_chunks() -> None:
+    server = Server()
+    answer = await server.execute(header(tensor("grad_output", 1, 0, 4)))
+    assert b"".join(pb.ExecuteOperatorChunkedResponse.FromString(each).chunk.data for each in answer[1:]) == bytes(144)
+
+
+FIRST, *REST = chunks()
+BAD_CHUNKS = {
+    "none": ([], "ended after 0 of 64 bytes"),
+    "too_few": ([FIRST], "ended after 20 of 64 bytes"),
+    "gap": ([chunk(1, b"x")], "at byte 1 where tensor 0 goes on at 0"),
+    "repeated": ([FIRST, FIRST], "at byte 0 where tensor 0 goes on at 20"),
+    "wrong_tensor": ([chunk(0, b"x", 1)], "has a chunk of tensor 1"),
+    "empty": ([chunk(0, b"")], "has an empty chunk at byte 0"),
+    "too_long": ([chunk(0, GRADIENT + b"x")], "has a chunk of 65 bytes at byte 0 of 64"),
+    "too_large": ([chunk(0, bytes(MAX_CHUNK_BYTES + 1))], f"the limit is {MAX_CHUNK_BYTES}"),
+    "too_many": ([FIRST, *REST, chunk(64, b"x")], "has more chunks than its inputs take"),
+    "second_header": ([FIRST, header()], "nothing but chunks may come"),
+    "no_message": ([FIRST, b"\xff"], "a varint that does not end"),
+}
+
+
+@pytest.mark.parametrize(("messages", "told"), BAD_CHUNKS.values(), ids=BAD_CHUNKS)
+async def test_bad_chunks_are_refused(messages: list[bytes], told: str) -> None:
+    error = await Server().refuse(header(), *messages)
+    assert isinstance(error, errors.RequestError)
+    assert told in str(error)
+
+
+async def test_call_without_a_header_is_malformed() -> None:
+    assert isinstance(await Server().refuse(), errors.MalformedRequestError)
+    assert isinstance(await Server().refuse(FIRST), errors.MalformedRequestError)
+
+
+async def test_call_that_takes_too_much_is_refused_before_it_claims_memory() -> None:
+    server = Server()
+    error = await server.refuse(header(), *chunks(), max_call_bytes=CALL_BYTES - 1)
+    assert isinstance(error, errors.LimitExceededError)
+    assert f"takes {CALL_BYTES} bytes and one call may take {CALL_BYTES - 1}" in str(error)
+    assert "--max-call-bytes" in str(error)
+    assert await server.execute(header(), *chunks(), max_call_bytes=CALL_BYTES)
+
+
+async def test_shared_memory_is_refused() -> None:
+    shared = TensorView("grad_output", TensorType(tensor("x").type.dtype, SHAPE), SharedRange("/aclgrad-x", 0, 64))
+    error = await Server().refuse(header(shared, ()))
+    assert isinstance(error, errors.InvalidFieldError)
+
+
+async def test_memory_is_claimed_when_the_first_chunk_comes_and_a_place_after_the_last() -> None:
+    server, context = Server(), FakeContext([header()], is_silent=True)
+    task = asyncio.ensure_future(execute_chunked(server.path, new_call(context), 2**20))
+    await settle()
+    assert server.admission.occupancy() == Occupancy(0, 0, 0)
+    task.cancel()
+    context = FakeContext([header(), FIRST], is_silent=True)
+    task = asyncio.ensure_future(execute_chunked(server.path, new_call(context), 2**20))
+    await settle()
+    assert server.admission.occupancy() == Occupancy(0, 0, CALL_BYTES)
+    task.cancel()
+    await settle()
+    assert server.admission.occupancy() == Occupancy(0, 0, 0)
+    assert not server.device.staged
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> None:
+    server, context = Server(), FakeContext([header(), *chunks()])
+    task = asyncio.ensure_future(execute_chunked(server.path, new_call(context), 2**20))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await settle()
+    context.end()
+    await settle()
+    assert task.done()
+    assert server.admission.occupancy() == Occupancy(0, 0)
+    assert not server.device.staged
+
+
+async def test_failure_of_the_device_is_told() -> None:
+    with pytest.raises(errors.DeviceLostError):
+        await Server(FakeDevice(0, raising(errors.DeviceLostError("lost")))).execute(header(), *chunks())
+
+
+class BrokenTensor(FakeTensor):
+    """Fails to write."""
+
+    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
+        raise errors.DeviceLostError("lost")
+
+
+class BrokenDevice(FakeDevice):
+    async def stage(self, *arguments: Any) -> list[FakeTensor]:
+        made = await super().stage(*arguments)
+        made[0].__class__ = BrokenTensor
+        return made
+
+
+async def test_failing_write_is_told_and_nobody_misses_it(caplog: pytest.LogCaptureFixture) -> None:
+    error = await Server(BrokenDevice()).refuse(header(), *chunks())
+    assert isinstance(error, errors.DeviceLostError)
+    # The client's fault is found before the one of the write that is under way.
+    error = await Server(BrokenDevice()).refuse(header(), FIRST, FIRST)
+    gc.collect()
+    await settle()
+    assert "never retrieved" not in caplog.text
+
+
+async def test_chunks_are_written_while_the_next_ones_come() -> None:
+    """The write of the first chunk has begun, and has not ended, when the second is read."""
+    reads: list[int] = []
+
+    class SlowTensor(FakeTensor):
+        async def write(self, offset: int, data: memoryview, deadline: float) -> None:
+            if offset == 0:
+                while context.read_count < 3:
+                    await asyncio.sleep(0)
+            reads.append(context.read_count)
+            await super().write(offset, data, deadline)
+
+    class SlowDevice(FakeDevice):
+        async def stage(self, *arguments: Any) -> list[FakeTensor]:
+            made = await super().stage(*arguments)
+            made[0].__class__ = SlowTensor
+            return made
+
+    server, context = Server(SlowDevice()), FakeContext([header(), *chunks()])
+    async with asyncio.timeout(60):
+        await execute_chunked(server.path, new_call(context), 2**20)
+    assert reads[0] == 3

@@ -1,0 +1,248 @@
+"""Plans reach the right device with what they were admitted, and everything is given back in the end."""
+
+import asyncio
+
+import pytest
+
+from aclgrad.errors import DeadlinePassedError, LimitExceededError, ServerFaultError
+from aclgrad.products import Product
+from aclgrad.tensors import Announced, TensorView
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import OperatorCall
+from aclgrad.wire.scan import extract_payloads
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.calls.validation import plan_call
+from aclgrad_server.plan import OperatorPlan
+from tests.server.fakes import (
+    NO_LIMIT,
+    FakeContext,
+    FakeDevice,
+    new_call,
+    pooling_plan,
+    raising,
+    settle,
+    tensor,
+)
+
+MIB = 2**20
+
+
+def path_of(*devices: FakeDevice, running_limit: int = 16, pool_bytes: int = 2**40) -> Path:
+    admission = Admission(running_limit, 16, [pool_bytes] * len(devices))
+    return Path(devices, admission, Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads), MIB)
+
+
+def occupied(path: Path) -> Occupancy:
+    return path.admission.occupancy()
+
+
+class Gate:
+    """A behaviour that ends only when it is opened."""
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.is_open = asyncio.Event()
+
+    async def __call__(self, plan: OperatorPlan) -> None:
+        self.arrived += 1
+        await self.is_open.wait()
+
+
+async def test_reply_is_a_response_with_what_the_device_wrote() -> None:
+    device, plan = FakeDevice(), pooling_plan(1, 2, 3)
+    call = new_call()
+    reply = await path_of(device).unary(call, plan, ())
+    (output,) = pb.ExecuteOperatorResponse.FromString(reply).outputs
+    assert (output.name, list(output.shape), output.data) == ("out", [1, 2, 3], b"\x01" * 24)
+    assert device.executed == [(plan, call.deadline)]
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (2, 0, 4), (3, 4, 0)], ids=str)
+async def test_call_without_elements_is_answered_with_an_empty_output(shape: tuple[int, ...]) -> None:
+    reply = await path_of(FakeDevice()).unary(new_call(), pooling_plan(*shape), ())
+    (output,) = pb.ExecuteOperatorResponse.FromString(reply).outputs
+    assert (list(output.shape), output.data) == (list(shape), b"")
+
+
+async def test_plan_of_an_empty_gradient_says_so() -> None:
+    inputs = (tensor("grad_output", 1, 0, 2, data=b""), tensor("self", 1, 2, 2))
+    assert plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB).is_empty
+    assert not pooling_plan(1, 2, 2).is_empty
+
+
+async def test_payloads_are_those_of_the_message() -> None:
+    inputs = (TensorView("grad_output", tensor("x", 1, 1, 1).type, Announced(0, 4)), tensor("self", 1, 2, 2))
+    plan = plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB)
+    device = FakeDevice()
+    await path_of(device).unary(new_call(), plan, (memoryview(b"abcd"),))
+    assert device.contents == [[b"abcd", None]]
+
+
+async def test_the_device_with_the_fewest_outstanding_bytes_is_chosen() -> None:
+    gates = [Gate() for _ in range(3)]
+    path = path_of(*(FakeDevice(index, gate) for index, gate in enumerate(gates)))
+    tasks = []
+    for size, expected in ((100, 0), (10, 1), (50, 2), (10, 1), (10, 1), (80, 1), (10, 2)):
+        before = [gate.arrived for gate in gates]
+        tasks.append(asyncio.ensure_future(path.unary(new_call(), pooling_plan(1, size, size), ())))
+        await settle()
+        assert [gate.arrived - count for gate, count in zip(gates, before, strict=True)].index(1) == expected
+    for gate in gates:
+        gate.is_open.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
+    device = FakeDevice()
+    path = path_of(device)
+    with pytest.raises(LimitExceededError, match="--max-message-bytes"):
+        await path.unary(new_call(), pooling_plan(1, 512, 512), ())
+    assert device.executed == []
+    assert occupied(path) == Occupancy(0, 0)
+
+
+async def test_bytes_of_a_reply_stay_admitted_until_it_has_left() -> None:
+    path, context, plan = path_of(FakeDevice()), FakeContext(), pooling_plan(1, 2, 3)
+    await path.unary(new_call(context), plan, ())
+    assert occupied(path) == Occupancy(0, 0, plan.output_bytes)
+    context.end()
+    assert occupied(path) == Occupancy(0, 0)
+
+
+async def test_nothing_is_kept_for_a_reply_whose_client_has_gone() -> None:
+    gate, context = Gate(), FakeContext()
+    path = path_of(FakeDevice(0, gate))
+    task = asyncio.ensure_future(path.unary(new_call(context), pooling_plan(1, 2, 3), ()))
+    await settle()
+    context.end()
+    gate.is_open.set()
+    await task
+    assert occupied(path) == Occupancy(0, 0)
+
+
+async def test_cancelled_call_keeps_its_place_and_memory_until_the_device_is_done() -> None:
+    gate, context, plan = Gate(), FakeContext(), pooling_plan(1, 2, 3)
+    path = path_of(FakeDevice(0, gate))
+    task = asyncio.ensure_future(path.unary(new_call(context), plan, ()))
+    await settle()
+    task.cancel()
+    context.end()
+    await settle()
+    assert task.cancelled()
+    assert occupied(path) == Occupancy(1, 0, plan.size_bytes)
+    gate.is_open.set()
+    await settle()
+    assert occupied(path) == Occupancy(0, 0)
+
+
+async def test_call_that_is_cancelled_while_it_waits_for_a_place_gives_its_memory_back() -> None:
+    gate, context = Gate(), FakeContext()
+    path = path_of(FakeDevice(0, gate), running_limit=1)
+    running = asyncio.ensure_future(path.unary(new_call(context), pooling_plan(1, 2, 3), ()))
+    waiting = asyncio.ensure_future(path.unary(new_call(), pooling_plan(1, 9, 9), ()))
+    await settle()
+    assert occupied(path).waiting == 1
+    waiting.cancel()
+    gate.is_open.set()
+    await running
+    context.end()
+    await settle()
+    assert occupied(path) == Occupancy(0, 0)
+
+
+@pytest.mark.parametrize("error", [ServerFaultError("failed"), ZeroDivisionError()], ids=repr)
+async def test_failure_of_a_device_frees_the_place_and_the_bytes(error: Exception) -> None:
+    context = FakeContext()
+    path = path_of(FakeDevice(0, raising(error)))
+    with pytest.raises(type(error)):
+        await path.unary(new_call(context), pooling_plan(1, 9, 9), ())
+    context.end()
+    assert occupied(path) == Occupancy(0, 0)
+
+
+def staged_plan() -> OperatorPlan:
+    inputs = (TensorView("grad_output", tensor("x", 1, 1, 1).type, Announced(0, 4)), tensor("self", 1, 2, 2))
+    return plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB)
+
+
+async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> None:
+    gate, context, plan = Gate(), FakeContext(), staged_plan()
+    path = path_of(FakeDevice(0, gate))
+    call = new_call(context)
+    async with path.staged(call, plan, Announced, reply_bytes=16) as staged:
+        assert occupied(path) == Occupancy(0, 0, plan.size_bytes)
+        await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
+        running = asyncio.ensure_future(path.run(call, plan, (), staged))
+        await settle()
+        assert occupied(path) == Occupancy(1, 0, plan.size_bytes)
+        gate.is_open.set()
+        await running
+        assert await staged.output.read(0, 16, b"", call.deadline) == b"\x01" * 16
+    assert occupied(path) == Occupancy(0, 0, 16)
+    context.end()
+    assert occupied(path) == Occupancy(0, 0)
+    assert not path.devices[0].staged
+
+
+async def test_staged_memory_is_given_back_if_the_call_fails() -> None:
+    path, context = path_of(device := FakeDevice()), FakeContext()
+    with pytest.raises(ZeroDivisionError):
+        async with path.staged(new_call(context), staged_plan(), Announced):
+            raise ZeroDivisionError
+    assert occupied(path) == Occupancy(0, 0)
+    assert not device.staged
+
+
+async def test_memory_is_given_back_if_nothing_can_be_staged() -> None:
+    path, context = path_of(device := FakeDevice()), FakeContext()
+    device.stage_error = DeadlinePassedError("late")
+    with pytest.raises(DeadlinePassedError):
+        async with path.staged(new_call(context), staged_plan(), Announced, reply_bytes=16):
+            raise AssertionError("nothing was staged")
+    context.end()
+    assert occupied(path) == Occupancy(0, 0)
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> None:
+    device, context = FakeDevice(), FakeContext()
+    path = path_of(device, running_limit=1)
+
+    async def handle() -> None:
+        call, plan = new_call(context), staged_plan()
+        async with path.staged(call, plan, Announced, reply_bytes=16) as staged:
+            await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
+            await path.run(call, plan, (), staged)
+            await path.unary(call, pooling_plan(1, 2, 2), ())
+
+    task = asyncio.ensure_future(handle())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await settle()
+    context.end()
+    await settle()
+    assert task.done()
+    assert occupied(path) == Occupancy(0, 0)
+    assert not device.staged
+
+
+async def test_batch_shares_one_place_and_one_device() -> None:
+    gate, context = Gate(), FakeContext()
+    devices = FakeDevice(0, gate), FakeDevice(1, gate)
+    path = path_of(*devices)
+    plans = [pooling_plan(1, 2, 2), pooling_plan(1, 2, 3)]
+    calls = [(plan, plan.contents(()), b"prefix") for plan in plans]
+    task = asyncio.ensure_future(path.batch(new_call(context), calls))
+    await settle()
+    assert occupied(path) == Occupancy(1, 0, sum(plan.size_bytes for plan in plans))
+    gate.is_open.set()
+    device, reply, errors = await task
+    assert device is devices[0]
+    assert reply == b"prefix" + b"\x01" * 16 + b"prefix" + b"\x01" * 24
+    assert errors == [None, None]
+    assert occupied(path) == Occupancy(0, 0, 40)
+    context.end()
+    assert occupied(path) == Occupancy(0, 0)

@@ -1,0 +1,89 @@
+"""Requests become plans, a form that came before is not planned again, and nothing is kept of large ones."""
+
+import pytest
+
+from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError
+from aclgrad.products import Product
+from aclgrad.tensors import Announced
+from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
+from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
+from aclgrad_server.calls.planning import Planner
+from aclgrad_server.devices.native_codec import extract_payloads
+from aclgrad_server.plan import OperatorPlan
+from tests.server.fakes import NO_LIMIT, pooling_call, tensor
+
+
+class Preparation:
+    """Counts the plans that a device is asked to prepare."""
+
+    def __init__(self) -> None:
+        self.plans: list[OperatorPlan] = []
+
+    def __call__(self, plan: OperatorPlan) -> int:
+        self.plans.append(plan)
+        return len(self.plans)
+
+
+@pytest.fixture
+def preparation() -> Preparation:
+    return Preparation()
+
+
+@pytest.fixture
+def planner(preparation: Preparation) -> Planner:
+    return Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads, prepare=preparation)
+
+
+def request(gradient: bytes = b"abcd", height: int = 2) -> bytes:
+    inputs = tensor("grad_output", 1, 1, 1, data=gradient), tensor("self", 1, height, 2)
+    return encode_request(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}))
+
+
+def test_plan_refers_to_the_payloads_of_its_request(planner: Planner) -> None:
+    plan, payloads = planner.read(request())
+    assert plan.inputs[0].data == Announced(0, 4)
+    assert [bytes(each) for each in payloads] == [b"abcd"]
+    assert plan.contents(payloads) == [memoryview(b"abcd"), None]
+
+
+def test_requests_of_one_form_share_one_prepared_plan(planner: Planner, preparation: Preparation) -> None:
+    first, second, other = (planner.read(each)[0] for each in (request(), request(b"efgh"), request(height=3)))
+    assert first is second
+    assert first.prepared == 1
+    assert other.prepared == 2
+    assert [plan.output.shape for plan in preparation.plans] == [(1, 2, 2), (1, 3, 2)]
+
+
+def test_payload_of_another_length_is_another_form(planner: Planner) -> None:
+    planner.read(request())
+    with pytest.raises(InvalidFieldError, match="has 8 bytes where"):
+        planner.read(request(b"abcdefgh"))
+
+
+def test_refused_request_is_refused_again(planner: Planner) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidFieldError):
+            planner.read(request(b"a"))
+
+
+def test_bytes_that_are_no_message_are_malformed(planner: Planner) -> None:
+    with pytest.raises(MalformedRequestError):
+        planner.read(b"\xff\xff\xff")
+
+
+def test_request_with_much_beside_its_payloads_is_refused(planner: Planner) -> None:
+    call = pooling_call(1, 2, 2)
+    large = OperatorCall("x" * MAX_REST_BYTES, call.inputs, {})
+    with pytest.raises(LimitExceededError, match=f"more than {MAX_REST_BYTES} bytes"):
+        planner.read(encode_request(large))
+
+
+def test_batch_is_split_into_its_requests(planner: Planner) -> None:
+    requests = [request(), request(height=5)]
+    assert [bytes(each) for each in planner.split_batch(encode_batch(requests))] == requests
+    assert list(planner.split_batch(b"")) == []
+
+
+def test_batch_of_very_many_calls_is_told_their_limit(planner: Planner) -> None:
+    with pytest.raises(LimitExceededError, match=f"at most {MAX_BATCH_CALLS} calls"):
+        planner.split_batch(encode_batch([b""] * 100_000))

@@ -1,0 +1,109 @@
+"""What the server opens in /dev/shm and what it refuses, and that no error in between is mistaken for another."""
+
+import ctypes
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from aclgrad.errors import (
+    AclgradError,
+    DeadlinePassedError,
+    DeviceLostError,
+    InvalidFieldError,
+    SharedMemoryUnavailableError,
+)
+from aclgrad.tensors import SharedRange
+from aclgrad_server.calls.shared_memory import SharedMemory
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def path() -> Iterator[Path]:
+    """An object of 100 bytes."""
+    path = Path(f"/dev/shm/aclgrad-{secrets.token_hex(6)}")
+    path.write_bytes(bytes(range(100)))
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@contextmanager
+def as_nobody(path: Path) -> Iterator[None]:
+    """Takes this thread's right to the file away, also from root, who needs no permission otherwise."""
+    path.chmod(0)
+    library = ctypes.CDLL(None)
+    before = library.setfsuid(NOBODY) if os.geteuid() == 0 else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            library.setfsuid(before)
+
+
+def range_of(path: Path, offset: int = 0, size_bytes: int = 100) -> SharedRange:
+    return SharedRange(f"/{path.name}", offset, size_bytes)
+
+
+def refusal(memory: SharedMemory, range: SharedRange, mode: int = os.O_RDONLY) -> str:
+    files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(InvalidFieldError) as caught, memory.open("output_memory[out]", range, mode):
+        raise AssertionError("it was opened")
+    assert caught.value.remedy
+    assert len(os.listdir("/proc/self/fd")) == files
+    return str(caught.value)
+
+
+def test_only_where_it_is_turned_on_and_only_over_a_unix_socket() -> None:
+    with pytest.raises(SharedMemoryUnavailableError, match="start the server with --shared-memory"):
+        SharedMemory(False, "aclgrad-", ()).require("unix:")
+    with pytest.raises(SharedMemoryUnavailableError, match="connect to a unix: address"):
+        SharedMemory(True, "aclgrad-", ()).require("ipv4:127.0.0.1:5")
+    SharedMemory(True, "aclgrad-", ()).require("unix:")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_flag_of_the_server_is_not_advised_where_it_would_not_help(enabled: bool) -> None:
+    with pytest.raises(SharedMemoryUnavailableError, match="connect to a unix: address") as caught:
+        SharedMemory(enabled, "aclgrad-", ()).require("ipv4:127.0.0.1:5")
+    assert "--shared-memory" not in str(caught.value)
+
+
+def test_an_object_of_the_servers_own_user_by_default(path: Path) -> None:
+    with SharedMemory(True, "aclgrad-", ()).open("field", range_of(path, 60, 40), os.O_RDONLY) as file:
+        assert os.pread(file, 40, 60) == bytes(range(60, 100))
+        # Nobody who is started meanwhile has it.
+        assert not os.get_inheritable(file)
+    assert "user" in refusal(SharedMemory(True, "aclgrad-", (os.geteuid() + 1,)), range_of(path))
+
+
+@pytest.mark.parametrize("mode", [os.O_RDONLY, os.O_RDWR], ids=["input", "output"])
+def test_without_permission(path: Path, mode: int) -> None:
+    with as_nobody(path):
+        told = refusal(SharedMemory(True, "aclgrad-", (os.geteuid(),)), range_of(path), mode)
+    assert "Permission denied" in told
+    assert "for the server's user too" in told
+
+
+def test_a_prefix_is_taken_literally(path: Path) -> None:
+    memory = SharedMemory(True, "acl.rad-", ())
+    assert "name it /acl.rad-" in refusal(memory, range_of(path))
+
+
+@pytest.mark.parametrize("error", [DeadlinePassedError("late"), DeviceLostError("lost")], ids=repr)
+def test_errors_of_the_call_are_not_taken_for_those_of_the_file(path: Path, error: AclgradError) -> None:
+    """They are kinds of OSError as well; a lost device that is not told as such would not end the server."""
+    with pytest.raises(type(error)), SharedMemory(True, "aclgrad-", ()).open("field", range_of(path), os.O_RDONLY):
+        raise error
+
+
+def test_an_error_of_the_file_is_told_as_one_of_the_field(path: Path) -> None:
+    memory = SharedMemory(True, "aclgrad-", ())
+    with (
+        pytest.raises(InvalidFieldError, match=r"failed: Bad file descriptor.*room in /dev/shm"),
+        memory.open("field", range_of(path), os.O_RDONLY) as file,
+    ):
+        os.pwrite(file, b"x", 0)

@@ -1,0 +1,223 @@
+"""What is wrong with a call is said before a device sees it."""
+
+import math
+import re
+
+import pytest
+
+from aclgrad import errors
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.products import Product
+from aclgrad.tensors import TensorView, view_of_array
+from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
+from aclgrad_server.calls.validation import check_reply_size, plan_call
+from tests.server.fakes import NO_LIMIT, tensor
+
+POOLING = "adaptive_avg_pool2d_backward"
+GRAD = tensor("grad_output", 1, 2, 2, data=bytes(16))
+SELF = tensor("self", 1, 4, 4)
+
+
+def pooling(*inputs: TensorView, attributes: dict[str, AttributeValue] | None = None) -> OperatorCall:
+    return OperatorCall(POOLING, inputs, attributes or {})
+
+
+CASES = [(product, typed) for product in Product for typed in typed_cases(product)]
+
+
+@pytest.mark.parametrize(("product", "typed"), CASES, ids=str)
+def test_every_case_of_the_table_is_planned(product: Product, typed: TypedCase) -> None:
+    views = tuple(view_of_array(name, array) for name, array in typed.arrays().items())
+    # In any order; the plan has the order of the operator.
+    plan = plan_call(OperatorCall(typed.spec.name, views[::-1], typed.case.attributes), product, NO_LIMIT)
+    assert plan.inputs == views
+    assert plan.spec is typed.spec
+    assert len(plan.attributes) == len(typed.spec.attributes)
+    # An argmax grows into the mask that stands for it; everything else is on the device as it was sent.
+    assert plan.size_bytes >= plan.output.size_bytes + sum(view.type.size_bytes for view in views)
+
+
+BAD_FIELDS = {
+    "missing_input": (pooling(GRAD), ["inputs[self]"]),
+    "no_inputs": (pooling(), ["inputs[grad_output]", "inputs[self]"]),
+    "misnamed_input": (pooling(GRAD, tensor("input", 1, 4, 4)), ["inputs[self]", "inputs[input]"]),
+    "extra_input": (pooling(GRAD, SELF, tensor("mask", 1)), ["inputs[mask]"]),
+    "repeated_input": (pooling(GRAD, SELF, SELF), ["inputs[self]"]),
+    "unknown_attribute": (pooling(GRAD, SELF, attributes={"stride": 2}), ["attributes[stride]"]),
+    "wrong_dtype": (
+        pooling(tensor("grad_output", 1, 2, 2, dtype="int8", data=bytes(4)), SELF),
+        ["inputs[grad_output].data_type"],
+    ),
+    "both_of_a_wrong_dtype": (
+        pooling(tensor("grad_output", 1, 1, 1, dtype="float64"), tensor("self", 1, 4, 4, dtype="float64")),
+        ["inputs[grad_output].data_type", "inputs[self].data_type"],
+    ),
+    "dtypes_differ": (pooling(GRAD, tensor("self", 1, 4, 4, dtype="float16")), ["inputs[self].data_type"]),
+    "low_rank": (pooling(GRAD, tensor("self", 4, 4)), ["inputs[self].shape"]),
+    "scalar": (pooling(tensor("grad_output", data=bytes(4)), SELF), ["inputs[grad_output].shape"]),
+    "high_rank": (pooling(GRAD, tensor("self", 1, 1, 1, 4, 4)), ["inputs[self].shape"]),
+    "ranks_differ": (pooling(GRAD, tensor("self", 1, 1, 4, 4)), ["inputs[self].shape"]),
+    "channels_differ": (pooling(GRAD, tensor("self", 2, 4, 4)), ["inputs[self].shape"]),
+    "negative_size": (pooling(GRAD, tensor("self", 1, -4, 4)), ["inputs[self].shape"]),
+    "negative_sizes": (pooling(GRAD, tensor("self", 1, -4, -4)), ["inputs[self].shape"]),
+    "product_overflows": (pooling(GRAD, tensor("self", 1, 2**62, 2)), ["inputs[self].shape"]),
+    "product_wraps_to_small": (pooling(GRAD, tensor("self", 1, 2**32, 2**32)), ["inputs[self].shape"]),
+    "product_overflows_beside_zero": (
+        pooling(tensor("grad_output", 0, 1, 1, data=b""), tensor("self", 0, 2**40, 2**40)),
+        ["inputs[self].shape"],
+    ),
+    "short_data": (pooling(tensor("grad_output", 1, 2, 2, data=bytes(15)), SELF), ["inputs[grad_output].data"]),
+    "long_data": (pooling(tensor("grad_output", 1, 2, 2, data=bytes(17)), SELF), ["inputs[grad_output].data"]),
+    "no_bytes": (pooling(tensor("grad_output", 1, 2, 2, data=b""), SELF), ["inputs[grad_output].data"]),
+    "bytes_for_an_empty_tensor": (
+        pooling(tensor("grad_output", 0, 2, 2, data=b"1234"), tensor("self", 0, 4, 4)),
+        ["inputs[grad_output].data"],
+    ),
+    "data_of_an_unread_input": (pooling(GRAD, tensor("self", 1, 4, 4, data=bytes(3))), ["inputs[self].data"]),
+    "values_missing": (pooling(tensor("grad_output", 1, 2, 2), SELF), ["inputs[grad_output].data"]),
+    "several_at_once": (
+        pooling(tensor("grad_output", 2, 2, data=bytes(16)), tensor("self", 1, -1, 4)),
+        ["inputs[grad_output].shape", "inputs[self].shape"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "fields"), BAD_FIELDS.values(), ids=BAD_FIELDS)
+def test_bad_field_is_refused_by_name(call: OperatorCall, fields: list[str]) -> None:
+    with pytest.raises(errors.InvalidFieldError) as caught:
+        plan_call(call, Product.ATLAS_A2, NO_LIMIT)
+    assert [violation.field for violation in caught.value.violations] == fields
+    assert caught.value.field == fields[0]
+    assert all(violation.problem and violation.remedy for violation in caught.value.violations)
+
+
+def test_unknown_operator_is_told_the_known_ones() -> None:
+    with pytest.raises(errors.UnknownOperatorError, match=f"call one of .*{POOLING}") as caught:
+        plan_call(OperatorCall("avg_pool9d", (), {}), Product.ATLAS_A2, NO_LIMIT)
+    assert caught.value.field == "operator"
+    assert caught.value.metadata == {"operator": "avg_pool9d"}
+
+
+def test_operator_of_another_product_is_told_where_it_is() -> None:
+    with pytest.raises(errors.OperatorNotSupportedError, match="910B") as caught:
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_200I_A2, NO_LIMIT)
+    assert caught.value.metadata == {"operator": POOLING, "product": "310B"}
+
+
+def test_dtypes_are_those_of_the_product() -> None:
+    grad_output = tensor("grad_output", 1, 2, 2, dtype="bfloat16", data=bytes(8))
+    unread = tensor("self", 1, 4, 4, dtype="bfloat16", data=bytes(32))
+    plan_call(pooling(grad_output, unread), Product.ATLAS_A3, NO_LIMIT)
+    told = r"; send float32 or float16 \(the server follows the rules of product 910A\)"
+    with pytest.raises(errors.InvalidFieldError, match=told):
+        plan_call(pooling(grad_output, unread), Product.ATLAS_TRAINING, NO_LIMIT)
+
+
+def test_values_are_required_where_the_device_may_read_them() -> None:
+    with pytest.raises(errors.InputValuesRequiredError, match="send the array") as caught:
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_INFERENCE, NO_LIMIT)
+    assert caught.value.field == "inputs[self]"
+    assert caught.value.metadata == {"product": "310P"}
+
+
+def one_cell_windows() -> OperatorCall:
+    typed = next(each for each in typed_cases(Product.ATLAS_A2) if each.case.name.startswith("one_cell_windows"))
+    views = [view_of_array(name, array) for name, array in typed.arrays().items()]
+    unsent = tuple(TensorView(each.name, each.type) if each.name == "self" else each for each in views)
+    return OperatorCall(typed.spec.name, unsent, typed.case.attributes)
+
+
+def test_a_server_that_knows_its_device_takes_shapes_everywhere() -> None:
+    plan_call(pooling(GRAD, SELF), Product.ATLAS_INFERENCE, NO_LIMIT, shape_only=True)
+    with pytest.raises(errors.InputValuesRequiredError, match="910B may read them here"):
+        plan_call(one_cell_windows(), Product.ATLAS_A2, NO_LIMIT)
+    plan_call(one_cell_windows(), Product.ATLAS_A2, NO_LIMIT, shape_only=True)
+    with pytest.raises(errors.InvalidFieldError, match="send the values: the operator reads them"):
+        plan_call(pooling(tensor("grad_output", 1, 2, 2), SELF), Product.ATLAS_A2, NO_LIMIT, shape_only=True)
+
+
+def test_a_server_that_takes_no_shapes_says_so() -> None:
+    with pytest.raises(errors.InputValuesRequiredError, match="--shape-only off; send the array"):
+        plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, NO_LIMIT, shape_only=False)
+    sent = tensor("self", 1, 4, 4, data=bytes(64))
+    plan_call(pooling(GRAD, sent), Product.ATLAS_A2, NO_LIMIT, shape_only=False)
+
+
+def test_reply_that_is_no_message_is_refused_before_it_is_computed() -> None:
+    plan = plan_call(pooling(GRAD, SELF), Product.ATLAS_A2, NO_LIMIT)
+    size = len(response_prefix("out", plan.output)) + 64
+    assert plan.reply_bytes == size
+    check_reply_size("outputs[out]", size, size)
+    with pytest.raises(errors.LimitExceededError, match=f"reply of {size} bytes .*--max-message-bytes") as caught:
+        check_reply_size("outputs[out]", size, size - 1)
+    assert caught.value.field == "outputs[out]"
+
+
+@pytest.mark.parametrize(
+    ("self_shape", "limit", "field"),
+    [((1, 4, 4), 63, "inputs[self].shape"), ((1, 1, 1), 15, "inputs[grad_output].shape")],
+    ids=["unsent", "sent"],
+)
+def test_tensor_over_the_limit_is_refused(self_shape: tuple[int, ...], limit: int, field: str) -> None:
+    call = pooling(GRAD, tensor("self", *self_shape))
+    plan_call(call, Product.ATLAS_A2, limit + 1)
+    with pytest.raises(errors.LimitExceededError, match=f"the limit is {limit}; .*--max-tensor-bytes") as caught:
+        plan_call(call, Product.ATLAS_A2, limit)
+    assert caught.value.field == field
+
+
+def test_small_message_cannot_ask_for_much_memory() -> None:
+    with pytest.raises(errors.LimitExceededError, match=r"takes 4611686018427387904 bytes"):
+        plan_call(pooling(GRAD, tensor("self", 1, 2**30, 2**30)), Product.ATLAS_A2, 2**30)
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_told_so(scale: float) -> None:
+    attributes = {"input_shape": (1, 1, 4, 4), "pooled_height": 1, "pooled_width": 1, "spatial_scale": scale}
+    inputs = (tensor("grad_output", 1, 1, 1, 1, data=bytes(4)), tensor("boxes", 1, 5, data=bytes(20)))
+    with pytest.raises(errors.InvalidFieldError) as caught:
+        plan_call(OperatorCall("roi_align_v2_backward", inputs, attributes), Product.ATLAS_A2, NO_LIMIT)
+    assert str(caught.value) == f"attributes[spatial_scale] is {scale}; send a finite number"
+
+
+ARGMAX = tensor("indices", 1, 2, 2, dtype="int32", data=bytes(16))
+SELF_MISFITS: dict[str, OperatorCall] = {
+    "dtype": pooling(GRAD, tensor("self", 1, 4, 4, dtype="float16")),
+    "rank": pooling(GRAD, tensor("self", 1, 1, 4, 4)),
+    "channels": pooling(GRAD, tensor("self", 2, 4, 4)),
+    "padded": OperatorCall(
+        "replication_pad2d_backward", (tensor("grad_output", 1, 9, 9, data=bytes(324)), SELF), {"padding": (1, 1, 1, 1)}
+    ),
+    "unpooled": OperatorCall(
+        "max_unpool3d_backward",
+        (
+            tensor("grad_output", 1, 2, 2, 2, data=bytes(32)),
+            tensor("self", 1, 3, 3, 3),
+            tensor("indices", 1, 1, 1, 1, dtype="int64", data=bytes(8)),
+        ),
+        {"output_size": (2, 2, 2)},
+    ),
+    "kernel": OperatorCall(
+        "max_pool2d_with_mask_backward",
+        (GRAD, SELF, ARGMAX),
+        {"kernel_size": (9,)},
+    ),
+    "pooled": OperatorCall(
+        "max_pool2d_with_mask_backward",
+        (
+            tensor("grad_output", 1, 1, 1, data=bytes(4)),
+            SELF,
+            tensor("indices", 1, 2, 2, dtype="int32", data=bytes(16)),
+        ),
+        {"kernel_size": (2,)},
+    ),
+}
+
+
+@pytest.mark.parametrize("call", SELF_MISFITS.values(), ids=SELF_MISFITS)
+def test_inputs_are_called_by_their_fields_alone(call: OperatorCall) -> None:
+    with pytest.raises(errors.InvalidFieldError) as caught:
+        plan_call(call, Product.ATLAS_A2, NO_LIMIT)
+    told = " ".join(map(str, caught.value.violations))
+    assert "inputs[self]" in told
+    assert not re.search(r"(?<!inputs\[)\b(self|grad_output)\b", told)

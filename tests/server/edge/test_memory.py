@@ -1,0 +1,168 @@
+"""The memory that the process may use, under both versions of control groups, and what happens as it runs out."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from aclgrad.errors import ServerBusyError
+from aclgrad_server.calls.call import Calls
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.edge.memory import CUT_COUNT, MemoryWatch, check_memory, memory_limit, resident_bytes
+from tests.server.fakes import FakeContext, new_calls, settle, wait_until
+
+FILES = ["memory.max", "memory/memory.limit_in_bytes"]
+
+
+def write_limit(folder: Path, name: str, told: str) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(f"{told}\n")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_too_little_is_refused_with_both_figures(tmp_path: Path, name: str) -> None:
+    write_limit(tmp_path, name, "67108864")
+    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container more"):
+        check_memory(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [(FILES[0], "134217728"), (FILES[0], "max"), (FILES[1], "134217728"), (FILES[1], "9223372036854771712")],
+)
+def test_enough_or_no_limit(tmp_path: Path, name: str, told: str) -> None:
+    write_limit(tmp_path, name, told)
+    check_memory(tmp_path)
+
+
+def test_machine_without_control_groups(tmp_path: Path) -> None:
+    check_memory(tmp_path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_smallest_limit_counts(tmp_path: Path, name: str) -> None:
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert memory_limit(None, tmp_path) == machine
+    assert memory_limit(2**62, tmp_path) == machine
+    write_limit(tmp_path, name, "134217728")
+    assert memory_limit(None, tmp_path) == 134217728
+    assert memory_limit(134217727, tmp_path) == 134217727
+    assert memory_limit(134217729, tmp_path) == 134217728
+
+
+def test_memory_that_is_touched_is_resident() -> None:
+    before = resident_bytes()
+    block = bytearray(b"x") * 2**26
+    assert resident_bytes() > before + 2**25
+    assert len(block) == 2**26
+
+
+class Memory:
+    """A share of the memory that is used, and trims that take as long as they are told to."""
+
+    def __init__(self) -> None:
+        self.used = 0.0
+        self.trims = 0
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+        self.calls = new_calls()
+        self.watch = MemoryWatch(1000, self.trim, self.calls, lambda: round(self.used * 1000))
+
+    async def trim(self) -> None:
+        self.trims += 1
+        await self.may_end.wait()
+
+
+async def begin_silent(calls: Calls, count: int) -> list["asyncio.Task[None]"]:
+    """Returns calls whose messages do not come."""
+
+    async def receive() -> None:
+        await calls.begin("Method", FakeContext(is_silent=True)).read()
+
+    tasks = [asyncio.ensure_future(receive()) for _ in range(count)]
+    await settle()
+    return tasks
+
+
+async def reads(calls: Calls) -> bool:
+    """Returns whether the message of a new call is received."""
+    context = FakeContext([b"message"])
+    task = asyncio.ensure_future(calls.begin("Method", context).read())
+    await settle()
+    task.cancel()
+    return context.read_count > 0
+
+
+async def test_below_the_limits_nothing_happens() -> None:
+    memory = Memory()
+    tasks = await begin_silent(memory.calls, 3)
+    memory.used = 0.84
+    memory.watch.look()
+    memory.watch.look()
+    await settle()
+    assert await reads(memory.calls)
+    memory.calls.admit()
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+
+
+async def test_above_the_soft_limit_reads_stop_and_then_the_oldest_calls_are_cut() -> None:
+    memory = Memory()
+    tasks = await begin_silent(memory.calls, CUT_COUNT + 2)
+    memory.used = 0.86
+    memory.watch.look()
+    await settle()
+    assert not await reads(memory.calls)
+    assert not any(task.done() for task in tasks)
+    memory.watch.look()
+    await settle()
+    assert [task.cancelled() for task in tasks] == [True] * CUT_COUNT + [False] * 2
+    memory.calls.admit()
+    memory.used = 0.5
+    memory.watch.look()
+    assert await reads(memory.calls)
+    for task in tasks:
+        task.cancel()
+
+
+async def test_above_the_hard_limit_new_calls_are_refused() -> None:
+    memory = Memory()
+    memory.used = 0.96
+    memory.watch.look()
+    with pytest.raises(ServerBusyError, match="short of memory"):
+        memory.calls.admit()
+    memory.used = 0.94
+    memory.watch.look()
+    memory.calls.admit()
+
+
+async def test_memory_is_watched_while_a_trim_takes_its_time() -> None:
+    memory = Memory()
+    memory.used = 0.86
+    memory.may_end.clear()
+    watch = asyncio.ensure_future(memory.watch.run())
+    await wait_until(lambda: memory.trims == 1)
+    memory.used = 0.96
+
+    def refuses() -> bool:
+        try:
+            memory.calls.admit()
+        except ServerBusyError:
+            return True
+        return False
+
+    await wait_until(refuses)
+    assert memory.trims == 1
+    watch.cancel()
+
+
+async def test_trim_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
+    memory = Memory()
+    memory.used = 0.86
+    memory.may_end = None
+    watch = asyncio.ensure_future(memory.watch.run())
+    await wait_until(lambda: "memory cannot be given back" in caplog.text)
+    assert not watch.done()
+    watch.cancel()

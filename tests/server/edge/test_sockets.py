@@ -1,0 +1,105 @@
+"""Connections are found by the peer that gRPC names, and only they are shut down."""
+
+import asyncio
+import os
+import resource
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import grpc
+import pytest
+
+from aclgrad_server.edge.sockets import close_connections, shut_down_connections
+from tests.server.fakes import wait_until
+
+METHOD = "/test.Service/Peer"
+HOSTS = ["127.0.0.1", "[::1]"]
+
+
+@asynccontextmanager
+async def serving(address: str) -> AsyncIterator[str]:
+    """Yields the address of a gRPC server that answers each call with its peer."""
+
+    async def peer(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
+        return context.peer().encode()
+
+    server = grpc.aio.server()
+    handlers = {"Peer": grpc.unary_unary_rpc_method_handler(peer)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test.Service", handlers),))
+    port = server.add_insecure_port(address)
+    await server.start()
+    yield address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+    await server.stop(None)
+
+
+def connect(address: str) -> grpc.aio.Channel:
+    """Returns a channel with a connection of its own."""
+    return grpc.aio.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+
+
+async def is_broken(channel: grpc.aio.Channel) -> Callable[[], bool]:
+    """Returns whether the connection, which is ready now, has been lost since."""
+    assert channel.get_state() is grpc.ChannelConnectivity.READY
+    changed = asyncio.ensure_future(channel.wait_for_state_change(grpc.ChannelConnectivity.READY))
+    return changed.done
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_connection_of_a_peer_is_closed_and_no_other(host: str) -> None:
+    async with serving(f"{host}:0") as address, connect(address) as slow, connect(address) as other:
+        peer = (await slow.unary_unary(METHOD)(b"")).decode()
+        await other.unary_unary(METHOD)(b"")
+        slow_broken, other_broken = await is_broken(slow), await is_broken(other)
+        assert shut_down_connections({peer}) == 1
+        await wait_until(slow_broken)
+        assert not other_broken()
+        assert await other.unary_unary(METHOD)(b"")
+
+
+async def test_connections_of_many_peers_are_closed_at_once() -> None:
+    async with serving("127.0.0.1:0") as address:
+        channels = [connect(address) for _ in range(5)]
+        peers = {(await channel.unary_unary(METHOD)(b"")).decode() for channel in channels}
+        broken = [await is_broken(channel) for channel in channels]
+        close_connections(peers)
+        await wait_until(lambda: all(each() for each in broken))
+        for channel in channels:
+            await channel.close()
+
+
+async def test_dual_stack_listener_names_ipv4_clients_by_ipv4() -> None:
+    async with serving("[::]:0") as address, connect(f"127.0.0.1:{address.rpartition(':')[2]}") as channel:
+        peer = (await channel.unary_unary(METHOD)(b"")).decode()
+        assert peer.startswith("ipv4:127.0.0.1:")
+        assert shut_down_connections({peer}) == 1
+
+
+async def test_clients_of_a_unix_socket_are_left_alone(tmp_path: Path) -> None:
+    async with serving(f"unix:{tmp_path}/socket") as address, connect(address) as channel:
+        peer = (await channel.unary_unary(METHOD)(b"")).decode()
+        broken = await is_broken(channel)
+        assert shut_down_connections({peer}) == 0
+        assert await channel.unary_unary(METHOD)(b"")
+        assert not broken()
+
+
+@pytest.mark.parametrize("peer", ["ipv4:192.0.2.1:1", "ipv4:127.0.0.1:x", "ipv6:", "unix:", ""])
+def test_peer_without_a_connection_is_nothing(peer: str) -> None:
+    assert shut_down_connections({peer}) == 0
+
+
+def test_process_without_a_free_file_goes_on() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd")))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
+    files = []
+    try:
+        with suppress(OSError):
+            while True:
+                files.append(os.dup(0))
+        assert shut_down_connections({"ipv4:192.0.2.1:1"}) == 0
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

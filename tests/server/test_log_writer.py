@@ -1,0 +1,119 @@
+"""Lines reach a file in order, whoever writes never waits, and lines that were dropped are counted in their place."""
+
+import os
+import select
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from aclgrad_server.log_writer import MAX_LINES, LogWriter
+
+FULL = 200
+"""Lines that fill a pipe of 64 KiB, and more."""
+
+
+class Pipe:
+    """A writer of a pipe that is read only when the test wants to."""
+
+    def __init__(self) -> None:
+        self.reader, self.file = os.pipe()
+        self.writer = LogWriter(self.file, lambda count: f"{count} dropped")
+
+    def fill(self) -> int:
+        """Writes until lines are dropped, and returns how many were written and dropped."""
+        for number in range(3 * MAX_LINES):
+            self.writer.write(f"{number:<1000}")
+            # Once the pipe is full, nothing leaves the queue any more, so lines are dropped in one place alone.
+            while number == FULL and select.select([], [self.file], [], 0)[1]:
+                time.sleep(0.001)
+        return 3 * MAX_LINES
+
+    def lines(self) -> list[str]:
+        """Reads to the end, which is what waits to be written now."""
+        with ThreadPoolExecutor(1) as thread, open(self.reader, "rb", closefd=False) as file:
+            read = thread.submit(file.read)
+            assert self.writer.flush(10)
+            os.close(self.file)
+            self.file = -1
+            return read.result(10).decode().splitlines()
+
+    def close(self) -> None:
+        # A thread that still waits for the reader gets an error.
+        os.close(self.reader)
+        if self.file >= 0:
+            self.writer.flush(10)
+            os.close(self.file)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    pipe = Pipe()
+    yield pipe
+    pipe.close()
+
+
+def test_lines_are_written_in_order(pipe: Pipe) -> None:
+    for number in range(100):
+        pipe.writer.write(str(number))
+    assert pipe.lines() == [str(number) for number in range(100)]
+
+
+def test_text_that_is_no_utf8_is_escaped(pipe: Pipe) -> None:
+    pipe.writer.write("grün \udcff")
+    assert pipe.lines() == ["grün \\udcff"]
+
+
+def test_nobody_waits_for_the_reader_and_what_is_dropped_is_counted(pipe: Pipe) -> None:
+    start = time.monotonic()
+    count = pipe.fill()
+    assert not pipe.writer.flush(0.05)
+    assert time.monotonic() - start < 5
+    *kept, told = pipe.lines()
+    assert [int(line) for line in kept] == list(range(len(kept)))
+    assert MAX_LINES <= len(kept) < count
+    assert told == f"{count - len(kept)} dropped"
+
+
+def test_count_stands_where_lines_are_missing(pipe: Pipe) -> None:
+    count = pipe.fill()
+    # Make room for some lines, and only for these.
+    read = b""
+    while read.count(b"\n") < 200:
+        read += os.read(pipe.reader, 4096)
+    for number in range(10):
+        pipe.writer.write(f"later {number}")
+    lines = (read.decode() + "\n".join(pipe.lines())).splitlines()
+    kept = [line for line in lines if line.strip().isdecimal()]
+    told = f"{count - len(kept)} dropped"
+    assert lines == [*kept, told, *(f"later {number}" for number in range(10))]
+
+
+def test_reader_that_is_gone_stops_nobody(pipe: Pipe) -> None:
+    os.close(pipe.reader)
+    pipe.reader = os.open(os.devnull, os.O_RDONLY)
+    for number in range(3 * MAX_LINES):
+        pipe.writer.write(str(number))
+    assert pipe.writer.flush(10)
+
+
+def test_non_blocking_file_is_waited_for(pipe: Pipe) -> None:
+    os.set_blocking(pipe.file, False)
+    for number in range(1000):
+        pipe.writer.write(f"{number:<1000}")
+    assert not pipe.writer.flush(0.05)
+    assert [int(line) for line in pipe.lines()] == list(range(1000))
+
+
+def test_thread_ends_with_the_process() -> None:
+    (thread,) = {each for each in _new_threads() if each.name == "log-writer"}
+    assert thread.daemon
+
+
+def _new_threads() -> set[threading.Thread]:
+    before = set(threading.enumerate())
+    with open(os.devnull, "wb") as file:
+        LogWriter(file.fileno(), str).flush(10)
+        return set(threading.enumerate()) - before

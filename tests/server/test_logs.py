@@ -1,0 +1,57 @@
+"""A log line says when, how grave, from where and what, on one line whatever is in it."""
+
+import logging
+import re
+import sys
+
+import pytest
+
+from aclgrad_server.logs import LineFormatter, StderrHandler
+
+FORGED = "2026-01-01T00:00:00Z ERROR root: forged"
+
+
+def record(message: str, *arguments: object, **more: object) -> logging.LogRecord:
+    return logging.makeLogRecord(
+        {"name": "a.b", "levelname": "INFO", "levelno": 20, "msg": message, "args": arguments, "created": 1.5} | more
+    )
+
+
+def test_line() -> None:
+    assert LineFormatter().format(record("%s calls", 3)) == "1970-01-01T00:00:01Z INFO a.b: 3 calls"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x1b[2K", "\x85", "\u2028"], ids=ascii)
+def test_text_begins_no_line_of_its_own(end: str) -> None:
+    line = LineFormatter().format(record("x%s", f"{end}{FORGED}"))
+    assert line.isprintable()
+    assert line.endswith(FORGED)
+
+
+def test_nor_does_the_text_of_an_exception() -> None:
+    try:
+        raise ValueError(f"x\n{FORGED}\r{FORGED}")
+    except ValueError:
+        lines = LineFormatter().format(record("failed", exc_info=sys.exc_info())).split("\n")
+    assert lines[0].endswith("INFO a.b: failed")
+    assert all(line.startswith("  ") and line.isprintable() for line in lines[1:])
+    assert lines[-1] == f"  {FORGED}\\x0d{FORGED}"
+
+
+def test_line_that_cannot_be_formatted_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
+    handler = StderrHandler()
+    handler.handle(record("%d calls", "three", pathname="file.py", lineno=7))
+    handler.flush()
+    assert capfd.readouterr().err == "a line of file.py:7 cannot be formatted\n"
+
+
+def test_dropped_lines_are_told_in_a_line_of_the_same_form(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aclgrad_server.log_writer.MAX_LINES", 0)
+    handler = StderrHandler()
+    for _ in range(37):
+        handler.handle(record("lost"))
+    handler.flush()
+    told = r"WARNING aclgrad_server\.logs: 37 log lines were dropped: stderr was not read"
+    assert re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ {told}\n", capfd.readouterr().err)

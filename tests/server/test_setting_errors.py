@@ -1,0 +1,133 @@
+"""What the command line says of settings that it refuses: where they stand, what is wrong, and what would be right."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from aclgrad_server.cli import main
+from aclgrad_server.settings import Settings
+
+
+@dataclass
+class Result:
+    exit_code: int
+    stderr: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Run:
+    """Has settings read that are refused, so nothing is served."""
+
+    def run(*flags: str, **variables: str) -> Result:
+        cleared = {f"ACLGRAD_{name.upper()}": None for name in Settings.model_fields}
+        exit_code = CliRunner().invoke(main, flags, env=cleared | variables).exit_code
+        # The last words go to the file descriptor itself.
+        return Result(exit_code, capfd.readouterr().err)
+
+    return run
+
+
+FLAGS: dict[str, tuple[tuple[str, str], str]] = {
+    "ipv6": (("--listen", "::1:50072"), "--listen: '::1:50072' is an IPv6 address without brackets; give [::1]:50072"),
+    "ipv6_alone": (("--listen", "::1"), "--listen: '::1' is an IPv6 address without brackets; give [::1]:50051"),
+    "no_port": (
+        ("--listen", "localhost"),
+        "--listen: 'localhost' is no address; give host:port (port 0 to 65535), [IPv6]:port or unix:path",
+    ),
+    "word": (("--streams", "many"), "--streams is 'many'; give an integer"),
+    "fraction": (("--streams", "1.5"), "--streams is '1.5'; give an integer"),
+    "zero": (("--streams", "0"), "--streams is '0'; give more than 0"),
+    "large": (("--streams", "9999"), "--streams is '9999'; give at most 1024"),
+    "choice": (("--shape-only", "maybe"), "--shape-only is 'maybe'; give 'auto', 'on' or 'off'"),
+    "switch": (("--deterministic", "perhaps"), "--deterministic is 'perhaps'; give true or false"),
+    "seconds": (("--call-timeout-s", "soon"), "--call-timeout-s is 'soon'; give a number"),
+    "nan": (("--call-timeout-s", "nan"), "--call-timeout-s is 'nan'; give a finite number"),
+    "device": (("--device", "first"), "--device is 'first'; give an integer"),
+    "pattern": (("--shared-memory-prefix", "a/b"), "--shared-memory-prefix is 'a/b'; give text that matches "),
+    "twice": (("--device", "0", "--device", "0"), "--device: 0 is given more than once"),
+}
+
+
+@pytest.mark.parametrize(("flags", "told"), FLAGS.values(), ids=FLAGS)
+def test_flag(run: Run, flags: tuple[str, ...], told: str) -> None:
+    result = run(*flags)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"aclgrad-server: {told}")
+
+
+def test_variable(run: Run) -> None:
+    result = run(ACLGRAD_STREAMS="many")
+    assert (result.exit_code, result.stderr) == (2, "aclgrad-server: ACLGRAD_STREAMS is 'many'; give an integer\n")
+
+
+FILES: dict[str, tuple[str, str]] = {
+    "unknown": ("volume = 2", "has the setting 'volume', which does not exist; see --help"),
+    "misspelled": ("stream = 2", "has the setting 'stream', which does not exist; did you mean 'streams'?"),
+    "hyphens": ("max-waiting-calls = 2", "has the setting 'max-waiting-calls'; write it max_waiting_calls"),
+    "table": ("[server]\nstreams = 2", "has the setting 'server', which does not exist; see --help"),
+    "word": ('streams = "many"', "has streams = 'many'; give an integer"),
+    "range": ("streams = 0", "has streams = 0; give more than 0"),
+    "list": ("streams = [1]", "has streams = [1]; give an integer"),
+    "choice": ('log_level = "loud"', "has log_level = 'loud'; give 'debug', 'info', 'warning' or 'error'"),
+    "address": ('listen = ["::1:1"]', "has listen: '::1:1' is an IPv6 address without brackets; give [::1]:1"),
+    "number_for_text": ("backend = 3", "has backend = 3; give text"),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), FILES.values(), ids=FILES)
+def test_file(run: Run, tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "aclgrad.toml"
+    file.write_text(content)
+    for result in (run("--config", str(file)), run(ACLGRAD_CONFIG=str(file))):
+        assert (result.exit_code, result.stderr) == (2, f"aclgrad-server: {file} {told}\n")
+
+
+@pytest.mark.parametrize("content", [b"streams = ", b"\xff\xfe"], ids=repr)
+def test_file_that_cannot_be_read(run: Run, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "aclgrad.toml"
+    file.write_bytes(content)
+    result = run("--config", str(file))
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"aclgrad-server: config: {file} is no TOML: ")
+
+
+def test_a_flag_that_is_wrong_is_told_though_the_file_has_the_setting_too(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "aclgrad.toml"
+    file.write_text("streams = 2\nvolume = 1\n")
+    result = run("--config", str(file), "--streams", "many")
+    assert result.stderr.splitlines() == [
+        "aclgrad-server: --streams is 'many'; give an integer",
+        f"aclgrad-server: {file} has the setting 'volume', which does not exist; see --help",
+    ]
+
+
+def test_help_shows_the_values_that_a_setting_takes() -> None:
+    help = CliRunner().invoke(main, ["--help"], terminal_width=200).stdout
+    for name, values in {
+        "shape-only": "auto|on|off",
+        "executor-cache": "auto|on|off",
+        "log-level": "debug|info|warning|error",
+        "reply-compression": "none|gzip",
+        "deterministic": "true|false",
+        "backend": "auto|ascend|host|PATH",
+    }.items():
+        assert f"--{name} [{values}]" in help
+    for name, unit in {
+        "listen": "HOST:PORT|unix:PATH",
+        "config": "FILE",
+        "acl-config": "FILE",
+        "streams": "INTEGER",
+        "device": "INTEGER",
+        "pool-bytes": "BYTES",
+        "pool-keep-bytes": "BYTES",
+        "call-timeout-s": "SECONDS",
+        "shared-memory-prefix": "TEXT",
+    }.items():
+        assert f"--{name} {unit} " in help
+    assert "default: False" not in help
