@@ -14,7 +14,7 @@ from tests.calling import wait_until
 
 FOLDER = Path("/dev/shm")
 PROGRAM = """
-import sys, time
+import signal, sys, time
 import numpy as np
 import aclgrad
 from aclgrad import _shared_memory
@@ -22,6 +22,8 @@ from aclgrad._calls import SentValues, planned_call
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 
+# A shell starts what runs in the background with SIGINT ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 _shared_memory.PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
 inputs = {"grad_output": np.ones((1, 256, 256), "float32"), "self": (1, 300, 300)}

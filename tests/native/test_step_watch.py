@@ -26,6 +26,7 @@ def loss():
         device.native.check_steps()
     except aclgrad_native.AclError as error:
         return error.fault
+begin = time.monotonic()
 """
 
 
@@ -41,7 +42,6 @@ def run(run_program: Callable[..., str], tmp_path: Path) -> Callable[..., list[s
 
 # A thread that hangs in the driver for ever cannot be joined, so the process ends without closing the device.
 HANGING = """
-begin = time.monotonic()
 while not (found := loss()):
     assert time.monotonic() - begin < 30
     time.sleep(0.01)
