@@ -10,6 +10,8 @@ SETUP_DIST := $(BIN)/.setup-dist
 GOOGLEAPIS := build/googleapis
 SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
 CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
+# Tests wait more than they compute; those of one file share their servers.
+PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
@@ -29,7 +31,7 @@ serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
 test: $(SETUP) ## Set up and run the tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 bench: $(SETUP_BENCH) h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --group frameworks
@@ -72,9 +74,9 @@ test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refu
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false}}' > build/copies.json
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt"}}' > build/strict.json
-	TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/copies.json $(BIN)/python -m pytest tests/e2e tests/native
+	TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/copies.json $(PYTEST) tests/e2e tests/native
 	TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
-		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json $(BIN)/python -m pytest tests/e2e tests/native
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json $(PYTEST) tests/e2e tests/native
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 soak: $(SETUP) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow

@@ -26,7 +26,8 @@ def main() -> None:
         wire.QUICK if flags.quick else wire.Plan(), tuned_loads=not flags.plain_clients, plain_echo=flags.plain_echo
     )
     report = Report(plan)
-    report.rates = rates.measure(*((("16 KB",), 1, 1.0) if flags.quick else (rates.SIZE_NAMES, 5, 2.0)))
+    counted = (("16 KB",), 1, 1.0) if flags.quick else (rates.SIZE_NAMES, 5, 2.0)
+    report.rates = rates.measure(*counted, flags.plain_echo)
     if not flags.rates:
         _measure_wire(report, flags.rows)
         report.copies = copies.count_copies(QUICK_SIZES if flags.quick else tuple(SIZES))

@@ -48,12 +48,13 @@ class Rate:
         return f"{self.calls_per_s:.0f}", f"{self.ratio:.2f}", "" if least is None else str(least)
 
 
-def measure(sizes: Sequence[str], rounds: int, seconds: float) -> list[Rate]:
+def measure(sizes: Sequence[str], rounds: int, seconds: float, plain_echo: bool = False) -> list[Rate]:
     """Returns, and prints as they come, the rates of the echo, of the naive server and of this one."""
     found = []
+    echo_flags = ("--plain-allocator",) if plain_echo else ()
     with ExitStack() as stack:
         servers = {
-            "echo": stack.enter_context(running("tests.benchmarks.ceilings")),
+            "echo": stack.enter_context(running("tests.benchmarks.ceilings", *echo_flags)),
             "naive": stack.enter_context(running("tests.benchmarks.naive")),
             "aclgrad": stack.enter_context(running(SERVER, *SERVER_FLAGS)),
         }
