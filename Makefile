@@ -135,7 +135,7 @@ lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and gene
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/buf lint proto
 	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/python client/generate_methods.py --check
+	$(BIN)/python client/generate.py --check
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
 	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
@@ -152,8 +152,8 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 	$(BIN)/clang-format -i $(CPP)
 	$(BIN)/buf format --write proto
 
-generate: $(SETUP_LINT) ## Write the files that derive from the operator table
-	$(BIN)/python client/generate_methods.py
+generate: $(SETUP_LINT) ## Write what lists the operators, from their folders
+	$(BIN)/python client/generate.py
 
 # The native wheel gets the tag of the oldest glibc that has every symbol it asks for: the machine's own would say less.
 dist: $(SETUP_DIST) ## Build the three wheels into dist, check them, and run the demo from them alone
