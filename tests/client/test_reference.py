@@ -15,7 +15,7 @@ from aclgrad.products import Product
 
 CASES = [case for case in typed_cases(Product.ATLAS_A2) if case.dtype == "float32"]
 DIRECTIONS = 5
-STEP = 1e-6
+STEP = 1e-3
 
 Array = np.ndarray[Any, Any]
 

@@ -42,8 +42,8 @@ from aclgrad.errors import (
 if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncClient
-    from aclgrad._allocator import tune_allocator
     from aclgrad._client import Client
+    from aclgrad._memory import tune_allocator
 
 __all__ = [
     "AclgradError",
@@ -81,7 +81,7 @@ __all__ = [
 
 __version__ = version("aclgrad")
 
-_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "_allocator"}
+_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "_memory"}
 """Loaded when they are first used: a server takes the contract and no client."""
 
 

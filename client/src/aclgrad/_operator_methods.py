@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aclgrad._calls import Input
+from aclgrad._planning import Input
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
