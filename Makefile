@@ -19,7 +19,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate dist image ci clean
+.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -137,7 +137,7 @@ lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and gene
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/buf lint proto
 	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/python client/generate_methods.py --check
+	$(BIN)/python client/generate.py --check
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
 	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
@@ -154,8 +154,11 @@ format: $(SETUP_LINT) ## Put every source file into the project's style
 	$(BIN)/clang-format -i $(CPP)
 	$(BIN)/buf format --write proto
 
-generate: $(SETUP_LINT) ## Write the files that derive from the operator table
-	$(BIN)/python client/generate_methods.py
+generate: $(SETUP_LINT) ## Write what lists the operators, from their folders
+	$(BIN)/python client/generate.py
+
+new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=...
+	@$(PYTHON) client/new_operator.py $(NAME) $(SYMBOL)
 
 # The native wheel gets the tag of the oldest glibc that has every symbol it asks for: the machine's own would say less.
 dist: $(SETUP_DIST) ## Build the three wheels into dist, check them, and run the demo from them alone

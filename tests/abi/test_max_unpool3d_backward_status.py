@@ -1,4 +1,7 @@
-"""Every documented check of aclnnMaxUnpool3dBackward: one row is one mutation of a valid call."""
+"""The order and codes of the checks of aclnnMaxUnpool3dBackward: one row is one mutation of a valid call.
+
+What follows from the operator table alone is in test_table_status.py.
+"""
 
 from dataclasses import replace
 
@@ -9,7 +12,6 @@ from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert
 
 NAME = "aclnnMaxUnpool3dBackward"
 TENSORS = ("gradOutput", "self", "out")
-TYPES = [DataType[name] for name in ("FLOAT16", "INT8", "UINT8", "INT16", "INT32", "INT64", "DOUBLE")]
 
 VALID: Arguments = {
     "gradOutput": Tensor((2, 3, 4, 6, 8)),
@@ -42,11 +44,7 @@ def but(name: str, **changes: object) -> Arguments:
 
 ACCEPTED = {
     "as it is": {},
-    **{kind.name: data_type(kind) for kind in TYPES},
-    "rank 4": shapes((3, 4, 6, 8), (3, 2, 3, 4)),
-    "no batch": shapes((0, 3, 4, 6, 8), (0, 3, 2, 3, 4)),
     "as many cells in another shape": {**shapes((1, 1, 1, 24), (1, 2, 3, 4)), "outputSize": (1, 1, 24)},
-    "negative padding": {"padding": (-1, -(2**40), -3)},
     "huge padding and stride": {"padding": (2**62, 0, 0), "stride": (2**62, 1, 1)},
     "formats of any kind": but("gradOutput", format_=Format.NDC1HWC0) | but("self", format_=Format.ND),
     "strided inputs": but("gradOutput", strides=(1, 2, 6, 24, 144)) | but("indices", strides=(1, 2, 6, 12, 36)),
@@ -54,23 +52,15 @@ ACCEPTED = {
 }
 
 REFUSED = {
-    **{f"{name} null": Refused({name: None}, f"{name} must not be null", NULL) for name in VALID},
     "null comes first": Refused({"gradOutput": Tensor((1,)), "out": None}, "out", NULL),
     "out not contiguous": Refused(but("out", strides=(1, 2, 6, 12, 36)), "out: expected contiguous"),
     "contiguity before data types": Refused(
         {**but("out", strides=(1, 2, 6, 12, 36)), "indices": Tensor((1,))}, "out: expected contiguous"
     ),
-    **{
-        kind.name: Refused(data_type(kind), "gradOutput: expected data type")
-        for kind in (DataType.BF16, DataType.BOOL, DataType.COMPLEX64, DataType.UINT16)
-    },
     "data type of self": Refused(but("self", data_type=DataType.BF16), "self: expected data"),
     "data type of out": Refused(but("out", data_type=DataType.BOOL), "out: expected data"),
     "data type unlike self": Refused(but("gradOutput", data_type=DataType.DOUBLE), "gradOutput"),
     "out unlike self": Refused(but("out", data_type=DataType.INT32), "out"),
-    "INT32 indices": Refused(but("indices", data_type=DataType.INT32), "indices: expected data"),
-    "rank 3": Refused(shapes((4, 6, 8), (2, 3, 4)), "self: expected rank"),
-    "rank 6": Refused(shapes((1, 1, 1, 4, 6, 8), (1, 1, 1, 2, 3, 4)), "self: expected rank"),
     "rank of indices": Refused({"indices": Tensor((3, 2, 3, 4), DataType.INT64)}, "indices: expected the rank"),
     "rank of out": Refused({"out": Tensor((3, 2, 3, 4))}, "out: expected the rank"),
     "shape of indices": Refused({"indices": Tensor((2, 3, 2, 4, 3), DataType.INT64)}, "indices: expected the shape"),
@@ -79,12 +69,6 @@ REFUSED = {
     "no columns": Refused(shapes((2, 3, 4, 6, 8), (2, 3, 2, 3, 0)), "self: expected no empty dim"),
     "a negative dim": Refused(shapes((2, 3, 4, 6, 8), (2, -3, 2, 3, 4)), "self: expected no empty dim"),
     "a negative batch": Refused(shapes((-2, 3, 4, 6, 8), (-2, 3, 2, 3, 4)), "self: expected no negative dim"),
-    **{
-        f"length of {name}": Refused({name: (2, 2)}, f"{name}: expected 3 values")
-        for name in ("outputSize", "stride", "padding")
-    },
-    "longer padding": Refused({"padding": (0, 0, 0, 0)}, "padding: expected 3 values"),
-    "no stride": Refused({"stride": ()}, "stride: expected 3 values"),
     "stride of 0": Refused({"stride": (1, 0, 1)}, "stride: expected values above 0"),
     "negative stride": Refused({"stride": (1, 1, -1)}, "stride: expected values above 0"),
     "outputSize of 0": Refused({"outputSize": (0, 6, 8)}, "outputSize: expected values above 0"),

@@ -4,25 +4,21 @@ import ctypes
 import json
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from . import test_adaptive_avg_pool2d_backward_status as adaptive_avg_pool2d
-from . import test_max_pool2d_with_mask_backward_status as max_pool2d_with_mask
-from . import test_max_unpool3d_backward_status as max_unpool3d
-from . import test_replication_pad2d_backward_status as replication_pad2d
-from . import test_roi_align_v2_backward_status as roi_align_v2
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+
 from .acl import Library
 from .phase_one import INVALID, Refused, phase_one
+from .table_calls import Row, rows_of
+from .test_max_pool2d_with_mask_backward_status import ON_910A
 
-OPERATORS: dict[str, ModuleType] = {
-    module.NAME: module
-    for module in (adaptive_avg_pool2d, max_pool2d_with_mask, max_unpool3d, replication_pad2d, roi_align_v2)
-}
 HBM = 1
-NO_BFLOAT16 = {"bfloat16": Refused({}, "gradOutput: expected data type")}
 
 # SoC name, streams of a device, memory that an allocation of one byte takes.
 PRODUCTS = {
@@ -33,20 +29,28 @@ PRODUCTS = {
     "310B": ("Ascend310B1", 512, 64),
     "950": ("Ascend950PR_9589", 1984, 32),
 }
-MISSING = {
-    "310P": {max_pool2d_with_mask.NAME, max_unpool3d.NAME, roi_align_v2.NAME},
-    "310B": set(OPERATORS),
-    "950": {max_pool2d_with_mask.NAME},
-}
 # Rows of the operators' own tables, which hold for 910B, that have another answer.
-OTHERWISE = {
-    ("910A", adaptive_avg_pool2d.NAME): NO_BFLOAT16,
-    ("910A", max_pool2d_with_mask.NAME): max_pool2d_with_mask.ON_910A,
-    ("310P", adaptive_avg_pool2d.NAME): NO_BFLOAT16,
-}
+OTHERWISE: dict[tuple[str, str], dict[str, Refused]] = {("910A", "max_pool2d_with_mask_backward"): ON_910A}
 
 
-def answer(acl: Library) -> None:
+def expected_rows(name: str, product: str) -> dict[str, Row]:
+    """Returns the rows of the operator table, and those of the operator's own table where it has one."""
+    spec = OPERATORS[name]
+    rows = rows_of(spec, Product(product))
+    if find_spec(f".test_{name}_status", __package__) is not None:
+        own = import_module(f".test_{name}_status", __package__)
+        rows |= {row: Row(own.VALID | changes) for row, changes in own.ACCEPTED.items()}
+        for row, refused in own.REFUSED.items():
+            rows[row] = Row(own.VALID | refused.changes, refused.code, refused.message)
+    for row, refused in OTHERWISE.get((product, name), {}).items():
+        rows[row] = Row(rows[row].arguments, refused.code, refused.message)
+    if product not in spec.products:
+        message = f"the product {product} does not support this operator"
+        rows = {row: Row(each.arguments, INVALID, message) for row, each in rows.items()}
+    return rows
+
+
+def answer(acl: Library, product: str) -> None:
     """Runs in the product's process: prints what the tests below compare."""
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 0)
@@ -57,9 +61,9 @@ def answer(acl: Library) -> None:
     while acl.aclrtCreateStream(ctypes.byref(ctypes.c_void_p())) == 0:
         streams += 1
     answers = {"device": (acl.aclrtGetSocName().decode(), streams, allocation)}
-    for name, module in OPERATORS.items():
-        changes = module.ACCEPTED | {row: refused.changes for row, refused in module.REFUSED.items()}
-        answers[name] = {row: phase_one(acl, name, module.VALID | change) for row, change in changes.items()}
+    for name, spec in OPERATORS.items():
+        rows = expected_rows(name, product)
+        answers[name] = {row: phase_one(acl, spec.symbol, each.arguments) for row, each in rows.items()}
     print(json.dumps(answers))
 
 
@@ -75,7 +79,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory, run_program: Callable[...,
     def ask(product: str) -> dict:
         config = tmp_path_factory.mktemp("product") / f"{product}.json"
         config.write_text(json.dumps({"host": {"product": product}}))
-        program = f"from abi.{Path(__file__).stem} import answer\nanswer(acl)\n"
+        program = f"from abi.{Path(__file__).stem} import answer\nanswer(acl, {product!r})\n"
         return json.loads(run_program(program, ACL_HOST_CONFIG=str(config))[-1])
 
     return ask
@@ -89,16 +93,11 @@ def test_device(answers: Callable[[str], dict], product: str) -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_operator(answers: Callable[[str], dict], product: str, name: str) -> None:
-    module = OPERATORS[name]
-    expected = {row: (0, "") for row in module.ACCEPTED}
-    for row, refused in {**module.REFUSED, **OTHERWISE.get((product, name), {})}.items():
-        expected[row] = (refused.code, refused.message)
-    if name in MISSING.get(product, ()):
-        expected = dict.fromkeys(expected, (INVALID, f"the product {product} does not support this operator"))
+    expected = {row: (each.code, each.message) for row, each in expected_rows(name, product).items()}
     got = {row: (code, message[: len(expected[row][1])]) for row, (code, message) in answers(product)[name].items()}
     assert got == expected
 
 
 def test_950_names_the_operator_to_use_instead(answers: Callable[[str], dict]) -> None:
-    _, message = answers("950")[max_pool2d_with_mask.NAME]["as it is"]
+    _, message = answers("950")["max_pool2d_with_mask_backward"]["as it is"]
     assert "use aclnnMaxPool2dWithIndicesBackward" in message

@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 import numpy as np
 
-from aclgrad._calls import SERVICE
+from aclgrad._exchanges import SERVICE
 from tests.benchmarks import ceilings
 from tests.benchmarks.loads import channel_to, request_of
 from tests.benchmarks.measure import Served, running

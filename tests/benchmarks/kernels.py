@@ -23,9 +23,11 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import PLANES
 from aclgrad_native.backends import host_library
 from tests.abi.acl import Library
-from tests.benchmarks.kernel_cases import DTYPES, OPERATORS, SIZES, Case, prepare
+from tests.benchmarks.kernel_cases import DTYPES, LINE_BYTES, Contest, timed_cases
 from tests.frameworks import torchvision_kernel
 
 FOLDER: Final = Path("build/bench-kernels")
@@ -36,9 +38,9 @@ ROUND_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    sizes: Sequence[str] = SIZES
+    sizes: Sequence[str] = tuple(PLANES)
     operators: Sequence[str] = tuple(OPERATORS)
-    dtypes: Sequence[str] = tuple(DTYPES)
+    dtypes: Sequence[str] = DTYPES
     rounds: int = 7
 
 
@@ -73,7 +75,7 @@ class Memory:
         self._pool = ThreadPoolExecutor(threads)
         self._touch = touch.touch if touch else None
 
-    def mover(self, case: Case) -> Callable[[], None]:
+    def mover(self, case: Contest) -> Callable[[], None]:
         half = case.moved_bytes // 2
         source, target = np.ones(half, np.uint8), np.ones(half, np.uint8)
         parts = self._parts(half)
@@ -83,14 +85,15 @@ class Memory:
 
         return lambda: self._run(move, parts)
 
-    def toucher(self, case: Case) -> Callable[[], None]:
-        if case.lines is None or self._touch is None:
+    def toucher(self, case: Contest) -> Callable[[], None]:
+        if case.gathered is None or self._touch is None:
             return lambda: None
-        lines, line_bytes = case.lines
-        base, numbers, touch = case.inputs[0].ctypes.data, lines.ctypes.data, self._touch
+        lines = case.touched_lines()
+        assert lines is not None
+        base, numbers, touch = case.read[case.gathered].ctypes.data, lines.ctypes.data, self._touch
         touch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
         parts = self._parts(len(lines), 1 << 14)
-        return lambda: self._run(lambda begin, end: touch(base, numbers + 8 * begin, end - begin, line_bytes), parts)
+        return lambda: self._run(lambda begin, end: touch(base, numbers + 8 * begin, end - begin, LINE_BYTES), parts)
 
     def _parts(self, count: int, least: int = 1 << 18) -> list[tuple[int, int]]:
         threads = self._threads if count >= least else 1
@@ -122,10 +125,10 @@ def _seconds(call: Callable[[], object], count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-def time_case(acl: Library, memory: Memory, case: Case, rounds: int) -> tuple[float, float, float]:
+def time_case(acl: Library, memory: Memory, case: Contest, rounds: int) -> tuple[float, float, float]:
     """Returns the milliseconds of ours, of PyTorch and of memory."""
     with ExitStack() as stack:
-        ours = prepare(acl, case, stack)
+        ours = case.prepare(acl, stack)
         ours()
         calls: list[Callable[[], object]] = [ours, memory.mover(case), memory.toucher(case)]
         try:
@@ -134,11 +137,11 @@ def time_case(acl: Library, memory: Memory, case: Case, rounds: int) -> tuple[fl
         except (NotImplementedError, AttributeError, RuntimeError):
             pass  # it has no kernel for this type
         times = time_rounds(calls, rounds)
-    touching = times[2] if case.lines else 0.0
+    touching = times[2] if case.gathered else 0.0
     return times[0], times[3] if len(times) > 3 else float("nan"), times[1] + touching
 
 
-def compare(case: Case, theirs: torch.Tensor) -> None:
+def compare(case: Contest, theirs: torch.Tensor) -> None:
     """Times of different results compare nothing. PyTorch rounds half types after each addition."""
     allowed = 1e-3 if case.out.dtype == np.float32 else 5e-2
     count = min(case.out.size, 1 << 22)
@@ -146,7 +149,7 @@ def compare(case: Case, theirs: torch.Tensor) -> None:
     found = case.out.reshape(-1)[:count].astype(np.float64)
     worst = float(np.max(np.abs(found - expected) / (1 + np.abs(expected))))
     if not worst <= allowed:
-        raise AssertionError(f"{case.symbol}: the results differ by {worst:.3g}")
+        raise AssertionError(f"{case.typed}: the results differ by {worst:.3g}")
 
 
 def measure(plan: Plan, threads: int, config: str, touch: str) -> list[Figure]:
@@ -163,12 +166,11 @@ def measure(plan: Plan, threads: int, config: str, touch: str) -> list[Figure]:
     memory = Memory(threads, ctypes.CDLL(touch) if touch else None)
     figures = []
     for operator in plan.operators:
-        make, dtypes = OPERATORS[operator]
         for size in plan.sizes:
-            for dtype in (each for each in dtypes if each in plan.dtypes):
+            for typed in (each for each in timed_cases(operator, size) if each.dtype in plan.dtypes):
                 rounds = 3 if size == "1 GB" else plan.rounds
-                times = time_case(acl, memory, make(size, DTYPES[dtype]), rounds)
-                figures.append(Figure(operator, size, dtype, threads, *times, os.getloadavg()[0]))
+                times = time_case(acl, memory, Contest(typed), rounds)
+                figures.append(Figure(operator, size, typed.dtype, threads, *times, os.getloadavg()[0]))
                 print("  ".join(cell.rjust(10) for cell in cells(figures[-1])), flush=True)
     return figures
 
@@ -256,9 +258,9 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-kernels", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a minute: 16 KB and 6 MB, two types, three rounds")
-    parser.add_argument("--sizes", nargs="+", choices=SIZES)
+    parser.add_argument("--sizes", nargs="+", choices=tuple(PLANES))
     parser.add_argument("--operators", nargs="+", choices=tuple(OPERATORS))
-    parser.add_argument("--dtypes", nargs="+", choices=tuple(DTYPES))
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES)
     parser.add_argument("--threads", nargs="+", type=int, default=THREADS)
     parser.add_argument("--vector-level", help="one below the highest that the processor has: baseline, avx2")
     return parser.parse_args()

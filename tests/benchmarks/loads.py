@@ -14,9 +14,10 @@ import grpc
 import numpy as np
 
 import aclgrad
-from aclgrad._calls import SERVICE, ExecuteCall, Input, SentValues
-from aclgrad._channel import channel_options
+from aclgrad._exchanges import SERVICE, Execution
 from aclgrad._message_limit import MessageLimit
+from aclgrad._planning import Input, SentValues
+from aclgrad._settings import all_channel_options
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
@@ -41,7 +42,7 @@ def gradient(size: Size) -> np.ndarray[Any, Any]:
 
 
 def request_of(inputs: dict[str, Input]) -> bytes:
-    return ExecuteCall(OPERATOR, inputs, {}, SentValues(shape_only=True), MessageLimit(ceilings.LIMIT)).request
+    return Execution(OPERATOR, inputs, {}, SentValues(shape_only=True), MessageLimit(ceilings.LIMIT)).request
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +57,8 @@ def echo_request(size: Size) -> bytes:
 
 def channel_to(address: str) -> grpc.Channel:
     # A connection of its own: channels with equal options would share one.
-    return grpc.insecure_channel(address, [*channel_options(ceilings.LIMIT, ()), ("grpc.use_local_subchannel_pool", 1)])
+    own = ("grpc.use_local_subchannel_pool", 1)
+    return grpc.insecure_channel(address, [*all_channel_options(ceilings.LIMIT, ()), own])
 
 
 def echo(address: str, size: Size) -> Caller:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from aclgrad._calls import SERVICE
+from aclgrad._exchanges import SERVICE
 from tests.benchmarks import ceilings, loads
 from tests.benchmarks.measure import Served, running
 from tests.benchmarks.sizes import SIZES, Size

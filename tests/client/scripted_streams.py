@@ -7,7 +7,7 @@ import grpc
 import numpy as np
 
 from aclgrad.tensors import DTYPES, TensorType
-from aclgrad.wire.chunks import ChunkedCall, chunk_prefix, decode_chunk, decode_header, encode_response_header
+from aclgrad.wire.chunks import Header, chunk_prefix, decode_chunk, decode_header, encode_response_header
 
 OPERATOR = "adaptive_avg_pool2d_backward"
 GRAD = np.random.default_rng(0).standard_normal((3, 1024, 1024), np.float32)
@@ -27,7 +27,7 @@ def chunk(offset: int, data: bytes, tensor: int = 0) -> bytes:
 class Received:
     """What came of one call."""
 
-    header: ChunkedCall
+    header: Header
     data: dict[str, bytearray]
 
 

@@ -1,10 +1,10 @@
 """The options of a channel."""
 
-from aclgrad._channel import channel_options
+from aclgrad._settings import all_channel_options
 
 
 def test_options_of_the_user_go_before_ours() -> None:
-    options = channel_options(1000, [("grpc.keepalive_time_ms", 5), ("grpc.lb_policy_name", "round_robin")])
+    options = all_channel_options(1000, [("grpc.keepalive_time_ms", 5), ("grpc.lb_policy_name", "round_robin")])
     assert len(dict(options)) == len(options)
     assert dict(options)["grpc.keepalive_time_ms"] == 5
     assert dict(options)["grpc.lb_policy_name"] == "round_robin"
@@ -13,7 +13,7 @@ def test_options_of_the_user_go_before_ours() -> None:
 
 def test_idle_channels_are_kept_alive() -> None:
     """All three, or the core's own rules leave an idle connection without pings."""
-    options = dict(channel_options(1000))
+    options = dict(all_channel_options(1000))
     assert options["grpc.keepalive_time_ms"] > 0
     assert options["grpc.keepalive_permit_without_calls"] == 1
     assert options["grpc.http2.max_pings_without_data"] == 0

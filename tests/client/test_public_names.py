@@ -14,6 +14,7 @@ from aclgrad.operators.catalogue import OPERATORS
 LOADED = """
 import sys
 import aclgrad, numpy
+aclgrad.Client, aclgrad.AsyncClient, aclgrad.reference, aclgrad.masks, aclgrad.tune_allocator
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.tensors import view_of_array
 encode_request(OperatorCall("x", (view_of_array("a", numpy.ones(3)),), {}))
@@ -26,7 +27,8 @@ def test_public_names_are_sorted_and_complete() -> None:
     in_errors = {
         name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)
     }
-    assert set(aclgrad.__all__) == in_errors | {"AsyncClient", "Client", "Violation", "tune_allocator"}
+    others = {"AsyncClient", "Client", "Violation", "masks", "reference", "tune_allocator"}
+    assert set(aclgrad.__all__) == in_errors | others
     assert all(hasattr(aclgrad, name) for name in aclgrad.__all__)
 
 
@@ -40,6 +42,18 @@ def test_importing_the_client_leaves_others_alone(module: str) -> None:
     loaded = finished.stdout.split()
     assert "aclgrad" in loaded
     assert module not in loaded
+
+
+def test_the_contract_loads_no_client() -> None:
+    program = "import sys, aclgrad.operators.cases, aclgrad.wire.messages; print(*sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name for name in finished.stdout.split() if name.startswith("aclgrad._")}
+    assert loaded == set()
+
+
+def test_a_name_that_is_not_there_is_told() -> None:
+    with pytest.raises(AttributeError, match="module 'aclgrad' has no attribute 'Clinet'"):
+        aclgrad.Clinet  # noqa: B018 - asking is the test
 
 
 def test_the_client_requires_neither_the_server_nor_the_runtime() -> None:

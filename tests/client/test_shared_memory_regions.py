@@ -12,14 +12,14 @@ import pytest
 
 import aclgrad
 from aclgrad import _shared_memory
-from aclgrad._calls import PlannedCall, SentValues, planned_call
-from aclgrad._shared_memory import Region, RegionPool, SharedCall
+from aclgrad._planning import Plan, SentValues, plan
+from aclgrad._shared_memory import Loan, Region, RegionPool
 from aclgrad.tensors import DTYPES, SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import response_of
 
 FOLDER = Path("/dev/shm")
 GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
-PLANNED = planned_call(
+PLANNED = plan(
     "adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (1, 300, 300)}, None, SentValues(shape_only=True)
 )
 OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
@@ -38,18 +38,18 @@ def names() -> list[str]:
     return [each.name for each in FOLDER.glob(f"{_shared_memory.PREFIX}*")]
 
 
-def answer(lent: PlannedCall, type: TensorType = OUTPUT) -> bytes:
+def answer(lent: Plan, type: TensorType = OUTPUT) -> bytes:
     (named,) = lent.call.output_memory.values()
     return response_of(TensorView("out", type, SharedRange(named.name, 0, type.size_bytes)))
 
 
 def result_of(pool: RegionPool) -> Any:
-    with SharedCall(pool, PLANNED) as shared:
+    with Loan(pool, PLANNED) as shared:
         return shared.read(answer(shared.lend()))
 
 
 def test_what_is_lent_holds_the_input_and_room_for_the_output(pool: RegionPool) -> None:
-    with SharedCall(pool, PLANNED) as shared:
+    with Loan(pool, PLANNED) as shared:
         call = shared.lend().call
         given, bare = (each.data for each in call.inputs)
         assert isinstance(given, SharedRange)
@@ -66,7 +66,7 @@ def test_after_a_failure_no_region_is_used_again(pool: RegionPool, error: BaseEx
     lent: set[str] = set()
 
     def fail() -> None:
-        with SharedCall(pool, PLANNED) as shared:
+        with Loan(pool, PLANNED) as shared:
             shared.lend()
             lent.update(names())
             raise error
@@ -98,10 +98,10 @@ def test_answers_that_are_none(pool: RegionPool) -> None:
     double = TensorType(DTYPES["float64"], OUTPUT.shape)
     huge = TensorType(DTYPES["float32"], (2**40,))
     for type in (double, huge):
-        with pytest.raises(aclgrad.ServerFaultError, match="not lent for that"), SharedCall(pool, PLANNED) as shared:
+        with pytest.raises(aclgrad.ServerFaultError, match="not lent for that"), Loan(pool, PLANNED) as shared:
             shared.read(answer(shared.lend(), type))
     for reply in (b"\x0f", b""):
-        with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"), SharedCall(pool, PLANNED) as shared:
+        with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"), Loan(pool, PLANNED) as shared:
             shared.read(reply)
     assert names() == []
 

@@ -7,7 +7,7 @@ import numpy as np
 import psutil
 
 import aclgrad
-from aclgrad._calls import SERVICE
+from aclgrad._exchanges import SERVICE
 from tests.serving import Server
 
 from .raw_calls import error_of

@@ -15,8 +15,9 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad._calls import SERVICE, error_of
 from aclgrad._chunked import ChunkedAnswer
+from aclgrad._exchanges import SERVICE
+from aclgrad._failures import error_of
 from aclgrad.tensors import array_of_view
 from aclgrad.wire.messages import decode_response
 from tests.benchmarks import ceilings, loads

@@ -17,7 +17,7 @@ from typing import Final
 
 import psutil
 
-from aclgrad._calls import SERVICE
+from aclgrad._exchanges import SERVICE
 from tests.benchmarks import ceilings, loads
 from tests.benchmarks.measure import Served, running
 from tests.benchmarks.sizes import SIZES, Size

@@ -6,11 +6,10 @@ with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
 """
 
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
 
-from aclgrad._aio import AsyncClient
-from aclgrad._allocator import tune_allocator
-from aclgrad._client import Client
 from aclgrad.errors import (
     AclgradError,
     CallCancelledError,
@@ -39,6 +38,12 @@ from aclgrad.errors import (
     Violation,
     WrongEventLoopError,
 )
+
+if TYPE_CHECKING:
+    from aclgrad import masks, reference
+    from aclgrad._aio import AsyncClient
+    from aclgrad._client import Client
+    from aclgrad._memory import tune_allocator
 
 __all__ = [
     "AclgradError",
@@ -69,7 +74,24 @@ __all__ = [
     "UnknownOperatorError",
     "Violation",
     "WrongEventLoopError",
+    "masks",
+    "reference",
     "tune_allocator",
 ]
 
 __version__ = version("aclgrad")
+
+_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "_memory"}
+"""Loaded when they are first used: a server takes the contract and no client."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    if name in __all__:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

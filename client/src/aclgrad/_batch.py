@@ -1,21 +1,15 @@
 """Calls that are collected and sent together, without any input or output: both clients share it."""
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from aclgrad._calls import (
-    Array,
-    Input,
-    PlannedCall,
-    SentValues,
-    error_of_status,
-    gradient_of,
-    planned_call,
-    unreadable_reply,
-)
+from aclgrad._exchanges import gradient_of
+from aclgrad._failures import error_of_status, unreadable_reply
 from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods
+from aclgrad._planning import Array, Input, Plan, SentValues, plan
 from aclgrad._retry import is_worth_a_retry
 from aclgrad.errors import AclgradError, InputValuesRequiredError, MessageTooLargeError, ServerFaultError
 from aclgrad.operators.attributes import AttributeLike
@@ -48,15 +42,15 @@ class _Encoded:
         return len(self.request) + _KEY_BYTES
 
     @classmethod
-    def of(cls, planned: PlannedCall) -> "_Encoded":
+    def of(cls, plan: Plan) -> "_Encoded":
         copies = {
-            tensor.name: planned.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
-            for tensor in planned.call.inputs
-            if tensor.name in planned.withheld
+            tensor.name: plan.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
+            for tensor in plan.call.inputs
+            if tensor.name in plan.withheld
         }
-        output = planned.output()
+        output = plan.output()
         output_bytes = output.size_bytes + _OUTPUT_FIELDS_BYTES if output else 0
-        return cls(planned.call.operator, encode_request(planned.call), copies, output_bytes)
+        return cls(plan.call.operator, encode_request(plan.call), copies, output_bytes)
 
     def with_values(self) -> "_Encoded":
         """Returns the call with the values that were withheld."""
@@ -68,8 +62,8 @@ class _Encoded:
         return replace(self, request=encode_request(replace(call, inputs=inputs)), withheld={})
 
 
-class CollectedCalls(OperatorMethods[int]):
-    """Calls of operators as they are to be sent; each method returns the call's position instead of a gradient."""
+class BaseBatch(OperatorMethods[int]):
+    """Calls that are sent together; a method of an operator adds its call and returns its position."""
 
     def __init__(self, sent_values: SentValues, limit: MessageLimit) -> None:
         self._sent_values = sent_values
@@ -97,16 +91,27 @@ class CollectedCalls(OperatorMethods[int]):
         """
         if timeout_s is not None:
             raise ValueError("a call in a batch has no timeout_s of its own; give it to run()")
-        self._calls.append(_Encoded.of(planned_call(name, inputs, attributes, self._sent_values)))
+        self._calls.append(_Encoded.of(plan(name, inputs, attributes, self._sent_values)))
         return len(self._calls) - 1
 
-    def to_send(self, return_errors: bool) -> "BatchCall":
+    @abstractmethod
+    def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> Any:
+        """Makes the calls and returns their gradients, in the order in which they were added.
+
+        Where a call fails, raises its error, the first if there are several; with `return_errors` it stands in the
+        list instead, and the others' gradients are not lost. Raises an AclgradError of its own where no call was made.
+
+        Calls that exceed a message together go in several, one after the other; a call that alone exceeds one goes in
+        chunks. `timeout_s` bounds all of them together.
+        """
+
+    def to_send(self, return_errors: bool) -> "BatchRun":
         """Returns the calls to send."""
-        return BatchCall(self._calls, self._sent_values, self._limit, return_errors=return_errors)
+        return BatchRun(self._calls, self._sent_values, self._limit, return_errors=return_errors)
 
 
-class BatchCall:
-    """The calls of one `run()`, cut into messages; it is the call of one message after the other.
+class BatchRun:
+    """The calls of one `run()`, cut into messages; it is the exchange of one message after the other.
 
     A message holds the calls that come next and fit together by their requests and by their expected replies. A call
     that alone exceeds a message goes in chunks. Calls that failed for a moment are sent again, and only those.
@@ -185,7 +190,7 @@ class BatchCall:
                 key=lambda error: (isinstance(error, InputValuesRequiredError), error.retry_after_s or 0.0),
             )
 
-    def amend(self, error: AclgradError) -> "BatchCall | None":
+    def amend(self, error: AclgradError) -> "BatchRun | None":
         """Returns the call with values that the server asks for, or smaller if a message was too large, else None."""
         if isinstance(error, InputValuesRequiredError):
             if len(self._sent) == 1:

@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from aclgrad._calls import Array
+from aclgrad._failures import unreadable_reply
+from aclgrad._planning import Array
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
@@ -63,7 +64,7 @@ class ChunkedAnswer:
                 due = f"byte {self._done} of {len(self._bytes)}"
                 raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
         except ValueError as error:
-            raise ServerFaultError(f"the reply of the server cannot be read: {error}") from error
+            raise unreadable_reply(error) from error
         self._bytes[self._done : self._done + len(chunk.data)] = chunk.data
         self._done += len(chunk.data)
 

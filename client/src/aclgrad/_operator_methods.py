@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aclgrad._calls import Input
+from aclgrad._planning import Input
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -17,7 +17,7 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` overrides the client's time limit for one call.
 
-    What a method returns is the gradient, an awaitable of it, or its place in a batch, as the class says that has them.
+    A method returns the gradient, an awaitable of it, or its position in a batch, depending on the subclass.
     """
 
     @abstractmethod

@@ -1,10 +1,27 @@
-"""Numbers that a client is given, checked before gRPC makes something of them."""
+"""What a client is given, checked before gRPC makes something of it, and what every channel is made with."""
 
 import math
 import operator
-from typing import Any, SupportsFloat
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Literal, NoReturn, SupportsFloat
+
+import grpc
 
 from aclgrad.errors import InvalidSettingError
+
+DEFAULT_TARGET: Final = "127.0.0.1:50051"
+DEFAULT_TIMEOUT_S: Final = 120.0
+
+Compression = Literal["gzip"] | None
+ChannelOption = tuple[str, int | str]
+
+_COMPRESSIONS: Final = {None: grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
+_ADDRESS: Final = re.compile(r"(?:\[[^\[\]\s]+\]|[^:\[\]/\s]+):(?P<port>[^:\s]+)")
+_WITH_PATH: Final = ("unix", "unix-abstract")
+_WITH_LIST: Final = ("ipv4", "ipv6")
+_WITH_OWN_RULES: Final = ("vsock", "xds", "google-c2p")
+_TARGET_REMEDY: Final = "give host:port, [IPv6 address]:port or unix:/path, for example 127.0.0.1:50051"
 
 
 def checked_integer(name: str, value: int, minimum: int, maximum: int | None = None) -> int:
@@ -41,3 +58,78 @@ def checked_seconds(name: str, value: SupportsFloat, minimum_s: float = -math.in
 
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:
     return InvalidSettingError(f"{name} is {value!r}; {remedy}", field=name, remedy=remedy)
+
+
+def checked_target(target: str) -> str:
+    """Returns the target if it names a server; raises InvalidSettingError that says what is wrong.
+
+    Accepts `host:port`, `[IPv6]:port` and gRPC's own schemes, such as `unix:`, `dns:///` and `ipv4:`.
+    """
+    if not isinstance(target, str):
+        _refuse_target(target, "is no string")
+    name, _, rest = target.partition(":")
+    scheme = name.lower()
+    if scheme in _WITH_OWN_RULES:
+        return target
+    if scheme in _WITH_PATH:
+        if not rest.removeprefix("//"):
+            _refuse_target(target, "names no path")
+    elif scheme == "dns" or scheme in _WITH_LIST:
+        # An authority may stand between the second slash and the third.
+        addresses = re.sub(r"^//[^/]*/", "", rest)
+        for address in addresses.split(",") if scheme in _WITH_LIST else [addresses]:
+            _check_address(target, address)
+    elif rest.startswith("//"):
+        _refuse_target(target, f"begins with {name}://, which gRPC does not have")
+    else:
+        _check_address(target, target)
+    return target
+
+
+def _check_address(target: str, address: str) -> None:
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        if address.count(":") > 1 and "[" not in address:
+            _refuse_target(target, "is an IPv6 address without brackets")
+        _refuse_target(target, "names no host" if address.startswith(":") or not address else "names no port")
+    port = parts["port"]
+    if not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
+        _refuse_target(target, f"has the port {port}, which is no number from 1 to 65535")
+
+
+def _refuse_target(target: object, problem: str) -> NoReturn:
+    message = f"target is {target!r}: it {problem}; {_TARGET_REMEDY}"
+    raise InvalidSettingError(message, field="target", remedy=_TARGET_REMEDY)
+
+
+def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOption] = ()) -> list[ChannelOption]:
+    """Returns the options of a channel for messages of up to `max_message_bytes`; `overrides` go before ours."""
+    options: dict[str, int | str] = {
+        "grpc.max_send_message_length": max_message_bytes,
+        "grpc.max_receive_message_length": max_message_bytes,
+        # Only this library knows which failures are safe to retry; the core would retry on its own.
+        "grpc.enable_retries": 0,
+        # A peer that vanished without a word, behind a NAT or in a dead pod, is noticed within the sum of the two; idle
+        # channels are kept alive too, for it is the first call after a pause that would meet the dead connection.
+        "grpc.keepalive_time_ms": 30_000,
+        "grpc.keepalive_timeout_ms": 10_000,
+        "grpc.keepalive_permit_without_calls": 1,
+        # By default the core stops pinging after two pings without data, just when nothing else tells of the peer.
+        "grpc.http2.max_pings_without_data": 0,
+        # Replicas come and go: the core would look for them every 30 s at most.
+        "grpc.dns_min_time_between_resolutions_ms": 5_000,
+        # Between two attempts to connect every call fails with the error of the first: the pause is far shorter than
+        # the time for which a call waits for a connection. One attempt takes 5 s at most.
+        "grpc.initial_reconnect_backoff_ms": 200,
+        "grpc.max_reconnect_backoff_ms": 1_000,
+        "grpc.min_reconnect_backoff_ms": 5_000,
+    }
+    options.update(overrides)
+    return list(options.items())
+
+
+def grpc_compression(name: Compression) -> grpc.Compression:
+    """Returns how requests are compressed; raises ValueError for a name that is none."""
+    if name not in _COMPRESSIONS:
+        raise ValueError(f"compression is {name!r}; give 'gzip' or None")
+    return _COMPRESSIONS[name]

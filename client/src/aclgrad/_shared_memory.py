@@ -18,8 +18,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from aclgrad._calls import PlannedCall, gradient_of, unreadable_reply
-from aclgrad._forked_results import forget, keep_apart
+from aclgrad._exchanges import gradient_of
+from aclgrad._failures import unreadable_reply
+from aclgrad._memory import forget, keep_apart
+from aclgrad._planning import Plan
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall, decode_response
@@ -171,21 +173,21 @@ def _unlink_all(named: set[Region]) -> None:
         named.pop().unlink()
 
 
-class SharedCall:
-    """One attempt of a call: lends regions for its large tensors, and takes them back in the end."""
+class Loan:
+    """The regions that one attempt of a call lends to the server for its large tensors, and takes back in the end."""
 
-    def __init__(self, pool: RegionPool, planned: PlannedCall) -> None:
+    def __init__(self, pool: RegionPool, plan: Plan) -> None:
         self._pool = pool
-        self._planned = planned
+        self._plan = plan
         self._lent: list[Region] = []
         self._output: Region | None = None
         # A caller that is cancelled may leave while another thread lends.
         self._lock = threading.Lock()
         self._has_ended = False
 
-    def lend(self) -> PlannedCall:
+    def lend(self) -> Plan:
         """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
-        call, output = self._planned.call, self._planned.output()
+        call, output = self._plan.call, self._plan.output()
         inputs = tuple(map(self._share, call.inputs))
         memory = {}
         if output is not None and output.size_bytes >= SHARED_ABOVE_BYTES:
@@ -193,7 +195,7 @@ class SharedCall:
             if self._output is not None:
                 name = OPERATORS[call.operator].output.name
                 memory = {name: SharedRange(self._output.name, 0, output.size_bytes)}
-        return PlannedCall(OperatorCall(call.operator, inputs, call.attributes, memory), self._planned.withheld)
+        return Plan(OperatorCall(call.operator, inputs, call.attributes, memory), self._plan.withheld)
 
     def __enter__(self) -> Self:
         return self
@@ -223,7 +225,7 @@ class SharedCall:
 
     def _take_over(self, type: TensorType) -> np.ndarray[Any, Any]:
         region = self._output
-        if region is None or type != self._planned.output():
+        if region is None or type != self._plan.output():
             raise ValueError(f"it has {type} in shared memory that was not lent for that")
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)

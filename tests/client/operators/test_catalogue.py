@@ -4,33 +4,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
-from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
+from aclgrad.operators.samples import samples_of
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product, product_of_soc
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import attribute_message
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADERS = ROOT / "native/include/aclnnop"
-KINDS = {AttributeKind.BOOL: bool, AttributeKind.INT: int, AttributeKind.DOUBLE: float, AttributeKind.INTS: tuple}
 SPECS = list(OPERATORS.values())
 CASES = [typed for product in Product for typed in typed_cases(product)]
 PRODUCTS = [(spec, product) for spec in SPECS for product in sorted(spec.products)]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_spec_is_complete(spec: OperatorSpec) -> None:
+def test_spec_reads_well(spec: OperatorSpec) -> None:
     assert OPERATORS[spec.name] is spec
-    names = [each.name for each in (*spec.inputs, *spec.attributes)]
-    assert len(set(names)) == len(names)
-    assert len({case.name for case in spec.cases}) == len(spec.cases) > 0
     for summary in (spec.summary, spec.output.rule, *(each.summary for each in (*spec.inputs, *spec.attributes))):
         assert summary.endswith(".")
-    served = {dtype for names in spec.inputs[0].dtypes.values() for dtype in names}
-    assert set(spec.tolerances) == served <= set(DTYPES)
     assert spec.products
 
 
@@ -41,28 +38,39 @@ def test_symbol_is_declared_in_the_abi(spec: OperatorSpec) -> None:
     assert f"{spec.symbol}GetWorkspaceSize(" in declared
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_defaults_are_legal(spec: OperatorSpec) -> None:
-    for each in spec.attributes:
-        if each.default is None:
-            continue
-        assert type(each.default) is KINDS[each.kind]
-        values = each.default if isinstance(each.default, tuple) else (each.default,)
-        assert not each.lengths or len(values) in each.lengths
-        assert all(each.minimum is None or value >= each.minimum for value in values)
-        assert all(each.maximum is None or value <= each.maximum for value in values)
-
-
 @pytest.mark.parametrize("typed", CASES, ids=str)
 def test_case_is_legal(typed: TypedCase) -> None:
-    spec, case = typed.spec, typed.case
+    assert_legal(typed)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+@given(data=st.data())
+def test_drawn_case_is_legal(spec: OperatorSpec, data: st.DataObject) -> None:
+    drawn = samples_of(spec.name).draw(lambda least, most: data.draw(st.integers(least, most)))
+    for dtype in drawn.only or spec.inputs[0].dtypes[Product.ATLAS_A2]:
+        assert_legal(TypedCase(spec, drawn, dtype))
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_timed_cases_are_legal_and_grow(spec: OperatorSpec) -> None:
+    sizes = []
+    for name, case in samples_of(spec.name).timed.items():
+        typed = TypedCase(spec, case, "float32")
+        sizes.append(spec.output.infer(typed.arguments).size_bytes)
+        assert list(spec.check(typed.arguments)) == []
+        if name == next(iter(samples_of(spec.name).timed)):
+            assert_legal(typed)
+    assert sizes == sorted(set(sizes))
+
+
+def assert_legal(typed: TypedCase) -> None:
+    spec, arguments = typed.spec, typed.arguments
     given = {name: TensorType(DTYPES[array.dtype.name], array.shape) for name, array in typed.arrays().items()}
+    assert given == arguments.inputs
     assert list(given) == [each.name for each in spec.inputs]
     assert all(given[each.name].rank in each.ranks for each in spec.inputs)
-    required = {each.name for each in spec.attributes if each.default is None}
-    assert required <= set(case.attributes) <= {each.name for each in spec.attributes}
-    defaults = {each.name: each.default for each in spec.attributes}
-    arguments = Arguments(given, defaults | dict(case.attributes))
+    assert set(arguments.attributes) == {each.name for each in spec.attributes}
+    assert [violation for each in spec.attributes for violation in each.check(arguments.attributes[each.name])] == []
     assert list(spec.check(arguments)) == []
     assert all(size >= 0 for size in spec.output.infer(arguments).shape)
 

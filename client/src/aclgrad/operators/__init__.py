@@ -1,1 +1,5 @@
-"""The operator table: one file for each operator, named as the operator is on the wire."""
+"""The operators: one folder for each, named as the operator is on the wire, and what they share.
+
+A folder has `spec.py` (what the server checks), `definition.py` (the gradient in float64, and the forward function) and
+`samples.py` (legal calls, PyTorch's equivalent). `catalogue.py` and everything else that lists operators is generated.
+"""

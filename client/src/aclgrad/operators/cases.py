@@ -3,14 +3,19 @@
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import Arrays, Case, OperatorSpec
+from aclgrad.operators.samples import Arrays, Case, samples_of
+from aclgrad.operators.spec import Arguments, OperatorSpec
 from aclgrad.products import Product
-from aclgrad.tensors import DTYPES
+from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.wire.messages import AttributeValue
+
+_BLOCK: Final = 2**20
+"""The values of a larger array repeat, so that it is made quickly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +29,50 @@ class TypedCase:
     def __str__(self) -> str:
         return f"{self.spec.name}-{self.case.name}-{self.dtype}"
 
+    @property
+    def attributes(self) -> dict[str, AttributeValue]:
+        """The attributes of the case, and the defaults of all others."""
+        return {**self.spec.defaults, **self.case.attributes}
+
+    @property
+    def arguments(self) -> Arguments:
+        """The types of the inputs, and the attributes."""
+        types = {name: TensorType(DTYPES[self._dtype(name)], shape) for name, shape in self.case.shapes.items()}
+        return Arguments(types, self.attributes)
+
     def arrays(self) -> Arrays:
         """Returns the inputs: legal values, standard normal where any will do, the same at every call."""
         generator = np.random.default_rng(zlib.crc32(str(self).encode()))
         arrays = {name: self._array(generator, name, shape) for name, shape in self.case.shapes.items()}
-        return self.spec.sample(generator, self.case, arrays)
+        return samples_of(self.spec.name).values(generator, self.case, arrays)
+
+    def _dtype(self, name: str) -> str:
+        return self.case.fixed.get(name, self.dtype)
 
     def _array(self, generator: np.random.Generator, name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-        dtype = DTYPES[self.case.fixed.get(name, self.dtype)].numpy
+        dtype = DTYPES[self._dtype(name)].numpy
+        drawn = shape if np.prod(shape, dtype=object) <= _BLOCK else (_BLOCK,)
         if dtype.kind in "iu":
-            return generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
-        values = generator.standard_normal(shape)
-        return (values + 1j * generator.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)
+            values = generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, drawn, dtype, endpoint=True)
+        else:
+            normal = generator.standard_normal(drawn)
+            values = (normal + 1j * generator.standard_normal(drawn) if dtype.kind == "c" else normal).astype(dtype)
+        return values if drawn == shape else np.resize(values, shape)
 
 
 def typed_cases(product: Product) -> Iterator[TypedCase]:
     """Yields every case that the product serves."""
     for spec in OPERATORS.values():
-        for case in spec.cases:
+        for case in samples_of(spec.name).cases:
             for dtype in spec.inputs[0].dtypes.get(product, ()):
                 if product in case.products and (not case.only or dtype in case.only):
                     yield TypedCase(spec, case, dtype)
+
+
+def first_cases(product: Product) -> Iterator[TypedCase]:
+    """Yields the first case of every operator that the product serves, with its first dtype."""
+    seen: set[str] = set()
+    for typed in typed_cases(product):
+        if typed.spec.name not in seen:
+            seen.add(typed.spec.name)
+            yield typed

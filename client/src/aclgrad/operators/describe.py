@@ -35,7 +35,7 @@ def _describe_attribute(spec: AttributeSpec) -> pb.AttributeDescription:
         kind=f"ATTRIBUTE_KIND_{spec.kind.name}",
         lengths=spec.lengths,
         default_value=None if spec.default is None else attribute_message(spec.name, spec.default),
-        minimum=spec.minimum,
-        maximum=spec.maximum,
+        minimum=min(spec.minimum) if isinstance(spec.minimum, tuple) else spec.minimum,
+        maximum=max(spec.maximum) if isinstance(spec.maximum, tuple) else spec.maximum,
         summary=spec.summary,
     )

@@ -1,17 +1,19 @@
 """What a row of the operator table says. Validation, client methods, ListOperators and the tests derive from it."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
-
-import numpy as np
+from types import MappingProxyType
+from typing import Final
 
 from aclgrad.errors import Violation
 from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
-from aclgrad.tensors import TensorType
+from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.messages import AttributeValue
+
+Bound = float | tuple[float, ...] | None
 
 
 class AttributeKind(Enum):
@@ -21,6 +23,19 @@ class AttributeKind(Enum):
     INT = "an integer"
     DOUBLE = "a number"
     INTS = "a list of integers"
+
+    @property
+    def type(self) -> type[AttributeValue]:
+        """The Python type of a value."""
+        return _TYPES[self]
+
+
+_TYPES: Final[dict[AttributeKind, type[AttributeValue]]] = {
+    AttributeKind.BOOL: bool,
+    AttributeKind.INT: int,
+    AttributeKind.DOUBLE: float,
+    AttributeKind.INTS: tuple,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +95,43 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec:
-    """One attribute; without a default it is required. The bounds hold for each value of a list."""
+    """One attribute; without a default it is required.
+
+    A bound holds for each value of a list; a tuple has one bound for each value. Numbers that are not finite are never
+    legal.
+    """
 
     name: str
     summary: str
     kind: AttributeKind
     lengths: tuple[int, ...] = ()
     default: AttributeValue | None = None
-    minimum: float | None = None
-    maximum: float | None = None
+    minimum: Bound = None
+    maximum: Bound = None
+
+    def check(self, value: AttributeValue) -> Iterator[Violation]:
+        """Yields what is wrong with a value."""
+        field = f"attributes[{self.name}]"
+        if type(value) is not self.kind.type:
+            yield Violation(field, f"is {value!r}", f"send {self.kind.value}")
+            return
+        values = value if isinstance(value, tuple) else (value,)
+        if self.lengths and len(values) not in self.lengths:
+            lengths = " or ".join(map(str, self.lengths))
+            yield Violation(field, f"has {len(values)} values", f"send {lengths}")
+            return
+        for position, each in enumerate(values):
+            minimum, maximum = _bound(self.minimum, position), _bound(self.maximum, position)
+            if not math.isfinite(each):
+                yield Violation(field, f"is {each}", "send a finite number")
+            elif minimum is not None and each < minimum:
+                yield Violation(field, f"is {each}", f"send at least {minimum}")
+            elif maximum is not None and each > maximum:
+                yield Violation(field, f"is {each}", f"send at most {maximum}")
+
+
+def _bound(bound: Bound, position: int) -> float | None:
+    return bound[position] if isinstance(bound, tuple) else bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,36 +151,12 @@ class Tolerance:
     absolute: float
 
 
-Arrays = dict[str, np.ndarray[Any, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One example of an operator: shapes and attributes.
-
-    It is run with every dtype of the operator, or those of `only`, and on the given products; `fixed` has the dtype of
-    inputs that have one of their own.
-    """
-
-    name: str
-    shapes: Mapping[str, tuple[int, ...]]
-    attributes: Mapping[str, AttributeValue]
-    fixed: Mapping[str, str]
-    only: tuple[str, ...]
-    products: tuple[Product, ...]
-
-
-def _any_values(generator: np.random.Generator, case: Case, arrays: Arrays) -> Arrays:
-    return arrays
-
-
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator.
 
-    `check` yields what the table cannot say: how inputs and attributes have to fit each other. `sample` puts values
-    that are legal in place of the standard normal ones that a case starts with. `coarse` has the tolerances of products
-    that compute with less precision than the dtype has.
+    `check` yields what the table cannot say: how inputs and attributes have to fit each other. `coarse` has the
+    tolerances of products that compute with less precision than the dtype has.
     """
 
     name: str
@@ -149,14 +168,38 @@ class OperatorSpec:
     output: OutputSpec
     check: Callable[[Arguments], Iterator[Violation]]
     tolerances: Mapping[str, Tolerance]
-    cases: tuple[Case, ...]
-    sample: Callable[[np.random.Generator, Case, Arrays], Arrays] = _any_values
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if the parts do not fit together, so that nothing else has to ask."""
+        for problem in self._problems():
+            raise ValueError(f"operator {self.name}: {problem}")
+
+    def _problems(self) -> Iterator[str]:
+        names = [input.name for input in self.inputs] + [attribute.name for attribute in self.attributes]
+        yield from (f"{name} is the name of two inputs or attributes" for name in names if names.count(name) > 1)
+        for input in self.inputs:
+            for product, dtypes in input.dtypes.items():
+                if not isinstance(product, Product):
+                    known = ", ".join(Product)
+                    yield f"input {input.name} is for the unknown product {product!r}; the products are {known}"
+                yield from (f"input {input.name} has the unknown dtype {each}" for each in dtypes if each not in DTYPES)
+        served = {dtype for dtypes in self.inputs[0].dtypes.values() for dtype in dtypes}
+        if set(self.tolerances) != served:
+            yield f"tolerances has {', '.join(self.tolerances)}, and input {self.inputs[0].name} {', '.join(served)}"
+        for attribute in self.attributes:
+            if attribute.default is not None:
+                yield from (f"the default of {each}" for each in attribute.check(attribute.default))
 
     @property
     def products(self) -> frozenset[Product]:
         """The products that have the operator."""
         return frozenset.intersection(*(frozenset(spec.dtypes) for spec in self.inputs))
+
+    @property
+    def defaults(self) -> dict[str, AttributeValue]:
+        """The attributes that a caller may leave out, with the values that they then have."""
+        return {each.name: each.default for each in self.attributes if each.default is not None}
 
     def tolerance(self, product: Product, dtype: str) -> Tolerance:
         """Returns how far the product's result may be from the definition."""
@@ -168,15 +211,11 @@ def same_on(products: tuple[Product, ...], dtypes: tuple[str, ...]) -> dict[Prod
     return dict.fromkeys(products, dtypes)
 
 
-def case(
-    name: str,
-    attributes: Mapping[str, AttributeValue] | None = None,
-    *,
-    fixed: Mapping[str, str] | None = None,
-    only: tuple[str, ...] = (),
-    products: tuple[Product, ...] = tuple(Product),
-    **shapes: tuple[int, ...],
-) -> Case:
-    """Returns a case; the shape of CANN's `self` is given as `input`."""
-    named = {"self" if key == "input" else key: shape for key, shape in shapes.items()}
-    return Case(name, named, attributes or {}, fixed or {}, only, products)
+def operator_table(*specs: OperatorSpec) -> Mapping[str, OperatorSpec]:
+    """Returns the operators by wire name; raises ValueError if two have the same name or symbol."""
+    for key in ("name", "symbol"):
+        values = [getattr(spec, key) for spec in specs]
+        for value in values:
+            if values.count(value) > 1:
+                raise ValueError(f"two operators have the {key} {value}; change one of them in its spec.py")
+    return MappingProxyType({spec.name: spec for spec in specs})

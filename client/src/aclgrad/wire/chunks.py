@@ -27,7 +27,7 @@ ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryvie
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkedCall:
+class Header:
     """A call whose `chunked` inputs, announced in `call`, follow in that order."""
 
     call: OperatorCall
@@ -52,7 +52,7 @@ def encode_header(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) 
     return length_key(_HEADER, len(header)) + header
 
 
-def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> ChunkedCall:
+def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> Header:
     """Returns the call that a first message opens.
 
     Raises MalformedRequestError where the bytes are none, and InvalidFieldError for chunked inputs that are not among
@@ -77,7 +77,7 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> C
     if wrong:
         remedy = "name inputs of the call, each once"
         raise InvalidFieldError.of(Violation("header.chunked_inputs", f"has {wrong[0]!r}", remedy))
-    return ChunkedCall(replace(call, inputs=inputs), chunked, chunk_bytes)
+    return Header(replace(call, inputs=inputs), chunked, chunk_bytes)
 
 
 def _announce(tensor: TensorView, places: Mapping[str, int]) -> TensorView:

@@ -37,7 +37,7 @@ def plan_call(
     _raise_if_any(_check_names("attributes", list(call.attributes), *_attribute_names(spec)))
     attributes = {each.name: _normal(each, call.attributes.get(each.name, each.default)) for each in spec.attributes}
     _raise_if_any(violation for each in spec.inputs for violation in _check_input(each, inputs[each.name], product))
-    _raise_if_any(violation for each in spec.attributes for violation in _check_attribute(each, attributes[each.name]))
+    _raise_if_any(violation for each in spec.attributes for violation in each.check(attributes[each.name]))
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
     _raise_if_any(spec.check(arguments))
     output = spec.output.infer(arguments)
@@ -174,30 +174,6 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
 def _overflows(type: TensorType) -> bool:
     """Leaves zeros out: strides and window sums are computed from the other sizes even where nothing is stored."""
     return math.prod(max(size, 1) for size in type.shape) * type.dtype.itemsize > MAX_INT64
-
-
-def _check_attribute(spec: AttributeSpec, value: AttributeValue) -> Iterator[Violation]:
-    field = f"attributes[{spec.name}]"
-    kinds = {
-        AttributeKind.BOOL: isinstance(value, bool),
-        AttributeKind.INT: isinstance(value, int) and not isinstance(value, bool),
-        AttributeKind.DOUBLE: isinstance(value, float),
-        AttributeKind.INTS: isinstance(value, tuple),
-    }
-    if not kinds[spec.kind]:
-        yield Violation(field, f"is {value!r}", f"send {spec.kind.value}")
-        return
-    values = value if isinstance(value, tuple) else (value,)
-    if spec.lengths and len(values) not in spec.lengths:
-        lengths = " or ".join(map(str, spec.lengths))
-        yield Violation(field, f"has {len(values)} values", f"send {lengths}")
-    for each in values:
-        if not math.isfinite(each):
-            yield Violation(field, f"is {each}", "send a finite number")
-        elif spec.minimum is not None and not each >= spec.minimum:
-            yield Violation(field, f"is {each}", f"send at least {spec.minimum}")
-        elif spec.maximum is not None and not each <= spec.maximum:
-            yield Violation(field, f"is {each}", f"send at most {spec.maximum}")
 
 
 def _check_size(field: str, type: TensorType, limit: int) -> None:

@@ -1,11 +1,19 @@
-"""Results in shared memory do not change in a forked child: the child gets a copy, taken before the fork."""
+"""The memory of this process: glibc's allocator, and results in shared memory beside a fork."""
 
 import ctypes
 import mmap
 import os
+import sys
 import threading
 from typing import Any, Final
 
+# Parameters of mallopt(3), with the values that the server gives them.
+_MALLOPT: Final = {
+    "M_MMAP_THRESHOLD": (-3, 2**30),
+    "M_TRIM_THRESHOLD": (-1, 2**31 - 1),
+    "M_TOP_PAD": (-2, 64 * 2**20),
+    "M_ARENA_MAX": (-8, 1),
+}
 _MAP_FIXED: Final = 0x10
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 
@@ -15,8 +23,24 @@ _mappings: set[mmap.mmap] = set()
 _copies: list[tuple[mmap.mmap, bytes]] = []
 
 
+def tune_allocator() -> bool:
+    """Has glibc keep freed memory for later calls instead of unmapping it, and says whether it does.
+
+    The page faults of memory that is fresh each time are a good part of what a gradient of many megabytes costs. It
+    concerns the whole process, which then keeps the memory of its largest moment: so it is never done unasked. Call it
+    before other threads begin. False means another C library, or a glibc that allows less.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return False
+    return all([library.mallopt(parameter, value) == 1 for parameter, value in _MALLOPT.values()])
+
+
 def keep_apart(mapping: mmap.mmap) -> None:
-    """Gives children that are forked from now on a copy of the mapping, at the same address."""
+    """Gives children that are forked from now on a copy of the mapping at the same address, so that a result in shared
+    memory does not change in a child."""
     _mappings.add(mapping)
 
 

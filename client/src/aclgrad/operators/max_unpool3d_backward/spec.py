@@ -3,21 +3,16 @@
 import math
 from collections.abc import Iterator
 
-import numpy as np
-
 from aclgrad.errors import Violation
 from aclgrad.operators.rules import equal_sizes, same_dtype
 from aclgrad.operators.spec import (
     Arguments,
-    Arrays,
     AttributeKind,
     AttributeSpec,
-    Case,
     InputSpec,
     OperatorSpec,
     OutputSpec,
     Tolerance,
-    case,
     same_on,
 )
 from aclgrad.operators.values import IndexRule
@@ -51,17 +46,6 @@ def _index_rule(arguments: Arguments, product: Product) -> IndexRule:
 
 def _out(arguments: Arguments) -> TensorType:
     return arguments.inputs["self"]
-
-
-def _sample(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
-    cells = math.prod(example.shapes["grad_output"][-_SPATIAL:])
-    return {**arrays, "indices": generator.integers(0, cells, example.shapes["self"])}
-
-
-def _case(name: str, input: tuple[int, ...], output_size: tuple[int, int, int], **attributes: tuple[int, ...]) -> Case:
-    grad_output = (*input[:-_SPATIAL], *output_size)
-    given = {"output_size": output_size, **attributes}
-    return case(name, given, fixed={"indices": "int64"}, grad_output=grad_output, input=input, indices=input)
 
 
 SPEC = OperatorSpec(
@@ -106,22 +90,5 @@ SPEC = OperatorSpec(
     ),
     output=OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),
     check=_check,
-    sample=_sample,
     tolerances=dict.fromkeys(_DTYPES[Product.ATLAS_A2], _EXACT),
-    cases=(
-        _case("doubled", (2, 3, 2, 4, 4), (4, 8, 8)),
-        _case("rank4", (3, 2, 3, 4), (4, 6, 8)),
-        _case("same_size", (1, 2, 3, 4, 5), (3, 4, 5)),
-        _case("one_cell", (1, 1, 1, 1, 1), (1, 1, 1)),
-        _case("one_cell_of_many", (2, 2, 1, 1, 1), (3, 5, 7)),
-        _case("flat_depth", (2, 3, 1, 5, 6), (1, 10, 12)),
-        _case("line", (1, 4, 1, 1, 17), (1, 1, 33)),
-        _case("reshaped_volume", (1, 2, 2, 3, 4), (6, 2, 2)),
-        _case("prime_sizes", (1, 3, 5, 7, 11), (7, 11, 13)),
-        _case("many_planes", (7, 19, 1, 2, 2), (2, 4, 4)),
-        _case("with_stride", (1, 2, 2, 2, 2), (4, 4, 4), stride=(2, 2, 2), padding=(1, 1, 1)),
-        _case("negative_padding", (1, 2, 2, 2, 2), (4, 4, 4), padding=(-1, 0, -3)),
-        _case("empty_batch", (0, 2, 2, 2, 2), (4, 4, 4)),
-        _case("empty_batch_rank4", (0, 2, 2, 2), (4, 4, 4)),
-    ),
 )

@@ -1,0 +1,114 @@
+"""What both clients are: their state, and the documentation of what they do."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aclgrad._batch import BaseBatch
+from aclgrad._message_limit import MessageLimit
+from aclgrad._operator_methods import OperatorMethods, Result
+from aclgrad._planning import Input, SentValues
+from aclgrad._retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy, time_limit
+from aclgrad._settings import (
+    DEFAULT_TARGET,
+    DEFAULT_TIMEOUT_S,
+    ChannelOption,
+    Compression,
+    all_channel_options,
+    checked_seconds,
+    checked_target,
+    grpc_compression,
+)
+from aclgrad._shared_memory import RegionPool
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
+
+
+class BaseClient(OperatorMethods[Result]):
+    """Computes gradients on the server at `target` (`host:port` or `unix:path`).
+
+    Calls, batches and errors are the same in both clients; `await` what an AsyncClient returns.
+    """
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        retries: int = DEFAULT_RETRIES,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        compression: Compression = None,
+        shape_only: bool = True,
+        shared_memory: bool = False,
+        channel_options: Iterable[ChannelOption] = (),
+    ) -> None:
+        """Raises InvalidSettingError for an argument that makes no sense.
+
+        A call that takes longer than `timeout_s` seconds, with all its attempts, raises DeadlinePassedError; None sets
+        no limit. If the connection breaks, or the server asks for it, a call is sent again up to `retries` times, after
+        delays that grow; the error of the last attempt is raised. If no server can be reached, a call waits up to
+        `connect_timeout_s` seconds for one; that takes none of its retries. `compression="gzip"` compresses requests.
+        Whatever a call raises is an `aclgrad.AclgradError`.
+
+        If an operator needs only the shape of an array, such as `input` of most, only the shape is sent. A server whose
+        device may read the values asks for them; the client then sends the array, and keeps sending it for that
+        operator. `shape_only=False` sends every array. `channel_options` are options of gRPC; they go before the
+        client's own.
+
+        A message has at most `max_message_bytes`, 16 MiB as on a server by default. A larger call goes in chunks, a
+        larger batch in several messages. If a server takes less, it refuses a message and names its limit; the client
+        keeps that limit and sends the call again in smaller pieces. Raise `max_message_bytes` if the server takes more.
+
+        With `shared_memory=True` and a server on the same host at a `unix:` target, large tensors go through shared
+        memory, where the returned arrays stay; a forked child gets a copy of them, taken at the fork. Tensors that do
+        not fit in /dev/shm are sent over the connection. If the server takes no shared memory from this client, its
+        calls raise SharedMemoryUnavailableError.
+        """
+        self.target = checked_target(target)
+        self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
+        self._retry_policy = RetryPolicy(retries, connect_timeout_s)
+        self._sent_values = SentValues(shape_only=shape_only)
+        self._limit = MessageLimit(max_message_bytes)
+        self._channel_options = all_channel_options(self._limit.size_bytes, channel_options)
+        self._compression = grpc_compression(compression)
+        self._regions = RegionPool() if shared_memory else None
+        self._open()
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Makes what the connection needs."""
+
+    @abstractmethod
+    def execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Returns the gradient of any operator of the server, by its wire names.
+
+        A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the server needs
+        the values, it raises InputValuesRequiredError.
+        """
+
+    @abstractmethod
+    def batch(self) -> BaseBatch:
+        """Returns an empty batch: calls that share messages, which makes many small gradients cheap."""
+
+    @abstractmethod
+    def list_operators(self, *, timeout_s: float | None = None) -> Any:
+        """Returns what the server can compute, and what each operator takes."""
+
+    @abstractmethod
+    def server_status(self, *, timeout_s: float | None = None) -> Any:
+        """Returns what the server runs on and how busy it is."""
+
+    @abstractmethod
+    def close(self) -> Any:
+        """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
+
+    def _start(self, timeout_s: float | None) -> Attempts:
+        return self._retry_policy.start(time_limit(self.timeout_s if timeout_s is None else timeout_s))

@@ -1,0 +1,159 @@
+"""What goes to a server and comes back, without any input or output: both clients share it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Generic, Protocol, TypeVar
+
+from google.protobuf.message import Message
+
+from aclgrad._failures import unreadable_reply
+from aclgrad._message_limit import MessageLimit
+from aclgrad._planning import Array, Input, SentValues, plan
+from aclgrad.errors import AclgradError, InputValuesRequiredError, ServerFaultError
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.tensors import TensorView, array_of_view
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, parse_message
+
+SERVICE: Final = "/aclgrad.v1.OperatorService/"
+_Result = TypeVar("_Result")
+_Reply = TypeVar("_Reply", bound=Message)
+_Result_co = TypeVar("_Result_co", covariant=True)
+
+
+class Exchange(Protocol[_Result_co]):
+    """One request and its reply: the method, the bytes, about how many go either way, and how to read the reply.
+
+    `amend` returns the exchange to make at once instead if an error says what this one lacked, else None.
+    """
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    @property
+    def request(self) -> bytes: ...
+
+    def read(self, reply: bytes) -> _Result_co: ...
+
+    def amend(self, error: AclgradError) -> "Exchange[_Result_co] | None": ...
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[_Result]):
+    """An exchange that is never amended."""
+
+    method: str
+    request: bytes
+    read: Callable[[bytes], _Result]
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.request)
+
+    def amend(self, error: AclgradError) -> None:
+        return None
+
+
+class Execution:
+    """One operator is executed; the call becomes bytes only when it is sent, and in one of several ways."""
+
+    method = "ExecuteOperator"
+
+    def __init__(
+        self,
+        operator: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None,
+        sent: SentValues,
+        limit: MessageLimit,
+    ) -> None:
+        """Raises InvalidFieldError as `plan` does."""
+        self._arguments = (operator, inputs, attributes)
+        self._sent = sent
+        self._limit = limit
+        self._chunk_bytes: int | None = None
+        """The size of chunks that a refusal led to."""
+        self.plan = plan(operator, inputs, attributes, sent)
+
+    @cached_property
+    def size_bytes(self) -> int:
+        return self.plan.size_bytes
+
+    def in_chunks(self, size_bytes: int) -> tuple[OperatorCall, int] | None:
+        """Returns the call and the size of its chunks, or None if so many bytes of tensors go in a message."""
+        if self._chunk_bytes is None and size_bytes <= self._limit.tensor_bytes:
+            return None
+        return self.plan.call, self._limit.chunk_bytes
+
+    def take(self, gradient: Array) -> Array:
+        """Returns the gradient that came in chunks."""
+        return gradient
+
+    @property
+    def request(self) -> bytes:
+        """The call as one message; raises InvalidFieldError for an attribute that has no form on the wire."""
+        return encode_request(self.plan.call)
+
+    def read(self, reply: bytes) -> Array:
+        """Returns the gradient in a reply; raises ServerFaultError for bytes that are none."""
+        try:
+            return gradient_of(decode_response(reply))
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+
+    def amend(self, error: AclgradError) -> "Execution | None":
+        """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
+        if isinstance(error, InputValuesRequiredError):
+            self._sent.require(self._arguments[0])
+            return Execution(*self._arguments, self._sent, self._limit) if self.plan.withheld else None
+        if not self._limit.learn(error):
+            return None
+        before, self._chunk_bytes = self._chunk_bytes, self._limit.chunk_bytes
+        return self if before is None or self._chunk_bytes < before else None
+
+
+def operators_query() -> Query[list[pb.OperatorDescription]]:
+    """Returns the query for the operators that the server serves."""
+    return Query(
+        "ListOperators",
+        pb.ListOperatorsRequest().SerializeToString(),
+        lambda reply: list(_parsed(pb.ListOperatorsResponse, reply).operators),
+    )
+
+
+def status_query() -> Query[pb.GetServerStatusResponse]:
+    """Returns the query for the state of the server."""
+    return Query(
+        "GetServerStatus",
+        pb.GetServerStatusRequest().SerializeToString(),
+        lambda reply: _parsed(pb.GetServerStatusResponse, reply),
+    )
+
+
+def only_reply(replies: Iterable[bytes]) -> bytes:
+    """Returns the reply to a call of one message; raises ServerFaultError unless there is exactly one."""
+    try:
+        (reply,) = replies
+    except ValueError as error:
+        raise ServerFaultError("the server sent no reply, or more than one") from error
+    return reply
+
+
+def gradient_of(outputs: tuple[TensorView, ...]) -> Array:
+    """Returns the only output; raises ServerFaultError where it is no such thing."""
+    try:
+        (output,) = outputs
+        return array_of_view(output)
+    except ValueError as error:
+        raise unreadable_reply(error) from error
+
+
+def _parsed(kind: type[_Reply], reply: bytes) -> _Reply:
+    try:
+        return parse_message(kind, reply)
+    except ValueError as error:
+        raise unreadable_reply(error) from error

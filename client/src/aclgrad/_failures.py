@@ -1,0 +1,112 @@
+"""The errors that a client raises for failed calls, without any input or output: both clients share it."""
+
+import re
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import DecodeError
+from google.rpc import status_pb2
+
+from aclgrad import errors
+from aclgrad.errors import AclgradError, ConnectionLostError
+
+_STATUS_DETAILS = "grpc-status-details-bin"
+_WRITE_FAILED = "Internal error from Core"
+"""What grpc.aio says where the server ended a call while its messages were being written."""
+_UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolving|resolution failed", re.IGNORECASE)
+"""What the core says when no connection could be made; in any other words the call counts as sent."""
+_TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
+"""Of a compressed message the core tells no sizes."""
+
+
+class RpcFailure(Protocol):
+    """What a failed call tells, in grpc and in grpc.aio alike."""
+
+    def code(self) -> grpc.StatusCode: ...
+
+    def details(self) -> str | None: ...
+
+    def trailing_metadata(self) -> Any: ...
+
+
+def error_of(failure: RpcFailure, target: str, *, is_closed: bool) -> AclgradError:
+    """Returns our exception for a failed call of a client that is open or closed."""
+    error = _core_error(failure.code(), failure.details() or "", target)
+    if is_closed and isinstance(error, ConnectionLostError):
+        return closed_error(target)
+    error.code = failure.code()
+    for key, value in failure.trailing_metadata() or ():
+        if key == _STATUS_DETAILS and isinstance(value, bytes):
+            try:
+                status = status_pb2.Status.FromString(value)
+            except DecodeError:
+                break
+            ours = errors.from_status(status)
+            if ours is not None:
+                return ours
+            # A proxy between, for one, may ask for another attempt too.
+            error.retry_after_s = errors.retry_delay_s(status)
+    return error
+
+
+def error_of_status(status: status_pb2.Status) -> AclgradError:
+    """Returns our exception for the status of one call in a batch."""
+    return errors.from_status(status) or AclgradError(status.message)
+
+
+def closed_error(target: str) -> AclgradError:
+    """Returns the error of a call on a client that is closed."""
+    remedy = "make a new client"
+    return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
+
+
+def wrong_loop_error(target: str) -> AclgradError:
+    """Returns the error of a call on a client that another event loop uses."""
+    remedy = "make one AsyncClient for each event loop, within the function that asyncio.run is given"
+    return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop; {remedy}", remedy=remedy)
+
+
+def deadline_error(target: str) -> AclgradError:
+    """Returns the error of a call whose time limit passed."""
+    remedy = "give a larger timeout_s"
+    return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+
+
+def unreadable_reply(error: ValueError) -> errors.ServerFaultError:
+    """Returns the error of a reply that is not what its method promises."""
+    return errors.ServerFaultError(f"the reply of the server cannot be read: {error}")
+
+
+def hides_a_status(failure: RpcFailure) -> bool:
+    """Whether grpc.aio put a status of its own in place of the one with which the call ended."""
+    return failure.details() == _WRITE_FAILED
+
+
+def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradError:
+    """Returns our exception for a status that the gRPC core made, which carries no details of ours."""
+    too_large = _TOO_LARGE.search(details)
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and too_large:
+        remedy = (
+            "raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server or max_message_bytes of the client, "
+            "whichever is smaller, or send fewer calls or smaller tensors in one message"
+        )
+        sizes = {name: size for name, size in too_large.groupdict().items() if size is not None}
+        message = "a message exceeds, decompressed, the limit of the side that received it"
+        if sizes:
+            message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
+        return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
+    if code is grpc.StatusCode.UNAVAILABLE:
+        remedy = f"check that a server listens on {target} and that the network lets it through"
+        kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
+        return kind(f"{target}: {details}; {remedy}", remedy=remedy)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return deadline_error(target)
+    if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
+        # A server that stops cancels what it has not begun to answer.
+        remedy = "if the connection is slow, send less in one call or raise --client-timeout-s of the server"
+        what = "the server ended the call and gave no reason: it stops, or a message took too long to arrive"
+        return errors.CallCutError(f"{target}: {what}; {remedy}", remedy=remedy)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        remedy = "check that the target is an aclgrad server of this version or a newer one"
+        return errors.MethodNotServedError(f"{target}: {details}; {remedy}", remedy=remedy)
+    return AclgradError(f"{target}: {code.name}: {details}")

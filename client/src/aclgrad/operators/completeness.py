@@ -1,0 +1,88 @@
+"""Whether the operators' folders are complete: each problem names the operator, and says what to add where."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import aclgrad.operators as package
+from aclgrad.operators.samples import PLANES, Samples
+from aclgrad.operators.spec import OperatorSpec
+
+PARTS: Final = {
+    "spec": "SPEC, an OperatorSpec",
+    "definition": "backward and forward, the gradient in float64 and what it is the gradient of",
+    "samples": "SAMPLES, a Samples with cases",
+}
+_NAMES: Final = {"spec": ("SPEC",), "definition": ("backward", "forward"), "samples": ("SAMPLES",)}
+
+
+def folders() -> list[Path]:
+    """Returns the operators' folders, by name."""
+    inside = [each for path in package.__path__ for each in Path(path).iterdir()]
+    return sorted((each for each in inside if each.is_dir() and each.name[0] not in "_."), key=lambda each: each.name)
+
+
+def problems() -> Iterator[str]:
+    """Yields what is missing or wrong in the folders."""
+    for folder in folders():
+        yield from _problems_of(folder)
+
+
+def unlisted(listed: Mapping[str, OperatorSpec]) -> Iterator[str]:
+    """Yields where the folders and the list of the operators differ."""
+    names = {folder.name for folder in folders()}
+    yield from (f"operator {name} is not in catalogue.py; run `make generate`" for name in sorted(names - set(listed)))
+    yield from (f"operator {name} has no folder; run `make generate`" for name in sorted(set(listed) - names))
+
+
+def _problems_of(folder: Path) -> Iterator[str]:
+    modules: dict[str, ModuleType] = {}
+    for part, content in PARTS.items():
+        if not (folder / f"{part}.py").exists():
+            yield f"operator {folder.name} has no {part}.py; add {folder / part}.py with {content}"
+            continue
+        try:
+            module = import_module(f"{package.__name__}.{folder.name}.{part}")
+        except (AttributeError, ImportError, TypeError, ValueError) as error:
+            yield f"operator {folder.name}: {part}.py does not load: {error}"
+            continue
+        missing = [name for name in _NAMES[part] if not hasattr(module, name)]
+        yield from (f"operator {folder.name}: {part}.py has no {name}; it has to have {content}" for name in missing)
+        if not missing:
+            modules[part] = module
+    if "spec" in modules:
+        yield from _disagreements(folder.name, modules)
+
+
+def _disagreements(name: str, modules: Mapping[str, ModuleType]) -> Iterator[str]:
+    spec: OperatorSpec = modules["spec"].SPEC
+    if spec.name != name:
+        yield f"operator {name}: spec.py has the name {spec.name!r}; a folder is named as its operator"
+    if "definition" in modules:
+        wanted = {each.python_name for each in spec.inputs} | {each.name for each in spec.attributes}
+        for function in (modules["definition"].backward, modules["definition"].forward):
+            # A forward takes the tensor that the gradient is for, whether the operator is given it or not.
+            if set(signature(function).parameters) - {"input"} != wanted - {"input"}:
+                yield f"operator {name}: definition.{function.__name__} has to take {', '.join(sorted(wanted))}"
+    if "samples" in modules:
+        yield from _lacking_samples(spec, modules["samples"].SAMPLES)
+
+
+def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
+    inputs = {each.name for each in spec.inputs}
+    if not samples.cases:
+        yield f"operator {spec.name} has no cases; add some to SAMPLES.cases in its samples.py"
+    for product in sorted(spec.products) if samples.cases else ():
+        if not any(product in case.products for case in samples.cases):
+            yield f"operator {spec.name} has no case on product {product}; add one to SAMPLES.cases in its samples.py"
+    for name in sorted({case.name for case in samples.cases}):
+        same = [case for case in samples.cases if case.name == name]
+        if len(same) > 1:
+            yield f"operator {spec.name} has {len(same)} cases named {name}; rename them in its samples.py"
+        if set(same[0].shapes) != inputs:
+            yield f"operator {spec.name}: case {name} has to give the shapes of {', '.join(sorted(inputs))}"
+    if set(samples.timed) != set(PLANES):
+        yield f"operator {spec.name}: SAMPLES.timed has to have a case for each of {', '.join(PLANES)}"

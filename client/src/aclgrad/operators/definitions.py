@@ -1,0 +1,24 @@
+"""What the definitions of operators share.
+
+Each operator's `definition.py` has `backward`, the gradient cell by cell in float64 (complex128 for complex), and
+`forward`, the function that it is the gradient of, written in another way. `backward` takes the inputs by wire name and
+the attributes; an input that is not read may be a shape. `forward` takes the same and, as `input`, the array; of
+`grad_output` it uses the shape alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def shape_of(input: Array | Sequence[int]) -> tuple[int, ...]:
+    """Returns the shape of an array, or the shape that was given in its place."""
+    return tuple(input.shape if isinstance(input, np.ndarray) else input)
+
+
+def wide(array: Array) -> type[np.float64] | type[np.complex128]:
+    """Returns the type in which the gradient of an array is computed."""
+    return np.complex128 if np.iscomplexobj(array) else np.float64

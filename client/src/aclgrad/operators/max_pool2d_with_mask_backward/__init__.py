@@ -1,0 +1,1 @@
+"""aclnnMaxPool2dWithMaskBackward: the gradient of two-dimensional max pooling."""

@@ -1,0 +1,1 @@
+"""aclnnMaxUnpool3dBackward: the gradient of three-dimensional max unpooling."""

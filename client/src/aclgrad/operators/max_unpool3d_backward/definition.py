@@ -1,0 +1,41 @@
+"""Max unpooling in three dimensions and its gradient."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aclgrad.operators.definitions import Array, shape_of
+
+
+def backward(
+    grad_output: Array,
+    input: Array | Sequence[int],
+    indices: Array,
+    output_size: Sequence[int],
+    stride: Sequence[int] = (1, 1, 1),
+    padding: Sequence[int] = (0, 0, 0),
+) -> Array:
+    """Each cell takes the gradient of the cell that it was written to."""
+    leading = indices.shape[:-3]
+    gradient = np.zeros(shape_of(input), grad_output.dtype)
+    for plane in np.ndindex(*leading):
+        flat = grad_output[plane].reshape(-1)
+        for cell in np.ndindex(*indices.shape[-3:]):
+            gradient[plane + cell] = flat[indices[plane + cell]]
+    return gradient
+
+
+def forward(
+    grad_output: Array,
+    input: Array,
+    indices: Array,
+    output_size: Sequence[int],
+    stride: Sequence[int] = (1, 1, 1),
+    padding: Sequence[int] = (0, 0, 0),
+) -> Array:
+    """Every value added at its index: where indices repeat, a gradient of the sum is what the gather computes."""
+    leading = input.shape[:-3]
+    flat = np.zeros((*leading, int(np.prod(output_size))))
+    for plane in np.ndindex(*leading):
+        np.add.at(flat[plane], indices[plane].reshape(-1), input[plane].reshape(-1))
+    return flat.reshape(*leading, *output_size)

@@ -1,0 +1,1 @@
+"""aclnnRoiAlignV2Backward: the gradient of RoI align."""

@@ -1,0 +1,93 @@
+"""What tests, benchmarks and checks ask of an operator: calls with legal values, and PyTorch's equivalent."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.products import Product
+from aclgrad.wire.messages import AttributeValue
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Integer = Callable[[int, int], int]
+"""Draws an integer from the first to the second, both included: hypothesis in a test, a random generator elsewhere."""
+
+PLANES: Final = {
+    "16 KB": (1, 16, 16, 16),
+    "6 MB": (8, 64, 56, 56),
+    "100 MB": (32, 256, 56, 56),
+    "1 GB": (320, 256, 56, 56),
+}
+"""The sizes at which kernels are timed, as the shape of a float32 tensor of planes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One example of an operator: shapes and attributes.
+
+    It is run with every dtype of the operator, or those of `only`, and on the given products. `fixed` has the dtype of
+    inputs that have one of their own. `in_pytorch` is false if PyTorch has no such call.
+    """
+
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+    attributes: Mapping[str, AttributeValue]
+    fixed: Mapping[str, str]
+    only: tuple[str, ...]
+    products: tuple[Product, ...]
+    in_pytorch: bool
+
+
+def case(
+    name: str,
+    attributes: Mapping[str, AttributeValue] | None = None,
+    *,
+    fixed: Mapping[str, str] | None = None,
+    only: tuple[str, ...] = (),
+    products: tuple[Product, ...] = tuple(Product),
+    in_pytorch: bool = True,
+    **shapes: tuple[int, ...],
+) -> Case:
+    """Returns a case; the shape of CANN's `self` is given as `input`."""
+    named = {"self" if key == "input" else key: shape for key, shape in shapes.items()}
+    return Case(name, named, attributes or {}, fixed or {}, only, products, in_pytorch)
+
+
+def _any_values(generator: np.random.Generator, case: Case, arrays: Arrays) -> Arrays:
+    return arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The calls of one operator.
+
+    `draw` makes a random legal case, and `timed` has one for each size of `PLANES`. `pytorch` computes the gradient of
+    tensors and complete attributes by their wire names; it imports PyTorch itself, so nothing else needs PyTorch.
+    `values` replaces the standard normal values of a case by legal ones. If the forward operator is not linear, it also
+    sets `self` to an input that these values belong to, where small steps do not change them.
+    """
+
+    cases: tuple[Case, ...]
+    draw: Callable[[Integer], Case]
+    timed: Mapping[str, Case]
+    pytorch: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
+    values: Callable[[np.random.Generator, Case, Arrays], Arrays] = field(default=_any_values)
+
+
+def samples_of(operator: str) -> Samples:
+    """Returns the samples in the folder of an operator, by its wire name."""
+    samples: Samples = import_module(f"aclgrad.operators.{operator}.samples").SAMPLES
+    return samples
+
+
+def draw_sizes(integer: Integer, count: int, least: int, most: int) -> tuple[int, ...]:
+    """Draws several sizes within the same bounds."""
+    return tuple(integer(least, most) for _ in range(count))
+
+
+def draw_leading(integer: Integer) -> tuple[int, ...]:
+    """Draws (N, C) or (C,); the batch may be empty."""
+    channels = integer(1, 18)
+    return (integer(0, 3), channels) if integer(0, 1) else (channels,)

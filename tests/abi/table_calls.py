@@ -1,0 +1,135 @@
+"""Phase 1 from the operator table: every sample call, and the mutations whose answer the table knows."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.spec import AttributeKind, OperatorSpec
+from aclgrad.products import Product
+from aclgrad.tensors import DTYPES
+
+from .acl import DataType, Format
+from .phase_one import INVALID, NULL, Arguments, Tensor
+
+OTHER_CODES: dict[tuple[str, str], int] = {
+    # CANN checks this length together with the null pointers.
+    ("max_pool2d_with_mask_backward", "kernel_size"): NULL,
+}
+"""By operator and attribute: the code for a list of a wrong length."""
+
+
+class Row(NamedTuple):
+    """One call, the code that it earns and how the message begins."""
+
+    arguments: Arguments
+    code: int = 0
+    message: str = ""
+
+
+def abi_name(name: str) -> str:
+    """Returns CANN's name of a parameter: grad_output is gradOutput there."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
+    """Returns every row of an operator on a product; if the product lacks it, the calls of one that has it."""
+    served = product if product in spec.products else max(spec.products)
+    samples = [typed for typed in typed_cases(served) if typed.spec is spec]
+    rows = {f"{typed.case.name} {typed.dtype}": Row(arguments_of(typed, served)) for typed in samples}
+    for mutations in (_nulls, _dtypes, _ranks, _lengths):
+        rows |= mutations(samples[0], served)
+    return rows
+
+
+def arguments_of(typed: TypedCase, product: Product) -> Arguments:
+    """Returns what the device is given, in aclnn's order: inputs, attributes, the output."""
+    given = typed.arguments
+    tensors: Arguments = {}
+    for each in typed.spec.inputs:
+        rule, type = each.values(given, product), given.inputs[each.name]
+        type = type if rule is None else rule.device_type(type)
+        tensors[each.name] = _tensor(type.shape, type.dtype.acl)
+    output = typed.spec.output.infer(given)
+    values = {each.name: given.attributes[each.name] for each in typed.spec.attributes}
+    listed = {**tensors, **values, typed.spec.output.name: _tensor(output.shape, output.dtype.acl)}
+    return {abi_name(name): value for name, value in listed.items()}
+
+
+def _tensor(shape: tuple[int, ...], data_type: int) -> Tensor:
+    return Tensor(shape, DataType(data_type), Format.ND if len(shape) == 2 else Format.NCHW)
+
+
+def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:
+    valid = arguments_of(typed, product)
+    pointers = [name for name, value in valid.items() if isinstance(value, Tensor | tuple)]
+    return {f"{name} null": Row({**valid, name: None}, NULL, f"{name} must not be null") for name in pointers}
+
+
+def _dtypes(typed: TypedCase, product: Product) -> dict[str, Row]:
+    """All tensors of the operator's type together, and each that has types of its own alone."""
+    spec, valid = typed.spec, arguments_of(typed, product)
+    common = valid[abi_name(spec.inputs[0].name)].data_type
+    rows = {}
+    for kind in DataType:
+        if kind not in _types(spec, 0, product):
+            changed = {name: value for name, value in valid.items() if _has_type(value, common)}
+            rows[kind.name] = Row({**valid, **_retyped(changed, kind)}, INVALID)
+    for position, each in enumerate(spec.inputs):
+        name = abi_name(each.name)
+        if not _has_type(valid[name], common):
+            others = [kind for kind in DataType if kind is not valid[name].data_type]
+            for kind in others:
+                if each.values(typed.arguments, product) is not None or kind not in _types(spec, position, product):
+                    rows[f"{kind.name} {name}"] = Row({**valid, **_retyped({name: valid[name]}, kind)}, INVALID)
+    return rows
+
+
+def _types(spec: OperatorSpec, position: int, product: Product) -> set[DataType]:
+    return {DataType(DTYPES[name].acl) for name in spec.inputs[position].dtypes[product]}
+
+
+def _has_type(value: object, kind: DataType) -> bool:
+    return isinstance(value, Tensor) and value.data_type is kind
+
+
+def _retyped(tensors: Arguments, kind: DataType) -> Arguments:
+    return {name: Tensor(tensor.shape, kind, tensor.format_) for name, tensor in tensors.items()}
+
+
+def _ranks(typed: TypedCase, product: Product) -> dict[str, Row]:
+    """Every tensor alone, with a dimension more; and all with too few and too many."""
+    spec, valid = typed.spec, arguments_of(typed, product)
+    tensors = {name: value for name, value in valid.items() if isinstance(value, Tensor)}
+    rows = {}
+    for name, tensor in tensors.items():
+        longer = Tensor((1, *tensor.shape), tensor.data_type, tensor.format_)
+        rows[f"{name} with a dimension more"] = Row({**valid, name: longer}, INVALID)
+    if len({each.ranks for each in spec.inputs}) == 1:
+        for rank in (min(spec.inputs[0].ranks) - 1, max(spec.inputs[0].ranks) + 1):
+            changed = {name: _of_rank(tensor, rank) for name, tensor in tensors.items()}
+            rows[f"rank {rank}"] = Row({**valid, **changed}, INVALID)
+    return rows
+
+
+def _of_rank(tensor: Tensor, rank: int) -> Tensor:
+    shape = ((1,) * rank + tensor.shape)[-rank:]
+    return Tensor(shape, tensor.data_type, tensor.format_)
+
+
+def _lengths(typed: TypedCase, product: Product) -> dict[str, Row]:
+    spec, valid = typed.spec, arguments_of(typed, product)
+    return {
+        f"{abi_name(name)} of {length}": Row(
+            {**valid, abi_name(name): value}, OTHER_CODES.get((spec.name, name), INVALID), abi_name(name)
+        )
+        for name, length, value in _wrong_lists(spec)
+    }
+
+
+def _wrong_lists(spec: OperatorSpec) -> Iterator[tuple[str, int, tuple[int, ...]]]:
+    for each in spec.attributes:
+        if each.kind is AttributeKind.INTS and each.lengths:
+            for length in range(max(each.lengths) + 2):
+                if length not in each.lengths:
+                    yield each.name, length, (1,) * length

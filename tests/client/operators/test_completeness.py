@@ -1,0 +1,124 @@
+"""An operator's folder that is not complete is told by name, with what to add where."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aclgrad.operators as package
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.completeness import folders, problems, unlisted
+from aclgrad.operators.spec import AttributeKind, AttributeSpec, operator_table
+from aclgrad.products import Product
+
+GOOD = next(iter(OPERATORS.values()))
+SPEC = """
+from dataclasses import replace
+from aclgrad.operators.{good}.spec import SPEC
+SPEC = replace(SPEC, name="made_up", symbol="aclnnMadeUp")
+"""
+DEFINITION = "from aclgrad.operators.{good}.definition import backward, forward"
+SAMPLES = "from aclgrad.operators.{good}.samples import SAMPLES"
+Folder = Callable[..., list[str]]
+
+
+def test_every_folder_is_complete_and_listed() -> None:
+    assert list(problems()) == []
+    assert list(unlisted(OPERATORS)) == []
+    assert [folder.name for folder in folders()] == list(OPERATORS)
+
+
+@pytest.fixture
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+    """Returns what is told of a folder with these files; None leaves one out."""
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+
+    def told(**changes: str | None) -> list[str]:
+        (tmp_path / "made_up").mkdir()
+        for part, text in ({"spec": SPEC, "definition": DEFINITION, "samples": SAMPLES} | changes).items():
+            if text is not None:
+                (tmp_path / f"made_up/{part}.py").write_text(text.format(good=GOOD.name))
+        return list(problems())
+
+    yield told
+    for name in [name for name in sys.modules if "made_up" in name]:
+        del sys.modules[name]
+
+
+def test_a_complete_folder_is_found(made_up: Folder) -> None:
+    assert made_up() == []
+    assert list(unlisted(OPERATORS)) == ["operator made_up is not in catalogue.py; run `make generate`"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"spec": None}, "operator made_up has no spec.py; add .*/made_up/spec.py with SPEC, an OperatorSpec"),
+        ({"definition": None}, "operator made_up has no definition.py; add .* with backward and forward"),
+        ({"samples": None}, "operator made_up has no samples.py; add .* with SAMPLES, a Samples with cases"),
+        ({"spec": "OTHER = 1"}, "operator made_up: spec.py has no SPEC; it has to have SPEC, an OperatorSpec"),
+        ({"definition": "backward = max"}, "operator made_up: definition.py has no forward; it has to have backward"),
+        ({"samples": "import nothing_like_it"}, "made_up: samples.py does not load: No module named 'nothing_like_it'"),
+        ({"spec": "from aclgrad.operators.{good}.spec import SPEC"}, "made_up: spec.py has the name 'adaptive_"),
+        (
+            {"spec": SPEC + "SPEC = replace(SPEC, inputs=(replace(SPEC.inputs[0], dtypes={{'910C': ('int8',)}}),))"},
+            "spec.py does not load: operator made_up: input grad_output is for the unknown product '910C'; the prod",
+        ),
+        (
+            {"samples": SAMPLES + "\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, cases=())"},
+            "operator made_up has no cases; add some to SAMPLES.cases in its samples.py",
+        ),
+        (
+            {"definition": "def backward(grad_output, input): ...\ndef forward(input, padding): ..."},
+            "operator made_up: definition.forward has to take grad_output, input",
+        ),
+    ],
+)
+def test_what_is_missing_is_told(made_up: Folder, changes: dict[str, str | None], told: str) -> None:
+    found = made_up(**changes)
+    assert len(found) == 1
+    assert re.search(told, found[0])
+
+
+def test_a_name_or_symbol_is_used_once() -> None:
+    with pytest.raises(ValueError, match=f"two operators have the name {GOOD.name}; change one of them"):
+        operator_table(GOOD, replace(GOOD, symbol="aclnnOther"))
+    with pytest.raises(ValueError, match=f"two operators have the symbol {GOOD.symbol}; change one of them"):
+        operator_table(GOOD, replace(GOOD, name="other"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"inputs": (*GOOD.inputs, GOOD.inputs[0])}, "grad_output is the name of two inputs or attributes"),
+        ({"tolerances": {}}, "tolerances has , and input grad_output"),
+        (
+            {"inputs": (replace(GOOD.inputs[0], dtypes={Product.ATLAS_A2: ("float31",)}),)},
+            "input grad_output has the unknown dtype float31",
+        ),
+        (
+            {"attributes": (AttributeSpec("a", "", AttributeKind.INT, default=0, minimum=1),)},
+            r"the default of attributes\[a\] is 0; send at least 1",
+        ),
+    ],
+)
+def test_a_spec_that_does_not_fit_together_is_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=f"operator {GOOD.name}: {told}"):
+        replace(GOOD, **changes)
+
+
+def test_a_number_has_to_be_finite() -> None:
+    attribute = AttributeSpec("a", "", AttributeKind.DOUBLE)
+    told = [str(each) for value in (float("nan"), float("inf"), 1.5) for each in attribute.check(value)]
+    assert told == ["attributes[a] is nan; send a finite number", "attributes[a] is inf; send a finite number"]
+
+
+def test_a_bound_may_be_given_for_each_value() -> None:
+    attribute = AttributeSpec("a", "", AttributeKind.INTS, (2,), minimum=(0, 5), maximum=(3, 9))
+    assert list(attribute.check((0, 9))) == []
+    told = [str(each) for value in ((4, 5), (0, 4)) for each in attribute.check(value)]
+    assert told == ["attributes[a] is 4; send at most 3", "attributes[a] is 4; send at least 5"]
