@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from aclgrad import errors
 from aclgrad._message_limit import MessageLimit
 from aclgrad._settings import checked_seconds
-from aclgrad.errors import AclgradError, ConnectionLostError, InputValuesRequiredError, InvalidFieldError, Violation
+from aclgrad.errors import AclgradError, ConnectionLostError, InputValuesRequiredError, InvalidFieldError
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
@@ -304,18 +304,18 @@ def _check_mapping(field: str, value: object, of: str) -> None:
     # First the usual: an abstract class takes longer to ask.
     if type(value) is not dict and not isinstance(value, Mapping):
         problem, remedy = f"is a {type(value).__name__}", f"give a mapping from {of}"
-        raise InvalidFieldError.of(Violation(field, problem, remedy))
+        raise InvalidFieldError.at(field, problem, remedy)
 
 
 def _array(name: str, value: Input) -> Array:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         problem = f"has {np.count_nonzero(value.mask)} masked values, and a mask cannot be sent"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give array.filled(value)"))
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give array.filled(value)")
     try:
         return np.asarray(value)
     except Exception as error:  # whatever the object's own conversion raises
         problem = f"is no array: {error}"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give an array or a shape")) from error
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give an array or a shape") from error
 
 
 def _is_shape(value: Input) -> bool:
@@ -325,7 +325,7 @@ def _is_shape(value: Input) -> bool:
 def _shape_only_dtype(name: str, dtypes: Sequence[DType]) -> DType:
     if not dtypes:
         problem = "is a shape, and no other input is an array that tells the dtype"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give at least one input as an array"))
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give at least one input as an array")
     return dtypes[0]
 
 
@@ -378,19 +378,19 @@ def error_of_status(status: status_pb2.Status) -> AclgradError:
 def closed_error(target: str) -> AclgradError:
     """Returns the error of a call on a client that is closed."""
     remedy = "make a new client"
-    return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
+    return errors.CallCancelledError(f"{target}: the client is closed", remedy=remedy)
 
 
 def wrong_loop_error(target: str) -> AclgradError:
     """Returns the error of a call on a client that another event loop uses."""
     remedy = "make one AsyncClient for each event loop, within the function that asyncio.run is given"
-    return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop; {remedy}", remedy=remedy)
+    return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop", remedy=remedy)
 
 
 def deadline_error(target: str) -> AclgradError:
     """Returns the error of a call whose time limit passed."""
     remedy = "give a larger timeout_s"
-    return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+    return errors.DeadlinePassedError(f"{target}: no reply within the time limit", remedy=remedy)
 
 
 def hides_a_status(failure: RpcFailure) -> bool:
@@ -410,19 +410,19 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         message = "a message exceeds, decompressed, the limit of the side that received it"
         if sizes:
             message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
-        return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
+        return errors.MessageTooLargeError(message, field="message", remedy=remedy, metadata=sizes)
     if code is grpc.StatusCode.UNAVAILABLE:
         remedy = f"check that a server listens on {target} and that the network lets it through"
         kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
-        return kind(f"{target}: {details}; {remedy}", remedy=remedy)
+        return kind(f"{target}: {details}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return deadline_error(target)
     if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
         # A server that stops cancels what it has not begun to answer.
         remedy = "if the connection is slow, send less in one call or raise --client-timeout-s of the server"
         what = "the server ended the call and gave no reason: it stops, or a message took too long to arrive"
-        return errors.CallCutError(f"{target}: {what}; {remedy}", remedy=remedy)
+        return errors.CallCutError(f"{target}: {what}", remedy=remedy)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         remedy = "check that the target is an aclgrad server of this version or a newer one"
-        return errors.MethodNotServedError(f"{target}: {details}; {remedy}", remedy=remedy)
+        return errors.MethodNotServedError(f"{target}: {details}", remedy=remedy)
     return AclgradError(f"{target}: {code.name}: {details}")

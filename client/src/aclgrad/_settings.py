@@ -40,4 +40,4 @@ def checked_seconds(name: str, value: SupportsFloat, minimum_s: float = -math.in
 
 
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:
-    return InvalidSettingError(f"{name} is {value!r}; {remedy}", field=name, remedy=remedy)
+    return InvalidSettingError(f"{name} is {value!r}", field=name, remedy=remedy)

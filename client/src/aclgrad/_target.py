@@ -50,4 +50,4 @@ def _check_address(target: str, address: str) -> None:
 
 
 def _refuse(target: object, problem: str) -> NoReturn:
-    raise InvalidSettingError(f"target is {target!r}: it {problem}; {_REMEDY}", field="target", remedy=_REMEDY)
+    raise InvalidSettingError(f"target is {target!r}: it {problem}", field="target", remedy=_REMEDY)
