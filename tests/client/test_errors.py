@@ -80,7 +80,7 @@ def test_error_survives_the_wire(kind: type[AclgradError]) -> None:
     )
     received = from_status(status_pb2.Status.FromString(to_status(sent, "5f0c").SerializeToString()))
     assert type(received) is kind
-    assert str(received) == received.message == "what went wrong"
+    assert str(received) == received.message == "what went wrong; send 3; or 4"
     assert (received.reason, received.code) == (kind.reason, kind.code)
     assert (received.field, received.remedy, received.retry_after_s) == ("inputs[self].shape", "send 3; or 4", 0.25)
     assert (received.request_id, received.metadata) == ("5f0c", {"limit": "64"})

@@ -135,7 +135,7 @@ def test_a_deadline_tells_of_the_attempt_before() -> None:
     attempts.delay_after_s(errors.CallCutError("cut", remedy="send less"))
     late = errors.DeadlinePassedError("late", remedy="give more time", request_id="5f0c")
     attempts.explain(late)
-    told = "late; the attempt before it failed: cut"
+    told = "late; give more time; the attempt before it failed: cut; send less"
     assert (str(late), late.message, late.remedy, late.request_id) == (told, told, "send less", "5f0c")
 
 
@@ -146,7 +146,7 @@ def test_other_last_errors_stay_as_they_are() -> None:
     attempts.delay_after_s(LOST)
     other = errors.ServerFaultError("oops")
     attempts.explain(other)
-    assert (str(only), only.remedy, str(other)) == ("late", "give more time", "oops")
+    assert (str(only), only.remedy, str(other)) == ("late; give more time", "give more time", "oops")
 
 
 FINAL = [

@@ -15,10 +15,9 @@ from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.native_codec import extract_payloads
 from tests.server.fakes import FakeContext, FakeDevice, new_call, settle, tensor
 
-PLANNER: Final = Planner(Product.ATLAS_A2, 2**14, extract_payloads)
+PLANNER: Final = Planner(Product.ATLAS_A2, 2**14)
 MEMORY_LIMIT: Final = 2**15
 MESSAGE_LIMIT: Final = 2**20
 RUNNER: Final = asyncio.Runner()

@@ -13,9 +13,9 @@ from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
-from aclgrad_server.calls.validation import plan_call
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.native_device import NativeDevice
+from aclgrad_server.devices.device import Device
+from aclgrad_server.plan import plan_call
 from aclgrad_server.settings import Settings
 
 NO_LIMIT = 2**62
@@ -23,13 +23,13 @@ FAR_AWAY = 100.0
 
 
 @pytest.fixture
-async def device(library: aclgrad_native.AclLibrary) -> AsyncIterator[NativeDevice]:
+async def device(library: aclgrad_native.AclLibrary) -> AsyncIterator[Device]:
     completions = Completions()
-    yield NativeDevice(library, 0, Settings(streams=1, pool_bytes=64 * 2**20), completions, lambda *_: None)
+    yield Device(library, 0, Settings(streams=1, pool_bytes=64 * 2**20), completions, lambda *_: None)
     completions.close()
 
 
-async def run(device: NativeDevice, name: str, arrays: dict[str, np.ndarray], attributes: Any) -> np.ndarray:
+async def run(device: Device, name: str, arrays: dict[str, np.ndarray], attributes: Any) -> np.ndarray:
     views = tuple(view_of_array(name, array) for name, array in arrays.items())
     plan = plan_call(OperatorCall(name, views, attributes), Product.ATLAS_A2, NO_LIMIT)
     prepared = plan.with_prepared(device.prepare(plan))
@@ -37,7 +37,7 @@ async def run(device: NativeDevice, name: str, arrays: dict[str, np.ndarray], at
     return array_of_view(decode_response(reply)[0])
 
 
-async def poison(device: NativeDevice) -> None:
+async def poison(device: Device) -> None:
     """Leaves values that no gradient has in every block of the pool that a small case can be given."""
     for side in (1, 4, 8, 16, 32, 64, 128):
         full = np.full((2, side, side), FAR_AWAY, np.float32)
@@ -46,7 +46,7 @@ async def poison(device: NativeDevice) -> None:
 
 
 @pytest.mark.parametrize("typed", [case for case in typed_cases(Product.ATLAS_A2) if case.dtype == "float32"], ids=str)
-async def test_a_gradient_is_written_completely(device: NativeDevice, typed: TypedCase) -> None:
+async def test_a_gradient_is_written_completely(device: Device, typed: TypedCase) -> None:
     await poison(device)
     arrays = typed.arrays()
     gradient = await run(device, typed.spec.name, arrays, typed.case.attributes)

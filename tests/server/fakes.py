@@ -13,9 +13,8 @@ from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.call import Call, Calls
-from aclgrad_server.calls.validation import plan_call
-from aclgrad_server.devices.device import Content, DeviceState, OnEnd
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.devices.device import Content, OnEnd
+from aclgrad_server.plan import OperatorPlan, plan_call
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
@@ -170,9 +169,6 @@ class FakeDevice:
         if self.trim_error is not None:
             raise self.trim_error
         self.trims += 1
-
-    async def state(self) -> DeviceState:
-        return DeviceState(0, 0, {}, 0, 0)
 
     def check(self) -> None:
         self.checks += 1

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from aclgrad_server.log_writer import MAX_LINES, LogWriter
+from aclgrad_server.logs import MAX_LINES, LineHandler
 
 FULL = 200
 """Lines that fill a pipe of 64 KiB, and more."""
@@ -20,7 +20,7 @@ class Pipe:
 
     def __init__(self) -> None:
         self.reader, self.file = os.pipe()
-        self.writer = LogWriter(self.file, lambda count: f"{count} dropped")
+        self.writer = LineHandler(self.file)
 
     def fill(self) -> int:
         """Writes until lines are dropped, and returns how many were written and dropped."""
@@ -74,7 +74,7 @@ def test_nobody_waits_for_the_reader_and_what_is_dropped_is_counted(pipe: Pipe) 
     *kept, told = pipe.lines()
     assert [int(line) for line in kept] == list(range(len(kept)))
     assert MAX_LINES <= len(kept) < count
-    assert told == f"{count - len(kept)} dropped"
+    assert told.endswith(f"{count - len(kept)} log lines were dropped: stderr was not read")
 
 
 def test_count_stands_where_lines_are_missing(pipe: Pipe) -> None:
@@ -87,7 +87,8 @@ def test_count_stands_where_lines_are_missing(pipe: Pipe) -> None:
         pipe.writer.write(f"later {number}")
     lines = (read.decode() + "\n".join(pipe.lines())).splitlines()
     kept = [line for line in lines if line.strip().isdecimal()]
-    told = f"{count - len(kept)} dropped"
+    told = lines[len(kept)]
+    assert f" {count - len(kept)} log lines were dropped" in told
     assert lines == [*kept, told, *(f"later {number}" for number in range(10))]
 
 
@@ -115,5 +116,5 @@ def test_thread_ends_with_the_process() -> None:
 def _new_threads() -> set[threading.Thread]:
     before = set(threading.enumerate())
     with open(os.devnull, "wb") as file:
-        LogWriter(file.fileno(), str).flush(10)
+        LineHandler(file.fileno()).flush(10)
         return set(threading.enumerate()) - before

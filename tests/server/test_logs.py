@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from aclgrad_server.logs import LineFormatter, StderrHandler
+from aclgrad_server.logs import LineFormatter, LineHandler
 
 FORGED = "2026-01-01T00:00:00Z ERROR root: forged"
 
@@ -39,7 +39,7 @@ def test_nor_does_the_text_of_an_exception() -> None:
 
 
 def test_line_that_cannot_be_formatted_is_no_error(capfd: pytest.CaptureFixture[str]) -> None:
-    handler = StderrHandler()
+    handler = LineHandler()
     handler.handle(record("%d calls", "three", pathname="file.py", lineno=7))
     handler.flush()
     assert capfd.readouterr().err == "a line of file.py:7 cannot be formatted\n"
@@ -48,8 +48,8 @@ def test_line_that_cannot_be_formatted_is_no_error(capfd: pytest.CaptureFixture[
 def test_dropped_lines_are_told_in_a_line_of_the_same_form(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aclgrad_server.log_writer.MAX_LINES", 0)
-    handler = StderrHandler()
+    monkeypatch.setattr("aclgrad_server.logs.MAX_LINES", 0)
+    handler = LineHandler()
     for _ in range(37):
         handler.handle(record("lost"))
     handler.flush()

@@ -8,8 +8,8 @@ from aclgrad.errors import DeadlinePassedError, DeviceLostError, DeviceMemoryErr
 from aclgrad.operators.cases import typed_cases
 from aclgrad.products import Product
 from aclgrad_server.devices.faults import StartError
+from aclgrad_server.devices.watch import warm_up
 from aclgrad_server.plan import OperatorPlan
-from aclgrad_server.warm_up import warm_up
 from tests.server.fakes import FakeDevice, raising
 
 SYMBOL = next(typed_cases(Product.ATLAS_A2)).spec.symbol

@@ -57,19 +57,19 @@ def error_of_status(status: status_pb2.Status) -> AclgradError:
 def closed_error(target: str) -> AclgradError:
     """Returns the error of a call on a client that is closed."""
     remedy = "make a new client"
-    return errors.CallCancelledError(f"{target}: the client is closed; {remedy}", remedy=remedy)
+    return errors.CallCancelledError(f"{target}: the client is closed", remedy=remedy)
 
 
 def wrong_loop_error(target: str) -> AclgradError:
     """Returns the error of a call on a client that another event loop uses."""
     remedy = "make one AsyncClient for each event loop, within the function that asyncio.run is given"
-    return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop; {remedy}", remedy=remedy)
+    return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop", remedy=remedy)
 
 
 def deadline_error(target: str) -> AclgradError:
     """Returns the error of a call whose time limit passed."""
     remedy = "give a larger timeout_s"
-    return errors.DeadlinePassedError(f"{target}: no reply within the time limit; {remedy}", remedy=remedy)
+    return errors.DeadlinePassedError(f"{target}: no reply within the time limit", remedy=remedy)
 
 
 def unreadable_reply(error: ValueError) -> errors.ServerFaultError:
@@ -94,19 +94,19 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         message = "a message exceeds, decompressed, the limit of the side that received it"
         if sizes:
             message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
-        return errors.MessageTooLargeError(f"{message}; {remedy}", field="message", remedy=remedy, metadata=sizes)
+        return errors.MessageTooLargeError(message, field="message", remedy=remedy, metadata=sizes)
     if code is grpc.StatusCode.UNAVAILABLE:
         remedy = f"check that a server listens on {target} and that the network lets it through"
         kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
-        return kind(f"{target}: {details}; {remedy}", remedy=remedy)
+        return kind(f"{target}: {details}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return deadline_error(target)
     if code is grpc.StatusCode.CANCELLED or details == _WRITE_FAILED:
         # A server that stops cancels what it has not begun to answer.
         remedy = "if the connection is slow, send less in one call or raise --client-timeout-s of the server"
         what = "the server ended the call and gave no reason: it stops, or a message took too long to arrive"
-        return errors.CallCutError(f"{target}: {what}; {remedy}", remedy=remedy)
+        return errors.CallCutError(f"{target}: {what}", remedy=remedy)
     if code is grpc.StatusCode.UNIMPLEMENTED:
         remedy = "check that the target is an aclgrad server of this version or a newer one"
-        return errors.MethodNotServedError(f"{target}: {details}; {remedy}", remedy=remedy)
+        return errors.MethodNotServedError(f"{target}: {details}", remedy=remedy)
     return AclgradError(f"{target}: {code.name}: {details}")

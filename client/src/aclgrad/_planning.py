@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from aclgrad.errors import InvalidFieldError, Violation
+from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments
@@ -127,18 +127,18 @@ def _check_mapping(field: str, value: object, of: str) -> None:
     # First the usual: an abstract class takes longer to ask.
     if type(value) is not dict and not isinstance(value, Mapping):
         problem, remedy = f"is a {type(value).__name__}", f"give a mapping from {of}"
-        raise InvalidFieldError.of(Violation(field, problem, remedy))
+        raise InvalidFieldError.at(field, problem, remedy)
 
 
 def _array(name: str, value: Input) -> Array:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         problem = f"has {np.count_nonzero(value.mask)} masked values, and a mask cannot be sent"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give array.filled(value)"))
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give array.filled(value)")
     try:
         return np.asarray(value)
     except Exception as error:  # whatever the object's own conversion raises
         problem = f"is no array: {error}"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give an array or a shape")) from error
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give an array or a shape") from error
 
 
 def _is_shape(value: Input) -> bool:
@@ -148,5 +148,5 @@ def _is_shape(value: Input) -> bool:
 def _shape_only_dtype(name: str, dtypes: Sequence[DType]) -> DType:
     if not dtypes:
         problem = "is a shape, and no other input is an array that tells the dtype"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, "give at least one input as an array"))
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give at least one input as an array")
     return dtypes[0]

@@ -57,7 +57,7 @@ def checked_seconds(name: str, value: SupportsFloat, minimum_s: float = -math.in
 
 
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:
-    return InvalidSettingError(f"{name} is {value!r}; {remedy}", field=name, remedy=remedy)
+    return InvalidSettingError(f"{name} is {value!r}", field=name, remedy=remedy)
 
 
 def checked_target(target: str) -> str:
@@ -98,8 +98,7 @@ def _check_address(target: str, address: str) -> None:
 
 
 def _refuse_target(target: object, problem: str) -> NoReturn:
-    message = f"target is {target!r}: it {problem}; {_TARGET_REMEDY}"
-    raise InvalidSettingError(message, field="target", remedy=_TARGET_REMEDY)
+    raise InvalidSettingError(f"target is {target!r}: it {problem}", field="target", remedy=_TARGET_REMEDY)
 
 
 def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOption] = ()) -> list[ChannelOption]:

@@ -83,7 +83,8 @@ class AclgradError(Exception):
 
     `reason` is the name in `error_reason.proto` (empty for errors of the gRPC core), `code` the gRPC status, `field`
     the first field of the request that is at fault, `remedy` what would mend it, `retry_after_s` the delay that the
-    server asks for, `metadata` the rest of what it told; `request_id` finds the call in the server's log.
+    server asks for, `metadata` the rest of what it told; `request_id` finds the call in the server's log. `message`
+    is the problem, followed by the remedy if there is one.
     """
 
     reason: str = ""
@@ -91,7 +92,7 @@ class AclgradError(Exception):
 
     def __init__(
         self,
-        message: str,
+        problem: str,
         *,
         field: str | None = None,
         remedy: str | None = None,
@@ -100,8 +101,8 @@ class AclgradError(Exception):
         metadata: Mapping[str, str] | None = None,
         violations: tuple[Violation, ...] = (),
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = problem if remedy is None else f"{problem}; {remedy}"
+        super().__init__(self.message)
         self.field = field
         self.remedy = remedy
         self.retry_after_s = retry_after_s
@@ -135,9 +136,14 @@ class RequestError(AclgradError, ValueError):
     def of(cls, *violations: Violation, metadata: Mapping[str, str] | None = None) -> Self:
         """Returns the error that reports these violations; its message spells out the first 8."""
         first = violations[0]
-        return cls(
-            _message_of(violations), field=first.field, remedy=first.remedy, metadata=metadata, violations=violations
-        )
+        error = cls(_message_of(violations), field=first.field, metadata=metadata, violations=violations)
+        error.remedy = first.remedy  # the message has it
+        return error
+
+    @classmethod
+    def at(cls, field: str, problem: str, remedy: str, metadata: Mapping[str, str] | None = None) -> Self:
+        """Returns the error that reports one violation."""
+        return cls.of(Violation(field, problem, remedy), metadata=metadata)
 
 
 class MalformedRequestError(RequestError):
@@ -345,16 +351,17 @@ def from_status(status: status_pb2.Status) -> AclgradError | None:
     for violation in bad_request.field_violations if bad_request else ():
         problem, _, remedy = violation.description.partition("; ")
         violations.append(Violation(violation.field, problem, remedy))
+    remedy = metadata.pop("remedy", None)
     error = _BY_REASON.get(info.reason, AclgradError)(
         # The status has no room for all of them.
         _message_of(violations) if len(violations) > 1 else status.message,
         field=metadata.pop("field", None),
-        remedy=metadata.pop("remedy", None),
         retry_after_s=retry_delay_s(status),
         request_id=metadata.pop("request_id", None),
         metadata=metadata,
         violations=tuple(violations),
     )
+    error.remedy = remedy  # the message has it
     error.reason = info.reason
     error.code = next((code for code in grpc.StatusCode if code.value[0] == status.code), error.code)
     return error

@@ -8,7 +8,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from aclgrad.errors import InvalidFieldError, Violation
+from aclgrad.errors import InvalidFieldError
 from aclgrad.v1 import tensor_pb2
 
 
@@ -119,7 +119,7 @@ def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
     dtype = dtype_of_numpy(array.dtype)
     if dtype is None:
         problem = f"has dtype {array.dtype}, which the wire does not have"
-        raise InvalidFieldError.of(Violation(f"inputs[{name}]", problem, f"convert it to one of {', '.join(DTYPES)}"))
+        raise InvalidFieldError.at(f"inputs[{name}]", problem, f"convert it to one of {', '.join(DTYPES)}")
     return TensorType(dtype, array.shape)
 
 

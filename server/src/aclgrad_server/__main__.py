@@ -3,9 +3,6 @@
 import faulthandler
 import os
 import sys
-from typing import Final
-
-_STDERR: Final = 2
 
 
 def main() -> None:
@@ -13,23 +10,20 @@ def main() -> None:
     if sys.argv[1:2] == ["probe"]:
         from aclgrad_server.probe import main as probe
 
-        sys.exit(probe(sys.argv[2:]))
-    _prepare()
-    from aclgrad_server.cli import main as serve
-
-    serve(prog_name="aclgrad-server")
-
-
-def _prepare() -> None:
-    for number in range(_STDERR + 1):
+        probe(sys.argv[2:])
+        return
+    for number in range(3):
         # A standard file that is closed would be the next socket's number, and that would get our log lines.
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    faulthandler.enable(_STDERR)
+    faulthandler.enable(2)
     # gRPC's core reads this when it is imported. It would write to standard error itself, and wait for its reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    from aclgrad_server.cli import main as serve
+
+    serve(prog_name="aclgrad-server")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """The command line: flags to Settings, signals to the server, errors to one line and an exit code."""
 
 import asyncio
+import faulthandler
 import gc
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
@@ -12,13 +14,10 @@ import click
 from pydantic import ValidationError
 
 from aclgrad_server import logs
-from aclgrad_server.admin.health import Heartbeat, Readiness
-from aclgrad_server.admin.listener import AdminListener
+from aclgrad_server.admin import AdminListener, Heartbeat, Readiness
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.server import Server, prepare_process
-from aclgrad_server.setting_errors import lines_of
-from aclgrad_server.settings import OFF, Settings, unknown_variables, variable_of
-from aclgrad_server.stop_request import StopRequest
+from aclgrad_server.settings import OFF, Settings, explain, unknown_variables, variable_of
 
 log = logging.getLogger(__name__)
 
@@ -29,30 +28,26 @@ EXIT_DEVICE_LOST: Final = 4
 EXIT_LIMIT_S: Final = 15.0
 """Beyond the drain limit, the time after which a stop that hangs ends the process."""
 
-
-_METAVARS: Final = {"listen": "HOST:PORT|unix:PATH", "admin": "HOST:PORT|off", "backend": "[auto|ascend|host|PATH]"}
-
-_UNITS: Final = {"_bytes": "BYTES", "_s": "SECONDS", "_ms": "MILLISECONDS", "config": "FILE", "_prefix": "TEXT"}
+_METAVARS: Final = {
+    "listen": "HOST:PORT|unix:PATH",
+    "admin": "HOST:PORT|off",
+    "backend": "[auto|ascend|host|PATH]",
+    "bytes": "BYTES",
+    "s": "SECONDS",
+    "ms": "MILLISECONDS",
+    "config": "FILE",
+    "prefix": "TEXT",
+}
+"""By the last word of a setting's name."""
 
 
 def _metavar(name: str, annotation: Any) -> str:
     """Returns what a setting takes: its values, or their unit or kind."""
-    if name in _METAVARS:
-        return _METAVARS[name]
     if annotation is bool:
         return "[true|false]"
     if get_origin(annotation) is Literal:
         return f"[{'|'.join(get_args(annotation))}]"
-    for end, unit in {
-        "_bytes": "BYTES",
-        "_s": "SECONDS",
-        "_ms": "MILLISECONDS",
-        "config": "FILE",
-        "_prefix": "TEXT",
-    }.items():
-        if name.endswith(end):
-            return unit
-    return "INTEGER"
+    return _METAVARS.get(name.rpartition("_")[2], "INTEGER")
 
 
 def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -89,13 +84,9 @@ def main(**flags: Any) -> None:
     try:
         settings = Settings(**given)
     except ValidationError as error:
-        _fail(EXIT_USAGE, *lines_of(error, given, os.environ))
+        _fail(EXIT_USAGE, *(explain(each, given, os.environ) for each in error.errors()))
     except (OSError, ValueError) as error:
         _fail(EXIT_USAGE, str(error))
-    _serve(settings)
-
-
-def _serve(settings: Settings) -> None:
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
         log.warning("%s is no setting of the server; see --help", name)
@@ -112,21 +103,21 @@ def _serve(settings: Settings) -> None:
 async def _run(settings: Settings) -> int:
     """Serves until the process is asked to stop; returns the exit code."""
     prepare_process(settings)
-    stop = StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
+    stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
     heartbeat, readiness = Heartbeat(), Readiness()
     admin = None if settings.admin == OFF else AdminListener(settings.admin, heartbeat, readiness)
     if admin is not None:
         print(f"admin: {admin.start()}", flush=True)
     server = Server(settings, heartbeat, readiness, on_device_lost=stop.make)
-    start = asyncio.ensure_future(server.start())
-    await stop.wait_beside(start)
+    start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
+    await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
     if start.done():
         start.result()
         # What is there now stays: no collection has to walk through it again.
         gc.collect()
         gc.freeze()
         print(f"ready: {' '.join(server.addresses)}", flush=True)
-        await stop.wait()
+        await requested
     drained = await server.stop()
     if admin is not None:
         admin.stop()
@@ -135,6 +126,31 @@ async def _run(settings: Settings) -> int:
         # Nothing of a lost device can be relied on to end by itself.
         return EXIT_DEVICE_LOST
     return 0 if drained else EXIT_UNDRAINED
+
+
+class _StopRequest:
+    """Catches SIGTERM and SIGINT; a second one ends the process without waiting for anything.
+
+    Once the stop was requested, the process ends within `limit_s`, whatever the driver or the event loop does.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self.requested = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._catch, number)
+
+    def make(self) -> None:
+        """Requests the stop."""
+        if not self.requested.is_set():
+            self.requested.set()
+            # A thread of C: it needs neither the interpreter nor the event loop. It tells where every thread hangs.
+            faulthandler.dump_traceback_later(self._limit_s, exit=True)
+
+    def _catch(self, number: int) -> None:
+        if self.requested.is_set():
+            os._exit(128 + number)
+        self.make()
 
 
 def _fail(code: int, *lines: str) -> NoReturn:

@@ -4,17 +4,21 @@ Logging never blocks: lines wait in a bounded queue for a thread that writes the
 """
 
 import logging
+import os
+import select
 import sys
 import threading
 import time
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final
 
 from aclgrad.errors import AclgradError
-from aclgrad_server.log_writer import LogWriter
 
 log = logging.getLogger(__name__)
 
+MAX_LINES: Final = 4096
+"""Lines that wait to be written: some megabytes at most."""
 MAX_LOGGED: Final = 1000
 """Of a text that may hold what a client sent."""
 FLUSH_LIMIT_S: Final = 1.0
@@ -42,13 +46,23 @@ _CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(
 _CONTROL_CHARACTERS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 
 
-class StderrHandler(logging.Handler):
-    """Hands lines to the writer of standard error; `flush`, and so `logging.shutdown`, waits for it for a moment."""
+class LineHandler(logging.Handler):
+    """Queues lines for a thread that writes them to a file, in order, and says where too many are missing.
 
-    def __init__(self) -> None:
+    The queue is no `Queue`: its lock is not reentrant, and a destructor that logs may run in the middle of `put`.
+    """
+
+    def __init__(self, file: int = _STDERR) -> None:
+        """Takes an open file, which it does not close."""
         super().__init__()
         self.setFormatter(LineFormatter())
-        self._writer = LogWriter(_STDERR, self._dropped_line)
+        self._file = file
+        # Each line with the number of those dropped before it.
+        self._queue: SimpleQueue[tuple[str | threading.Event, int]] = SimpleQueue()
+        self._dropped = 0  # written by `write` alone
+        self._told = 0  # written by the thread alone
+        # A daemon: while nobody reads the file, the thread never ends.
+        threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -56,25 +70,57 @@ class StderrHandler(logging.Handler):
         except Exception:
             # logging itself would write a traceback to standard error, and wait.
             line = f"a line of {record.pathname}:{record.lineno} cannot be formatted"
-        self._writer.write(line)
+        self.write(line)
 
-    def flush(self) -> None:
-        self._writer.flush(FLUSH_LIMIT_S)
+    def write(self, line: str) -> None:
+        """Queues the line, or counts it as dropped if too many wait. One thread at a time may call this."""
+        if self._queue.qsize() >= MAX_LINES:
+            self._dropped += 1
+        else:
+            self._queue.put((line, self._dropped))
 
-    def _dropped_line(self, count: int) -> str:
-        told = f"{count} log lines were dropped: stderr was not read"
-        return self.format(logging.makeLogRecord({"name": __name__, "levelname": "WARNING", "msg": told}))
+    def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
+        """Waits until everything queued so far is written, at most for the limit, and says whether it is."""
+        reached = threading.Event()
+        self._queue.put((reached, self._dropped))
+        return reached.wait(limit_s)
+
+    def _run(self) -> None:
+        while True:
+            line, dropped = self._queue.get()
+            self._tell_dropped(dropped)
+            if isinstance(line, threading.Event):
+                line.set()
+            else:
+                self._write(line)
+            if self._queue.empty():
+                # No later line may come.
+                self._tell_dropped(self._dropped)
+
+    def _tell_dropped(self, dropped: int) -> None:
+        if dropped > self._told:
+            told = f"{dropped - self._told} log lines were dropped: stderr was not read"
+            self._write(self.format(logging.makeLogRecord({"name": __name__, "levelname": "WARNING", "msg": told})))
+            self._told = dropped
+
+    def _write(self, line: str) -> None:
+        """Writes to the descriptor itself: the lock of `sys.stderr`, once held here, would stop the process's end."""
+        data = f"{line}\n".encode(errors="backslashreplace")
+        while data:
+            try:
+                data = data[os.write(self._file, data) :]
+            except BlockingIOError:
+                # The descriptor is shared with a process that made it non-blocking.
+                select.select([], [self._file], [])
+            except OSError:
+                return  # closed, or its reader is gone: there is nobody to tell
 
 
 def configure(level: str) -> None:
     """Sends what is logged at this level or above to standard error, and there too what Python itself would write."""
-    root = logging.getLogger()
-    for handler in root.handlers[:]:
-        root.removeHandler(handler)
-    root.addHandler(StderrHandler())
+    logging.basicConfig(level=level.upper(), handlers=[LineHandler()], force=True)
     logging.getLogger(_GRPC).setLevel(max(logging.INFO, getattr(logging, level.upper())))
     logging.getLogger(_GRPC).addFilter(_is_news)
-    root.setLevel(level.upper())
     logging.captureWarnings(True)
     sys.excepthook = lambda *raised: log.critical("the process ends", exc_info=raised)
     sys.unraisablehook = lambda raised: log.error("%s: %r", raised.err_msg, raised.object, exc_info=_raised(raised))
@@ -95,9 +141,9 @@ def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, Traceba
 def last_words(text: str) -> None:
     """Writes to standard error before the process ends, after what was logged; waits only for a moment."""
     logging.shutdown()
-    writer = LogWriter(_STDERR, str)
-    writer.write(text)
-    writer.flush(FLUSH_LIMIT_S)
+    handler = LineHandler()
+    handler.write(text)
+    handler.flush()
 
 
 def line_of(error: AclgradError) -> str:

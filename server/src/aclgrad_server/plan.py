@@ -1,17 +1,20 @@
-"""A call that is known to be legal, in the form that devices take."""
+"""A call that keeps the rules of the operator table and the limits of this server, in the form that devices take."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from aclgrad.operators.spec import OperatorSpec
+from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
+from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
+from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import ValueRule
+from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
-from aclgrad.wire.messages import AttributeValue
+from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
 
 Source = type[Announced] | type[SharedRange]
 """Where bytes come from that are not in the message: chunks, or shared memory."""
-EMPTY: Final[Mapping[str, Any]] = {}
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class OperatorPlan:
         """Returns the same plan with what a device has made of it."""
         return replace(self, prepared=prepared)
 
-    def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = EMPTY) -> list[Any]:
+    def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = _NOTHING) -> list[Any]:
         """Returns where the bytes of each input are: staged, in the call's message, or nowhere (None)."""
         return [
             staged[tensor.name] if tensor.name in staged else _content(tensor.data, payloads) for tensor in self.inputs
@@ -48,11 +51,13 @@ class OperatorPlan:
 
     def inputs_in(self, source: Source) -> list[tuple[TensorView, bool]]:
         """Returns the inputs whose bytes come from there, and whether each has values to be checked."""
-        return [
-            (tensor, rule is not None)
-            for tensor, rule in zip(self.inputs, self.rules, strict=True)
-            if isinstance(tensor.data, source)
-        ]
+        pairs = zip(self.inputs, self.rules, strict=True)
+        return [(tensor, rule is not None) for tensor, rule in pairs if isinstance(tensor.data, source)]
+
+    def staged_bytes(self, source: Source) -> int:
+        """Returns what the call holds if inputs come from there: on the device, and on the host to be checked."""
+        on_host = sum(tensor.type.size_bytes for tensor, on_host in self.inputs_in(source) if on_host)
+        return self.size_bytes + on_host
 
     @property
     def reply_bytes(self) -> int:
@@ -64,3 +69,101 @@ def _content(data: memoryview | Announced | SharedRange | None, payloads: Sequen
     if isinstance(data, Announced):
         return payloads[data.index]
     return data if isinstance(data, memoryview) else None
+
+
+def plan_call(
+    call: OperatorCall, product: Product, max_tensor_bytes: int, shape_only: bool | None = None
+) -> OperatorPlan:
+    """Returns the plan of a call, or raises the RequestError that says what is wrong and what would be right.
+
+    `shape_only` is that of `InputSpec.takes_shape`.
+    """
+    spec = find_operator(call.operator, product)
+    arguments = check_call(call, spec, product)
+    given = {tensor.name: tensor for tensor in call.inputs}
+    inputs = tuple(given[each.name] for each in spec.inputs)
+    rules = tuple(each.values(arguments, product) for each in spec.inputs)
+    size_bytes = 0
+    for tensor, rule in zip(inputs, rules, strict=True):
+        _check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
+        on_device = tensor.type if rule is None else rule.device_type(tensor.type)
+        _check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
+        size_bytes += on_device.size_bytes
+    output, name = spec.output.infer(arguments), spec.output.name
+    if overflows(output):
+        problem = f"would be {output}, whose size overflows 64 bits"
+        raise LimitExceededError.at(f"outputs[{name}]", problem, "ask for smaller sizes")
+    _check_tensor_size(f"outputs[{name}]", output, max_tensor_bytes)
+    for each, tensor in zip(spec.inputs, inputs, strict=True):
+        _check_presence(each, tensor, arguments, product, shape_only)
+    output_memory = _output_memory(call, name, output)
+    return OperatorPlan(
+        spec,
+        inputs,
+        rules,
+        tuple(arguments.attributes[each.name] for each in spec.attributes),
+        output,
+        output.size_bytes,
+        output.size_bytes + size_bytes,
+        any(tensor.type.element_count == 0 for tensor in inputs),
+        output_memory is not None or any(isinstance(tensor.data, SharedRange) for tensor in inputs),
+        response_prefix(name, output),
+        output_memory,
+    )
+
+
+def _check_tensor_size(field: str, type: TensorType, limit: int) -> None:
+    if type.size_bytes > limit:
+        problem = f"takes {type.size_bytes} bytes as {type} and the limit is {limit}"
+        remedy = "send a smaller tensor, or raise --max-tensor-bytes (ACLGRAD_MAX_TENSOR_BYTES) of the server"
+        raise LimitExceededError.at(field, problem, remedy)
+
+
+def _check_presence(
+    spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product, shape_only: bool | None
+) -> None:
+    if tensor.data is not None or tensor.type.element_count == 0:
+        return
+    field = f"inputs[{spec.name}]"
+    if spec.unread_on is None:
+        raise InvalidFieldError.at(f"{field}.data", "is missing", "send the values: the operator reads them")
+    if not spec.takes_shape(product, shape_only) or (shape_only is None and spec.read_for(arguments)):
+        why = "the server was started with --shape-only off" if shape_only is False else f"{product} may read them here"
+        raise InputValuesRequiredError(
+            f"{field} came without values, and {why}",
+            field=field,
+            remedy="send the array instead of its shape",
+            metadata={"product": product},
+        )
+
+
+def _output_memory(call: OperatorCall, name: str, output: TensorType) -> SharedRange | None:
+    for other in call.output_memory:
+        if other != name:
+            raise InvalidFieldError.at(f"output_memory[{other}]", "is not known", f"the operator has the output {name}")
+    memory = call.output_memory.get(name)
+    if memory is not None and memory.nbytes != output.size_bytes:
+        problem = f"is {memory.nbytes} where {output} takes {output.size_bytes}"
+        raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, "send exactly the size of the output")
+    return memory
+
+
+def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:
+    """Raises LimitExceededError for a reply that exceeds the limit of a message, before the reply is computed."""
+    if size_bytes > limit_bytes:
+        problem = f"makes a reply of {size_bytes} bytes and the limit of a message is {limit_bytes}"
+        remedy = (
+            "send a large call in chunks (ExecuteOperatorChunked) and fewer calls in one batch, "
+            "or raise --max-message-bytes (ACLGRAD_MAX_MESSAGE_BYTES) of the server"
+        )
+        metadata = {"size": str(size_bytes), "max_message_bytes": str(limit_bytes)}
+        raise LimitExceededError.at(field, problem, remedy, metadata)
+
+
+def check_size(size_bytes: int, limit: int) -> None:
+    """Raises LimitExceededError for a call that no device's pool can hold."""
+    if size_bytes > limit:
+        problem = f"takes {size_bytes} bytes and the memory pool of a device holds {limit} at most"
+        remedy = "send smaller tensors or fewer calls, or raise --pool-bytes (ACLGRAD_POOL_BYTES) of the server"
+        metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
+        raise LimitExceededError.at("call", problem, remedy, metadata)

@@ -9,11 +9,8 @@ import signal
 import sys
 import tomllib
 from http.client import HTTPConnection, HTTPException
-from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
-EXIT_UNHEALTHY: Final = 1
-EXIT_USAGE: Final = 2
 DEFAULT_ADDRESS: Final = "127.0.0.1:9464"
 _MAX_ANSWER_BYTES: Final = 1000
 _EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
@@ -26,40 +23,36 @@ that ACLGRAD_CONFIG names, or 127.0.0.1:9464. The exit code is 0 for yes, 1 for 
 use."""
 
 
-def main(arguments: list[str]) -> int:
-    """Prints one line about the server and returns the exit code."""
+def main(arguments: list[str]) -> None:
+    """Prints one line about the server and ends the process unless it is well."""
     parser = argparse.ArgumentParser("aclgrad-server probe", description=_DESCRIPTION, allow_abbrev=False)
     parser.add_argument("address", nargs="?", help="host:port, an IPv6 host in brackets")
     parser.add_argument("--live", action="store_true", help="ask /livez instead of /readyz")
     parser.add_argument("--timeout-s", type=_seconds, default=2.0, metavar="S", help="time for the whole answer (2)")
     options = parser.parse_args(arguments)
     try:
-        address = connectable(options.address or configured_address())
+        address = _connectable(options.address or configured_address())
     except ValueError as error:
-        return _fail(EXIT_USAGE, str(error))
-    signal.signal(signal.SIGALRM, _end_of_time)
+        _fail(2, str(error))
+    late = f"{address}: no answer within {options.timeout_s:g} s; the server hangs, or is slower than --timeout-s"
+    signal.signal(signal.SIGALRM, lambda *_: _fail(1, late))
     signal.setitimer(signal.ITIMER_REAL, options.timeout_s)
     try:
-        status, text = ask(address, "/livez" if options.live else "/readyz")
-    except _TooLateError:
-        hint = "the server hangs, or is slower than --timeout-s"
-        return _fail(EXIT_UNHEALTHY, f"{address}: no answer within {options.timeout_s:g} s; {hint}")
+        status, text = _ask(address, "/livez" if options.live else "/readyz")
     except HTTPException:
-        return _fail(EXIT_UNHEALTHY, f"{address}: the answer is not HTTP; {_REMEDY}")
+        _fail(1, f"{address}: the answer is not HTTP; {_REMEDY}")
     except OSError as error:
-        return _fail(EXIT_UNHEALTHY, f"{address}: no answer: {error.strerror or error}")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _fail(1, f"{address}: no answer: {error.strerror or error}")
+    signal.setitimer(signal.ITIMER_REAL, 0)
     if status not in (200, 503):
-        return _fail(EXIT_UNHEALTHY, f"{address}: HTTP status {status}; {_REMEDY}")
+        _fail(1, f"{address}: HTTP status {status}; {_REMEDY}")
     if status != 200:
-        return _fail(EXIT_UNHEALTHY, f"{address}: {text}")
+        _fail(1, f"{address}: {text}")
     print(f"{address}: {text}")
-    return 0
 
 
 def configured_address() -> str:
-    """Returns where a server of this environment listens; raises ValueError if it does not, or nobody can know."""
+    """Returns where a server of this environment listens; raises ValueError if nobody can know."""
     address: object = os.environ.get("ACLGRAD_ADMIN")
     if not address and (file := os.environ.get("ACLGRAD_CONFIG")):
         try:
@@ -70,7 +63,7 @@ def configured_address() -> str:
     return str(address or DEFAULT_ADDRESS)
 
 
-def connectable(address: str) -> str:
+def _connectable(address: str) -> str:
     """Returns where to reach a server of this host that listens on the address, which may mean all of its addresses."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and 0 < int(port) < 65536):
@@ -78,24 +71,12 @@ def connectable(address: str) -> str:
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 
 
-def ask(address: str, path: str) -> tuple[int, str]:
+def _ask(address: str, path: str) -> tuple[int, str]:
     """Returns the status and the text of a page, in one line; raises OSError or HTTPException without an answer."""
     connection = HTTPConnection(address)
-    try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        text = answer.read(_MAX_ANSWER_BYTES).decode(errors="replace")
-        return answer.status, " ".join(text.split())
-    finally:
-        connection.close()
-
-
-class _TooLateError(BaseException):
-    """The time is over; no handler of errors of the connection takes it."""
-
-
-def _end_of_time(number: int, frame: FrameType | None) -> None:
-    raise _TooLateError
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, " ".join(answer.read(_MAX_ANSWER_BYTES).decode(errors="replace").split())
 
 
 def _seconds(text: str) -> float:
@@ -105,6 +86,6 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _fail(code: int, message: str) -> int:
+def _fail(code: int, message: str) -> NoReturn:
     print(f"aclgrad-server: {message}", file=sys.stderr)
-    return code
+    sys.exit(code)

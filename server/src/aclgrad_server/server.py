@@ -12,29 +12,28 @@ import grpc.aio
 from aclgrad.errors import DeviceLostError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
-from aclgrad_server.admin.health import BEAT_INTERVAL_S, Heartbeat, Readiness
+from aclgrad_server.admin import BEAT_INTERVAL_S, Heartbeat, Readiness
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Calls
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device, DeviceGroup
-from aclgrad_server.devices.faults import StartError, device_lost
-from aclgrad_server.devices.native_codec import extract_payloads
-from aclgrad_server.devices.native_device import open_devices, trim_heap, tune_allocator
-from aclgrad_server.devices.watch import DeviceWatch, IdleTrim
-from aclgrad_server.edge import loop_alarm
-from aclgrad_server.edge.channel import COMPRESSIONS, server_options
-from aclgrad_server.edge.file_limit import ensure_open_files
-from aclgrad_server.edge.listeners import bind
-from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
-from aclgrad_server.edge.sockets import close_connections
+from aclgrad_server.devices.device import Device, DeviceGroup, open_devices
+from aclgrad_server.devices.faults import StartError, error_of_fault
+from aclgrad_server.devices.watch import DeviceWatch, IdleTrim, tune_allocator, warm_up
+from aclgrad_server.edge.connections import COMPRESSIONS, bind, close_connections, server_options
+from aclgrad_server.edge.process import (
+    MemoryWatch,
+    check_memory,
+    ensure_open_files,
+    install_loop_alarm,
+    memory_limit,
+)
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
-from aclgrad_server.warm_up import warm_up
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class Server:
         self._readiness = readiness
         self._on_device_lost = on_device_lost
         self._completions = Completions()
-        self._health = Health()
+        self._health = Health(settings.client_timeout_s)
         self._calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
         self._admission: Admission | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -81,7 +80,7 @@ class Server:
         settings = self._settings
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
-            loop_alarm.install(settings.loop_alarm_ms / 1000)
+            install_loop_alarm(settings.loop_alarm_ms / 1000)
         group = await asyncio.to_thread(open_devices, settings, self._completions, self._lose_device)
         product = _product_of(group)
         for device in group.devices:
@@ -91,8 +90,7 @@ class Server:
         running_limit = settings.streams * len(group.devices)
         admission = Admission(running_limit, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes)
         self._admission = admission
-        prepare = group.devices[0].prepare
-        planner = Planner(product, settings.max_tensor_bytes, extract_payloads, group.shape_only, prepare)
+        planner = Planner(product, settings.max_tensor_bytes, group.shape_only, group.devices[0].prepare)
         path = Path(group.devices, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]
@@ -100,7 +98,7 @@ class Server:
         self.addresses = bind(self._grpc, settings.listen)
         service = OperatorService(settings, product, group, path, self.addresses)
         self._grpc.add_generic_rpc_handlers((service.handler(Handlers(self._calls, admission)), self._health.handler()))
-        add_reflection(self._grpc)
+        add_reflection(self._grpc, settings.client_timeout_s)
         await self._grpc.start()
         self._watch(group)
         self._health.set_ready(True)
@@ -110,12 +108,10 @@ class Server:
     def _watch(self, group: DeviceGroup) -> None:
         """Starts what looks after the server while it serves."""
         calls, settings = self._calls, self._settings
-        idle = IdleTrim(lambda: calls.event_count, calls.any, group.devices, trim_heap, settings.idle_trim_s)
-        limit_bytes = memory_limit(settings.memory_limit_bytes)
-        memory = MemoryWatch(limit_bytes, idle.trim, calls)
-        devices = DeviceWatch(group.devices)
-        for watch in (idle.run(), memory.run(), devices.run()):
-            self._spawn(watch)
+        idle = IdleTrim(lambda: calls.event_count, calls.any, group.devices, settings.idle_trim_s)
+        memory = MemoryWatch(memory_limit(settings.memory_limit_bytes), idle.trim, calls)
+        for watch in (idle, memory, DeviceWatch(group.devices)):
+            self._spawn(watch.run())
 
     async def _beat(self) -> None:
         """Shows that the event loop runs, cuts calls that are late or whose clients are slow, and serves queues."""
@@ -136,7 +132,7 @@ class Server:
         self.is_device_lost = True
         self._health.set_ready(False)
         self._readiness.set_not_ready("device lost")
-        new_error = partial(device_lost, error.metadata)
+        new_error = partial(error_of_fault, "device_lost", error.metadata["acl_error"])
         self._completions.lose(new_error)
         if self._admission is not None:
             self._admission.lose(new_error)

@@ -1,12 +1,15 @@
 """Every setting of the server, from flags, `ACLGRAD_*` variables and a TOML file, in that order of precedence."""
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from annotated_types import Ge, Le, MinLen
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, StringConstraints, field_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -19,119 +22,90 @@ from pydantic_settings import (
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 _PREFIX = "ACLGRAD_"
-GIBIBYTE = 2**30
 OFF = "off"
-MAX_TIME_S = 86400.0
-MAX_MEMORY_BYTES = 2**48
-"""More than a machine has."""
-MAX_MESSAGE_BYTES = 2**31 - 1
-"""What protobuf can hold at most."""
+
+Bytes = Annotated[PositiveInt, Le(2**48)]
+"""At most more than a machine has."""
+Seconds = Annotated[PositiveFloat, Le(86400)]
+Switch = Literal["auto", "on", "off"]
 
 
 class Settings(BaseSettings):
-    """What one server is started with; it is built once, at the edge, and never changes."""
+    """What one server is started with; it is built once, at the edge, and never changes. The docstrings are the help."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, allow_inf_nan=False
+        env_prefix=_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
 
-    config: Path | None = Field(None, description="TOML file with settings under these names, with underscores.")
-    listen: Annotated[tuple[str, ...], NoDecode] = Field(
-        ("127.0.0.1:50051",), min_length=1, description="Address to serve on, host:port or unix:path; repeatable."
-    )
-    admin: str = Field(
-        "127.0.0.1:9464", description="Address of the HTTP listener with /livez and /readyz, host:port, or off."
-    )
-    backend: str = Field("auto", description="Device library: auto, ascend, host, or the path of an ACL library.")
-    acl_config: Path | None = Field(None, description="JSON file for aclInit.")
-    device: Annotated[tuple[int, ...], NoDecode] = Field(
-        (), description="Index of a device to serve on; repeatable; all devices by default."
-    )
-    streams: PositiveInt = Field(4, le=1024, description="Calls that run at once on one device.")
-    max_waiting_calls: PositiveInt = Field(64, le=4096, description="Calls that may wait for their turn.")
-    pool_bytes: PositiveInt | None = Field(
-        None,
-        le=MAX_MEMORY_BYTES,
-        description="Bound on the memory pool of one device; 90 % of its free memory by default.",
-    )
-    pool_keep_bytes: NonNegativeInt | None = Field(
-        None,
-        le=MAX_MEMORY_BYTES,
-        description="Free memory goes back to the device while a pool holds more than this; never by default.",
-    )
-    pool_pass_through: bool = Field(False, description="Ask the device for every block; for checking, not for speed.")
-    executor_cache: Literal["auto", "on", "off"] = Field(
-        "auto", description="Run executors again; auto: where the library is known to do that rightly."
-    )
-    shape_only: Literal["auto", "on", "off"] = Field(
-        "auto",
-        description="Take inputs that are not read as shapes; auto: where the device is known not to read them.",
-    )
-    deterministic: bool = Field(False, description="Ask the device for the same bits for the same call.")
-    shared_memory: bool = Field(False, description="Let clients on unix sockets name POSIX shared memory.")
-    shared_memory_prefix: str = Field(
-        "aclgrad-", pattern=r"^[A-Za-z0-9._-]{1,50}$", description="What the names of shared-memory objects begin with."
-    )
-    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = Field(
-        (), description="User id whose shared memory is taken; repeatable; the server's own by default."
-    )
-    hang_timeout_s: PositiveFloat = Field(
-        60.0,
-        le=MAX_TIME_S,
-        description="A device is lost if a kernel does not end so long after its call, or a copy takes so long.",
-    )
-    max_message_bytes: PositiveInt = Field(
-        DEFAULT_MESSAGE_BYTES,
-        le=MAX_MESSAGE_BYTES,
-        description="Largest message that is received or sent; larger calls go in chunks.",
-    )
-    max_call_bytes: PositiveInt | None = Field(
-        None,
-        le=MAX_MEMORY_BYTES,
-        description="Memory that the tensors of one chunked call may take; half of the pool by default.",
-    )
-    memory_limit_bytes: PositiveInt | None = Field(
-        None,
-        le=MAX_MEMORY_BYTES,
-        description="Memory of the process above which calls are refused; the control group's limit by default.",
-    )
-    reply_compression: Literal["none", "gzip"] = Field(
-        "none", description="Compress replies for clients that take it; requests may be compressed in either case."
-    )
-    max_connection_age_s: PositiveFloat = Field(
-        300.0,
-        ge=0.1,
-        le=MAX_TIME_S,
-        description="Clients connect anew after this time, and so find new replicas; calls in flight go on.",
-    )
-    max_tensor_bytes: PositiveInt = Field(
-        16 * GIBIBYTE, le=MAX_MEMORY_BYTES, description="Largest tensor that is taken or made."
-    )
-    max_roi_work: PositiveInt = Field(
-        2**33, le=2**34, description="Work, in samples and cells over all channels, that one RoI align may ask for."
-    )
-    call_timeout_s: PositiveFloat = Field(
-        300.0, le=MAX_TIME_S, description="Bound on the wait and the computation of one call."
-    )
-    client_timeout_s: PositiveFloat = Field(
-        60.0,
-        ge=0.1,
-        le=MAX_TIME_S,
-        description="Time that a client may take to send a message or 1 MiB of chunks, and to fetch as much.",
-    )
-    drain_timeout_s: PositiveFloat = Field(
-        30.0, le=MAX_TIME_S, description="Time that calls in flight get when the server stops."
-    )
-    tune_allocator: bool = Field(
-        True, description="Have glibc keep freed memory for later calls instead of unmapping it."
-    )
-    idle_trim_s: NonNegativeFloat = Field(
-        30.0, le=MAX_TIME_S, description="Give free memory back when no call came for this time; 0: never."
-    )
-    loop_alarm_ms: NonNegativeFloat = Field(
-        0.0, le=60_000, description="Log what holds the event loop for longer than this; 0: never."
-    )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe log line.")
+    config: Path | None = None
+    """TOML file with settings under these names, with underscores."""
+    listen: Annotated[tuple[str, ...], NoDecode, MinLen(1)] = ("127.0.0.1:50051",)
+    """Address to serve on, host:port or unix:path; repeatable."""
+    admin: str = "127.0.0.1:9464"
+    """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
+    backend: str = "auto"
+    """Device library: auto, ascend, host, or the path of an ACL library."""
+    acl_config: Path | None = None
+    """JSON file for aclInit."""
+    device: Annotated[tuple[int, ...], NoDecode] = ()
+    """Index of a device to serve on; repeatable; all devices by default."""
+    streams: Annotated[PositiveInt, Le(1024)] = 4
+    """Calls that run at once on one device."""
+    max_waiting_calls: Annotated[PositiveInt, Le(4096)] = 64
+    """Calls that may wait for their turn."""
+    pool_bytes: Bytes | None = None
+    """Bound on the memory pool of one device; 90 % of its free memory by default."""
+    pool_keep_bytes: Annotated[NonNegativeInt, Le(2**48)] | None = None
+    """Free memory goes back to the device while a pool holds more than this; never by default."""
+    pool_pass_through: bool = False
+    """Ask the device for every block; for checking, not for speed."""
+    executor_cache: Switch = "auto"
+    """Run executors again; auto: where the library is known to do that rightly."""
+    shape_only: Switch = "auto"
+    """Take inputs that are not read as shapes; auto: where the device is known not to read them."""
+    deterministic: bool = False
+    """Ask the device for the same bits for the same call."""
+    shared_memory: bool = False
+    """Let clients on unix sockets name POSIX shared memory."""
+    shared_memory_prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,50}$")] = "aclgrad-"
+    """What the names of shared-memory objects begin with."""
+    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = ()
+    """User id whose shared memory is taken; repeatable; the server's own by default."""
+    hang_timeout_s: Seconds = 60.0
+    """A device is lost if a kernel does not end so long after its call, or a copy takes so long."""
+    max_message_bytes: Annotated[PositiveInt, Le(2**31 - 1)] = DEFAULT_MESSAGE_BYTES
+    """Largest message that is received or sent; larger calls go in chunks."""
+    max_call_bytes: Bytes | None = None
+    """Memory that the tensors of one chunked call may take; half of the pool by default."""
+    memory_limit_bytes: Bytes | None = None
+    """Memory of the process above which calls are refused; the control group's limit by default."""
+    reply_compression: Literal["none", "gzip"] = "none"
+    """Compress replies for clients that take it; requests may be compressed in either case."""
+    max_connection_age_s: Annotated[Seconds, Ge(0.1)] = 300.0
+    """Clients connect anew after this time, and so find new replicas; calls in flight go on."""
+    max_tensor_bytes: Bytes = 16 * 2**30
+    """Largest tensor that is taken or made."""
+    max_roi_work: Annotated[PositiveInt, Le(2**34)] = 2**33
+    """Work, in samples and cells over all channels, that one RoI align may ask for."""
+    call_timeout_s: Seconds = 300.0
+    """Bound on the wait and the computation of one call."""
+    client_timeout_s: Annotated[Seconds, Ge(0.1)] = 60.0
+    """Time that a client may take to send a message or 1 MiB of chunks, and to fetch as much."""
+    drain_timeout_s: Seconds = 30.0
+    """Time that calls in flight get when the server stops."""
+    tune_allocator: bool = True
+    """Have glibc keep freed memory for later calls instead of unmapping it."""
+    idle_trim_s: Annotated[NonNegativeFloat, Le(86400)] = 30.0
+    """Give free memory back when no call came for this time; 0: never."""
+    loop_alarm_ms: Annotated[NonNegativeFloat, Le(60_000)] = 0.0
+    """Log what holds the event loop for longer than this; 0: never."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe log line."""
 
     @field_validator("listen", "device", "shared_memory_owner", mode="before")
     @classmethod
@@ -143,8 +117,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
         for address in addresses:
-            is_unix = address.startswith("unix:") and len(address) > len("unix:")
-            if not is_unix:
+            if not (address.startswith("unix:") and len(address) > len("unix:")):
                 _check_host_and_port(address, "unix:path")
         return addresses
 
@@ -190,19 +163,14 @@ def _check_host_and_port(address: str, other: str) -> None:
     """Raises ValueError for an address that is not HOST:PORT; `other` may be given instead."""
     host, _, port = address.rpartition(":")
     if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
-        remedy = f"give host:port (port 0 to 65535), [IPv6]:port or {other}"
-        raise ValueError(f"{address!r} is no address; {remedy}")
+        raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        right = f"[{host}]:{port}" if _is_ipv6(host) else f"[{address}]:50051"
+        right = f"[{host}]:{port}"
+        try:
+            IPv6Address(host)
+        except ValueError:
+            right = f"[{address}]:50051"
         raise ValueError(f"{address!r} is an IPv6 address without brackets; give {right}")
-
-
-def _is_ipv6(host: str) -> bool:
-    try:
-        IPv6Address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def variable_of(name: str) -> str:
@@ -214,3 +182,46 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns the variables that look like settings and are none: a typing error would go unnoticed otherwise."""
     known = set(map(variable_of, Settings.model_fields))
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
+
+
+_REMEDIES = {
+    "int": "give an integer",
+    "float": "give a number",
+    "finite_number": "give a finite number",
+    "bool": "give true or false",
+    "string_type": "give text",
+    "path_type": "give the path of a file",
+    "tuple_type": "give a list",
+    "too_short": "give at least one",
+    "literal_error": "give {expected}",
+    "greater_than": "give more than {gt}",
+    "greater_than_equal": "give at least {ge}",
+    "less_than_equal": "give at most {le}",
+    "string_pattern_mismatch": "give text that matches {pattern}",
+}
+"""By the type of pydantic's error, or the word that it begins with."""
+
+
+def explain(error: ErrorDetails, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
+    """Returns what is said of a setting that is refused: where it stands, what is wrong, and what would be right."""
+    name, kind = str(error["loc"][0]), error["type"]
+    file = flags.get("config") or environment.get(variable_of("config"))
+    if kind == "extra_forbidden":
+        return f"{file} has the setting {name!r}{_hint(name)}"
+    where, equals = f"{file} has {name}", "="
+    if name in flags:
+        where, equals = f"--{name.replace('_', '-')}", "is"
+    elif environment.get(variable_of(name)):
+        where, equals = variable_of(name), "is"
+    if kind == "value_error":
+        return f"{where}: {error['ctx']['error']}"
+    remedy = _REMEDIES.get(kind) or _REMEDIES.get(kind.partition("_")[0], error["msg"])
+    return f"{where} {equals} {error['input']!r}; {remedy.format_map(error.get('ctx', {}))}"
+
+
+def _hint(name: str) -> str:
+    with_underscores = name.replace("-", "_")
+    if with_underscores in Settings.model_fields:
+        return f"; write it {with_underscores}"
+    similar = difflib.get_close_matches(with_underscores, Settings.model_fields, 1)
+    return f", which does not exist; {f'did you mean {similar[0]!r}?' if similar else 'see --help'}"

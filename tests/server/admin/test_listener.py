@@ -9,10 +9,16 @@ from contextlib import ExitStack
 
 import pytest
 
-from aclgrad_server.admin import connections
-from aclgrad_server.admin.connections import MAX_CONNECTIONS, MAX_HEADER_BYTES
-from aclgrad_server.admin.health import START_LIMIT_S, Heartbeat, Readiness
-from aclgrad_server.admin.listener import STOP_LIMIT_S, AdminListener
+from aclgrad_server import admin
+from aclgrad_server.admin import (
+    MAX_CONNECTIONS,
+    MAX_HEADER_BYTES,
+    START_LIMIT_S,
+    STOP_LIMIT_S,
+    AdminListener,
+    Heartbeat,
+    Readiness,
+)
 from aclgrad_server.devices.faults import StartError
 
 
@@ -111,14 +117,14 @@ def test_silent_connections_starve_nobody(running: Running) -> None:
     "sent", [b"", b"GET /livez HT", b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"], ids=len
 )
 def test_slow_client_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(connections, "CONNECTION_LIMIT_S", 0.2)
+    monkeypatch.setattr(admin, "CONNECTION_LIMIT_S", 0.2)
     with running.connect() as connection:
         connection.sendall(sent)
         assert closed_after_s(connection) < 5
 
 
 def test_client_that_drips_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "CONNECTION_LIMIT_S", 0.2)
+    monkeypatch.setattr(admin, "CONNECTION_LIMIT_S", 0.2)
     with running.connect() as connection:
         stop_s = time.monotonic() + 10
         while time.monotonic() < stop_s:

@@ -17,7 +17,6 @@ from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.batch import MAX_LOGGED_CALLS, execute_batch
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.native_codec import extract_payloads
 from aclgrad_server.plan import OperatorPlan
 from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, new_call, pooling_call, settle, tensor
 
@@ -27,7 +26,7 @@ MIB = 2**20
 
 
 def path_of(device: FakeDevice, max_message_bytes: int = MIB) -> Path:
-    planner = Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads)
+    planner = Planner(Product.ATLAS_A2, NO_LIMIT)
     return Path([device], Admission(2, 4, [2**30]), planner, max_message_bytes)
 
 

@@ -16,7 +16,6 @@ from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.native_codec import extract_payloads
 from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, FakeTensor, new_call, raising, settle, tensor
 
 GRADIENT = bytes(range(64))
@@ -44,7 +43,7 @@ class Server:
     def __init__(self, device: FakeDevice | None = None) -> None:
         self.device = device or FakeDevice()
         self.admission = Admission(1, 4, [2**30])
-        planner = Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads)
+        planner = Planner(Product.ATLAS_A2, NO_LIMIT)
         self.path = Path([self.device], self.admission, planner, 2**20)
 
     async def execute(self, *messages: bytes, max_call_bytes: int = 2**20) -> list[bytes]:

@@ -9,12 +9,10 @@ from aclgrad.products import Product
 from aclgrad.tensors import Announced, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall
-from aclgrad.wire.scan import extract_payloads
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.calls.validation import plan_call
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.plan import OperatorPlan, plan_call
 from tests.server.fakes import (
     NO_LIMIT,
     FakeContext,
@@ -31,7 +29,7 @@ MIB = 2**20
 
 def path_of(*devices: FakeDevice, running_limit: int = 16, pool_bytes: int = 2**40) -> Path:
     admission = Admission(running_limit, 16, [pool_bytes] * len(devices))
-    return Path(devices, admission, Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads), MIB)
+    return Path(devices, admission, Planner(Product.ATLAS_A2, NO_LIMIT), MIB)
 
 
 def occupied(path: Path) -> Occupancy:

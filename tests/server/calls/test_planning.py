@@ -6,9 +6,9 @@ from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedReque
 from aclgrad.products import Product
 from aclgrad.tensors import Announced
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
-from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
+from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.native_codec import extract_payloads
+from aclgrad_server.devices.native_checks import extract_payloads
 from aclgrad_server.plan import OperatorPlan
 from tests.server.fakes import NO_LIMIT, pooling_call, tensor
 
@@ -31,7 +31,7 @@ def preparation() -> Preparation:
 
 @pytest.fixture
 def planner(preparation: Preparation) -> Planner:
-    return Planner(Product.ATLAS_A2, NO_LIMIT, extract_payloads, prepare=preparation)
+    return Planner(Product.ATLAS_A2, NO_LIMIT, prepare=preparation)
 
 
 def request(gradient: bytes = b"abcd", height: int = 2) -> bytes:
@@ -78,12 +78,12 @@ def test_request_with_much_beside_its_payloads_is_refused(planner: Planner) -> N
         planner.read(encode_request(large))
 
 
-def test_batch_is_split_into_its_requests(planner: Planner) -> None:
+def test_batch_is_split_into_its_requests() -> None:
     requests = [request(), request(height=5)]
-    assert [bytes(each) for each in planner.split_batch(encode_batch(requests))] == requests
-    assert list(planner.split_batch(b"")) == []
+    assert [bytes(each) for each in split_batch(encode_batch(requests), extract_payloads)] == requests
+    assert list(split_batch(b"", extract_payloads)) == []
 
 
-def test_batch_of_very_many_calls_is_told_their_limit(planner: Planner) -> None:
+def test_batch_of_very_many_calls_is_told_their_limit() -> None:
     with pytest.raises(LimitExceededError, match=f"at most {MAX_BATCH_CALLS} calls"):
-        planner.split_batch(encode_batch([b""] * 100_000))
+        split_batch(encode_batch([b""] * 100_000), extract_payloads)

@@ -10,10 +10,9 @@ import pytest
 from aclgrad.errors import InvalidFieldError, LimitExceededError
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.calls.validation import plan_call
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device, DeviceGroup
-from aclgrad_server.devices.native_device import COPY_THREADS, open_devices
+from aclgrad_server.devices.device import COPY_THREADS, Device, DeviceGroup, open_devices
+from aclgrad_server.plan import plan_call
 from aclgrad_server.settings import Settings
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until
 
@@ -90,7 +89,7 @@ async def test_staged_tensors_are_released_once_when_all_are_closed(device: Devi
     ends = Ends()
     first, second = await device.stage([(SIZE, False), (SIZE, True)], LATER, ends)
     first.close()
-    await device.state()
+    await device.status()
     assert ends.count == 0
     second.close()
     second.close()
@@ -118,7 +117,7 @@ async def test_staging_that_fails_ends_once(device: Device, is_cancelled: bool) 
         await staging
     await wait_until(lambda: ends.count > 0)
     for _ in range(3):
-        await device.state()
+        await device.status()
     assert ends.count == 1
 
 

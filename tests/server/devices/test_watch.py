@@ -50,7 +50,7 @@ def devices() -> list[FakeDevice]:
 
 
 def trim_of(load: Load, devices: list[FakeDevice], idle_s: float = IDLE_S) -> IdleTrim:
-    return IdleTrim(lambda: load.activity, lambda: load.is_busy, devices, load.trim_heap, idle_s)
+    return IdleTrim(lambda: load.activity, lambda: load.is_busy, devices, idle_s, load.trim_heap)
 
 
 @pytest.fixture

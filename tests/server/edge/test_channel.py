@@ -1,6 +1,6 @@
 """The options of the gRPC server follow the settings."""
 
-from aclgrad_server.edge.channel import server_options
+from aclgrad_server.edge.connections import server_options
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_STREAMS, UNREAD_BYTES
 from aclgrad_server.settings import Settings
 

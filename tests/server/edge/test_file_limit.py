@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from aclgrad_server.edge.file_limit import OTHER_FILES
+from aclgrad_server.edge.process import OTHER_FILES
 
 PROGRAM = """
 import logging, resource
-from aclgrad_server.edge.file_limit import ensure_open_files
+from aclgrad_server.edge.process import ensure_open_files
 logging.basicConfig(format="%(levelname)s %(message)s")
 ensure_open_files({connections})
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from aclgrad_server.devices.faults import StartError
-from aclgrad_server.edge.listeners import bind
+from aclgrad_server.edge.connections import bind
 
 
 @pytest.fixture

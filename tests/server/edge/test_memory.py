@@ -9,7 +9,7 @@ import pytest
 from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.call import Calls
 from aclgrad_server.devices.faults import StartError
-from aclgrad_server.edge.memory import CUT_COUNT, MemoryWatch, check_memory, memory_limit, resident_bytes
+from aclgrad_server.edge.process import CUT_COUNT, MemoryWatch, check_memory, memory_limit, resident_bytes
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until
 
 FILES = ["memory.max", "memory/memory.limit_in_bytes"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from aclgrad_server.edge.sockets import close_connections, shut_down_connections
+from aclgrad_server.edge.connections import close_connections, shut_down_connections
 from tests.server.fakes import wait_until
 
 METHOD = "/test.Service/Peer"

@@ -1,14 +1,22 @@
 """The messages of ExecuteOperatorChunked, to bytes and back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
+from aclgrad.errors import InvalidFieldError, MalformedRequestError
 from aclgrad.tensors import Announced, TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
-from aclgrad.wire.messages import OperatorCall, call_of_message, decode_outputs, encode_request, length_key, response_of
+from aclgrad.wire.messages import (
+    ExtractPayloads,
+    OperatorCall,
+    call_of_message,
+    decode_outputs,
+    encode_request,
+    length_key,
+    response_of,
+)
 from aclgrad.wire.messages import parse_message as parse
 from aclgrad.wire.scan import extract_payloads, payload_index
 
@@ -22,8 +30,6 @@ _DATA = pb.TensorChunk.DATA_FIELD_NUMBER
 _HEADER_PAYLOADS: Final = (_HEADER, _REQUEST, _INPUTS, _DATA_IN_TENSOR)
 _CHUNK_PAYLOADS: Final = (_CHUNK, _DATA)
 """Requests and responses have the same numbers here."""
-
-ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> H
     chunk_bytes = header.chunk_size_bytes or DEFAULT_CHUNK_BYTES
     if not 0 < chunk_bytes <= MAX_CHUNK_BYTES:
         remedy = f"ask for 1 to {MAX_CHUNK_BYTES}"
-        raise InvalidFieldError.of(Violation("header.chunk_size_bytes", f"is {chunk_bytes}", remedy))
+        raise InvalidFieldError.at("header.chunk_size_bytes", f"is {chunk_bytes}", remedy)
     call = call_of_message(header.request, payloads)
     chunked = tuple(header.chunked_inputs)
     places = {name: place for place, name in enumerate(chunked)}
@@ -76,7 +82,7 @@ def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> H
     wrong = [name for place, name in enumerate(chunked) if name not in names or places[name] != place]
     if wrong:
         remedy = "name inputs of the call, each once"
-        raise InvalidFieldError.of(Violation("header.chunked_inputs", f"has {wrong[0]!r}", remedy))
+        raise InvalidFieldError.at("header.chunked_inputs", f"has {wrong[0]!r}", remedy)
     return Header(replace(call, inputs=inputs), chunked, chunk_bytes)
 
 
@@ -85,7 +91,7 @@ def _announce(tensor: TensorView, places: Mapping[str, int]) -> TensorView:
         return tensor
     if tensor.data is not None:
         problem = "has content in the header and is to come in chunks"
-        raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}]", problem, "send it in one way"))
+        raise InvalidFieldError.at(f"inputs[{tensor.name}]", problem, "send it in one way")
     announced = Announced(places[tensor.name], tensor.type.size_bytes)
     return TensorView(tensor.name, tensor.type, announced)
 
@@ -106,6 +112,24 @@ def decode_chunk(data: bytes, extract: ExtractPayloads = extract_payloads) -> Ch
     # A chunk without data has no placeholder either.
     held = payloads[payload_index(chunk.data)] if chunk.data else memoryview(b"")
     return Chunk(chunk.tensor_index, chunk.offset_bytes, held)
+
+
+def check_chunk(chunk: Chunk, name: str, tensor: int, offset: int, size_bytes: int) -> None:
+    """Raises InvalidFieldError for a chunk that does not continue this tensor, of so many bytes, at this offset."""
+    field, count = f"inputs[{name}]", len(chunk.data)
+    if (chunk.tensor, chunk.offset) != (tensor, offset):
+        found = f"has a chunk of tensor {chunk.tensor} at byte {chunk.offset}"
+        remedy = "send the chunks by tensor, then by offset, without gaps"
+        raise InvalidFieldError.at(field, f"{found} where tensor {tensor} goes on at {offset}", remedy)
+    if not count:
+        remedy = "send at least one byte in each chunk"
+        raise InvalidFieldError.at(field, f"has an empty chunk at byte {offset}", remedy)
+    if count > MAX_CHUNK_BYTES:
+        problem = f"has a chunk of {count} bytes at byte {offset} and the limit is {MAX_CHUNK_BYTES}"
+        raise InvalidFieldError.at(field, problem, "send smaller chunks")
+    if count > size_bytes - offset:
+        problem = f"has a chunk of {count} bytes at byte {offset} of {size_bytes}"
+        raise InvalidFieldError.at(field, problem, "send exactly the elements of the shape")
 
 
 def encode_response_header(name: str, type: TensorType) -> bytes:

@@ -5,21 +5,24 @@ bytes are those that a generated stub would send.
 """
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 
-from aclgrad.errors import InvalidFieldError, MalformedRequestError, Violation
+from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError, Violation
 from aclgrad.tensors import DTYPES, Announced, SharedRange, TensorType, TensorView, dtype_of_wire
 from aclgrad.v1 import operator_service_pb2, tensor_pb2
-from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
+from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_BATCH_CALLS, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
 AttributeValue = bool | int | float | Sequence[int]
 """What an attribute holds in Python; decoding makes a tuple of a list of integers."""
+
+ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
+"""`aclgrad.wire.scan.extract_payloads`, or something faster."""
 
 _Message = TypeVar("_Message", bound=Message)
 
@@ -87,7 +90,7 @@ def call_of_message(
 
 def _check_count(field: str, count: int, limit: int) -> None:
     if count > limit:
-        raise InvalidFieldError.of(Violation(field, f"has {count} entries", f"send at most {limit}"))
+        raise InvalidFieldError.at(field, f"has {count} entries", f"send at most {limit}")
 
 
 def response_prefix(name: str, type: TensorType) -> bytes:
@@ -115,6 +118,20 @@ def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tup
 def encode_batch(requests: Sequence[bytes]) -> bytes:
     """Returns serialized ExecuteOperatorRequests as one BatchExecuteOperatorsRequest."""
     return b"".join(piece for each in requests for piece in (length_key(_CALLS, len(each)), each))
+
+
+def split_batch(request: bytes, extract: ExtractPayloads = extract_payloads) -> Sequence[memoryview]:
+    """Returns the requests in a BatchExecuteOperatorsRequest; raises a RequestError if the bytes are not one."""
+    try:
+        requests = extract(request, BATCH_CALLS)[1]
+    except LimitExceededError:
+        # All that is not payload here are the keys of the calls.
+        remedy = f"send at most {MAX_BATCH_CALLS} calls in one batch, and no unknown fields"
+        raise LimitExceededError.at("calls", "are too many", remedy) from None
+    if len(requests) > MAX_BATCH_CALLS:
+        problem = f"are {len(requests)} and the limit is {MAX_BATCH_CALLS}"
+        raise LimitExceededError.at("calls", problem, "send them in several batches")
+    return requests
 
 
 def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
@@ -153,7 +170,7 @@ def checked_name(field: str, value: str) -> str:
     try:
         value.encode()
     except (AttributeError, UnicodeEncodeError) as error:
-        raise InvalidFieldError.of(Violation(field, f"has the name {value!r}", "give text that UTF-8 holds")) from error
+        raise InvalidFieldError.at(field, f"has the name {value!r}", "give text that UTF-8 holds") from error
     return value
 
 
@@ -172,7 +189,7 @@ def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None
     except (TypeError, ValueError) as error:
         problem = f"is {tensor.type.shape}, which is no shape"
         remedy = "give a sequence of 64-bit integers"
-        raise InvalidFieldError.of(Violation(f"inputs[{tensor.name}].shape", problem, remedy)) from error
+        raise InvalidFieldError.at(f"inputs[{tensor.name}].shape", problem, remedy) from error
     body = head.SerializeToString()
     data = tensor.data if isinstance(tensor.data, memoryview) else None
     if data is not None:
@@ -245,4 +262,4 @@ def _attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue
         case "ints_value":
             _check_count(f"attributes[{name[:MAX_NAME]}]", len(message.ints_value.values), MAX_LIST_LENGTH)
             return tuple(message.ints_value.values)
-    raise InvalidFieldError.of(Violation(f"attributes[{name}]", "holds no value", "set one of its kinds"))
+    raise InvalidFieldError.at(f"attributes[{name}]", "holds no value", "set one of its kinds")

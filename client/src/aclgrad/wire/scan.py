@@ -42,7 +42,7 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
         field_count += 1
         if field_count > _MAX_FIELDS:
             remedy = "send fewer calls or inputs in one message"
-            raise MalformedRequestError(f"the message has more than {_MAX_FIELDS} fields; {remedy}", remedy=remedy)
+            raise MalformedRequestError(f"the message has more than {_MAX_FIELDS} fields", remedy=remedy)
         start = position
         tag, position = _read_varint(view, position, end, _MAX_SIZE_BYTES)
         wire_type = tag & 7

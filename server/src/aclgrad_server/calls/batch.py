@@ -6,16 +6,15 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from aclgrad.errors import AclgradError, InvalidFieldError, LimitExceededError, Violation, to_status
-from aclgrad.wire.limits import MAX_BATCH_CALLS
-from aclgrad.wire.messages import failed_result, result_prefix
+from aclgrad.errors import AclgradError, InvalidFieldError, to_status
+from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.validation import check_reply_size
-from aclgrad_server.devices.device import Content
+from aclgrad_server.devices.device import PlannedCall
+from aclgrad_server.devices.native_checks import extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.logs import line_of
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.plan import check_reply_size
 
 log = logging.getLogger(__name__)
 
@@ -40,21 +39,16 @@ class _Turns:
 async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     """Returns the serialized BatchExecuteOperatorsResponse.
 
-    Raises an AclgradError if the message as a whole cannot be read, admitted, or answered in one message, or is too
-    late.
+    Raises an AclgradError if the message as a whole cannot be read, admitted, or answered in one message, or is late.
     """
-    requests = path.planner.split_batch(request)
-    if len(requests) > MAX_BATCH_CALLS:
-        problem = f"are {len(requests)} and the limit is {MAX_BATCH_CALLS}"
-        raise LimitExceededError.of(Violation("calls", problem, "send them in several batches"))
-    planned: dict[int, tuple[OperatorPlan, list[Content], bytes]] = {}
+    planned: dict[int, PlannedCall] = {}
     failures: dict[int, AclgradError] = {}
     turns = _Turns()
-    for index, each in enumerate(requests):
+    for index, each in enumerate(split_batch(request, extract_payloads)):
         try:
             plan, payloads = path.planner.read(each)
             if plan.uses_shared_memory:
-                raise _shared(index)
+                raise InvalidFieldError.at(f"calls[{index}]", "names shared memory", "send such a call by itself")
             planned[index] = plan, plan.contents(payloads), result_prefix(plan.reply_prefix, plan.output_bytes)
         except AclgradError as error:
             # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
@@ -78,9 +72,7 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     return b"".join(pieces) if size_bytes <= SMALL_BYTES else await device.join(pieces)
 
 
-def _sections(
-    planned: dict[int, tuple[OperatorPlan, list[Content], bytes]], reply: bytes
-) -> Iterator[tuple[int, memoryview]]:
+def _sections(planned: dict[int, PlannedCall], reply: bytes) -> Iterator[tuple[int, memoryview]]:
     start = 0
     for index, (plan, _, prefix) in planned.items():
         end = start + len(prefix) + plan.output_bytes
@@ -99,8 +91,3 @@ async def _statuses(call: Call, failures: dict[int, AclgradError], turns: _Turns
     if len(failures) > MAX_LOGGED_CALLS:
         log.info("%s %d more calls of the batch failed", call.request_id, len(failures) - MAX_LOGGED_CALLS)
     return results
-
-
-def _shared(index: int) -> InvalidFieldError:
-    problem, remedy = "names shared memory", "send such a call by itself"
-    return InvalidFieldError.of(Violation(f"calls[{index}]", problem, remedy))

@@ -1,6 +1,8 @@
 """One RPC from its arrival until its reply has left, and all of them: counting, refusing and cutting them."""
 
 import asyncio
+import itertools
+import secrets
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -17,12 +19,16 @@ from aclgrad.errors import (
     ServerDrainingError,
 )
 from aclgrad_server.limits import PROGRESS_BYTES
-from aclgrad_server.request_id import request_id_of
 
+REQUEST_ID: Final = "x-request-id"
+MAX_REQUEST_ID: Final = 128
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
 _LATE_S: Final = 0.25
 """How long after a deadline a call is cut: until then the device reports it by itself."""
+_PROCESS: Final = secrets.token_hex(8)
+"""What tells our request ids from those of other servers."""
+_numbers = itertools.count(1)
 
 Context = Any
 """grpc.aio.ServicerContext, whose stubs are generic and whose class is not."""
@@ -31,51 +37,32 @@ Context = Any
 class Call:
     """One RPC of our service. `deadline` and `start` are times of `time.monotonic`."""
 
-    __slots__ = (
-        "_ends",
-        "_error",
-        "_has_ended",
-        "_may_read",
-        "_moved_bytes",
-        "_task",
-        "address",
-        "context",
-        "deadline",
-        "has_begun",
-        "has_returned",
-        "is_replying",
-        "method",
-        "peer",
-        "request_id",
-        "start",
-        "waits_since",
-    )
-
     def __init__(self, method: str, context: Context, limit_s: float, may_read: asyncio.Event) -> None:
-        now = time.monotonic()
         remaining = context.time_remaining()
         self.method = method
         self.context = context
-        self.request_id = request_id_of(context)
-        self.start = now
+        self.request_id = _request_id_of(context)
+        self.start = time.monotonic()
         # Read once: time_remaining follows the wall clock, which may jump.
-        self.deadline = now + (limit_s if remaining is None else min(remaining, limit_s))
+        self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
         # A client's connections and processes share one address; a unix socket is one address.
         self.address = self.peer.rpartition(":")[0]
-        self.waits_since: float | None = now
+        self.waits_since: float | None = self.start
         """Since when the server waits for the client to send or to fetch something."""
         self.has_begun = False
         """Whether the first message has come."""
         self.is_replying = False
         self.has_returned = False
         """Whether our code is done with it: gRPC still sends the reply."""
+        self.has_ended = False
+        """Whether the reply has left or the client has gone."""
         self._may_read = may_read
+        self._ahead: list[bytes | None] = []
         self._moved_bytes = 0
         self._task = asyncio.current_task()
         self._error: AclgradError | None = None
         self._ends: list[Callable[[], None]] = []
-        self._has_ended = False
 
     async def read(self) -> bytes:
         """Returns the next message; raises MalformedRequestError if the client sends no more."""
@@ -86,18 +73,22 @@ class Call:
 
     async def read_or_end(self) -> bytes | None:
         """Returns the next message, or None if the client sends no more."""
-        if self.waits_since is None:
-            self.waits_since = time.monotonic()
+        if self._ahead:
+            return self._ahead.pop()
+        self._waits()
         if not self._may_read.is_set():
             await self._may_read.wait()
         message = await self.context.read()
         return None if message is grpc.aio.EOF else message
 
+    async def peek(self) -> None:
+        """Waits for the next message, which the next read returns."""
+        self._ahead.append(await self.read_or_end())
+
     async def write(self, message: bytes) -> None:
         """Sends one message of a streamed reply."""
         self.is_replying = True
-        if self.waits_since is None:
-            self.waits_since = time.monotonic()
+        self._waits()
         await self.context.write(message)
 
     def moved(self, size_bytes: int) -> None:
@@ -114,7 +105,7 @@ class Call:
 
     def at_end(self, function: Callable[[], None]) -> None:
         """Calls the function when the reply has left or the client has gone, or now if that has happened."""
-        if self._has_ended:
+        if self.has_ended:
             function()
         else:
             self._ends.append(function)
@@ -122,7 +113,7 @@ class Call:
     def check_deadline(self) -> None:
         """Raises DeadlinePassedError if no time is left."""
         if time.monotonic() >= self.deadline:
-            raise deadline_passed()
+            raise _deadline_passed()
 
     def replies(self) -> None:
         """Marks that only the reply is left to be sent."""
@@ -131,7 +122,7 @@ class Call:
 
     def end(self) -> None:
         """Calls the functions that were given to `at_end`."""
-        self._has_ended = True
+        self.has_ended = True
         try:
             while self._ends:
                 self._ends.pop()()
@@ -141,7 +132,7 @@ class Call:
 
     def cut(self, error: AclgradError) -> bool:
         """Ends the call with an error, wherever it waits; returns False if it has ended or was cut before."""
-        if self._error is not None or self._has_ended or self._task is None:
+        if self._error is not None or self.has_ended or self._task is None:
             return False
         self._error = error
         self._task.cancel()
@@ -149,11 +140,15 @@ class Call:
 
     def take_cut(self) -> AclgradError | None:
         """Returns why the call was cut; None if it was not, or if its client has gone."""
-        if self._error is None or self._has_ended:
+        if self._error is None or self.has_ended:
             return None
         if self._task is not None:
             self._task.uncancel()
         return self._error
+
+    def _waits(self) -> None:
+        if self.waits_since is None:
+            self.waits_since = time.monotonic()
 
 
 class Calls:
@@ -193,7 +188,7 @@ class Calls:
         if self._is_refusing:
             raise _draining()
         if self._is_short_of_memory:
-            raise short_of_memory()
+            raise _short_of_memory()
 
     def any(self) -> bool:
         return bool(self._active)
@@ -209,7 +204,7 @@ class Calls:
         """Receives no further message while this is set."""
         if is_held:
             self._may_read.clear()
-        elif not self._may_read.is_set():
+        else:
             self._may_read.set()
 
     def refuse_for_memory(self, is_short: bool) -> None:
@@ -226,28 +221,27 @@ class Calls:
     def cut_oldest_unfinished(self, count: int) -> int:
         """Cuts the oldest calls that are still being received, to make room; returns how many."""
         unfinished = (call for call in self._active if call.waits_since is not None and not call.is_replying)
-        return len([call for call in islice(unfinished, count) if call.cut(short_of_memory())])
+        return sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
 
     def sweep(self) -> None:
         """Cuts calls whose deadline has passed or whose client is too slow. To be called some times a second."""
         now = time.monotonic()
-        latest = now - self._client_timeout_s
         unread = set()
         for call in self._active:
-            if call.waits_since is not None and call.waits_since < latest:
+            if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
                 if call.cut(self._too_slow(call)) and call.is_replying:
                     unread.add(call.peer)
             elif call.deadline + _LATE_S < now and not call.has_returned:
-                call.cut(deadline_passed())
-
+                call.cut(_deadline_passed())
         if unread:
             self._close_connections(unread)
 
     def _too_slow(self, call: Call) -> ClientTooSlowError:
-        limit = f"{self._client_timeout_s:g} s (--client-timeout-s)"
-        remedy = "send and receive faster, or raise --client-timeout-s (ACLGRAD_CLIENT_TIMEOUT_S) of the server"
         what = "fetched less than 1 MiB of the reply" if call.is_replying else "sent less than 1 MiB"
-        return ClientTooSlowError(f"the client {what} within {limit}; {remedy}", remedy=remedy)
+        return ClientTooSlowError(
+            f"the client {what} within {self._client_timeout_s:g} s (--client-timeout-s)",
+            remedy="send and receive faster, or raise --client-timeout-s (ACLGRAD_CLIENT_TIMEOUT_S) of the server",
+        )
 
     def _end(self, call: Call) -> None:
         if call in self._active:
@@ -258,20 +252,24 @@ class Calls:
             call.end()
 
 
+def _request_id_of(context: Context) -> str:
+    """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
+    for key, value in context.invocation_metadata():
+        if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
+            return value
+    return f"{_PROCESS}-{next(_numbers)}"
+
+
 def _draining() -> ServerDrainingError:
     remedy = "try again, on another server if there is one"
-    return ServerDrainingError(
-        f"the server is shutting down; {remedy}", remedy=remedy, retry_after_s=RETRY_AFTER_DRAIN_S
-    )
+    return ServerDrainingError("the server is shutting down", remedy=remedy, retry_after_s=RETRY_AFTER_DRAIN_S)
 
 
-def deadline_passed() -> DeadlinePassedError:
+def _deadline_passed() -> DeadlinePassedError:
     remedy = "allow more time, or call a server with less to do"
-    return DeadlinePassedError(f"the deadline passed before the reply was made; {remedy}", remedy=remedy)
+    return DeadlinePassedError("the deadline passed before the reply was made", remedy=remedy)
 
 
-def short_of_memory() -> ServerBusyError:
+def _short_of_memory() -> ServerBusyError:
     remedy = f"try again in {RETRY_AFTER_PRESSURE_S:g} s"
-    return ServerBusyError(
-        f"the server is short of memory; {remedy}", remedy=remedy, retry_after_s=RETRY_AFTER_PRESSURE_S
-    )
+    return ServerBusyError("the server is short of memory", remedy=remedy, retry_after_s=RETRY_AFTER_PRESSURE_S)

@@ -1,7 +1,7 @@
 """The one way of every call: plan, admit, inputs, run, reply.
 
 The kinds of call differ in where their inputs come from and where the output goes: `unary` and `batch` carry them in
-one message, `chunked` in pieces, `shared` names memory. They share what is here.
+one message, `chunked` in pieces, `shared_memory` names memory. They share what is here.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -13,10 +13,9 @@ from aclgrad.errors import AclgradError
 from aclgrad_server.calls.admission import Admission, Claim
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.calls.validation import check_reply_size
-from aclgrad_server.devices.device import Content, Device, OnEnd, StagedTensor
+from aclgrad_server.devices.device import Device, OnEnd, PlannedCall, StagedTensor
 from aclgrad_server.limits import SMALL_BYTES
-from aclgrad_server.plan import OperatorPlan, Source
+from aclgrad_server.plan import OperatorPlan, Source, check_reply_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +27,22 @@ class Staged:
     output: StagedTensor
 
 
-def staged_bytes(plan: OperatorPlan, source: Source) -> int:
-    """Returns what a call with staged tensors holds: on the device, and on the host to be checked."""
-    on_host = sum(tensor.type.size_bytes for tensor, on_host in plan.inputs_in(source) if on_host)
-    return plan.size_bytes + on_host
-
-
+@dataclass(frozen=True, slots=True)
 class Path:
     """Runs plans on the devices."""
 
-    def __init__(
-        self,
-        devices: Sequence[Device],
-        admission: Admission,
-        planner: Planner,
-        max_message_bytes: int,
-    ) -> None:
-        self.devices = tuple(devices)
-        self.admission = admission
-        self.planner = planner
-        self.max_message_bytes = max_message_bytes
+    devices: Sequence[Device]
+    admission: Admission
+    planner: Planner
+    max_message_bytes: int
 
     async def unary(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of a call whose inputs came with its message."""
         check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self.max_message_bytes)
-        contents = plan.contents(payloads)
         device, end = await self._admit(call, plan.size_bytes, plan.output_bytes)
-        return await device.execute(plan, contents, call.deadline, end)
+        return await device.execute(plan, plan.contents(payloads), call.deadline, end)
 
-    async def batch(
-        self, call: Call, calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]]
-    ) -> tuple[Device, bytes, list[AclgradError | None]]:
+    async def batch(self, call: Call, calls: Sequence[PlannedCall]) -> tuple[Device, bytes, list[AclgradError | None]]:
         """Returns the outputs, each behind its prefix, and the error of each plan that failed, whose bytes are void.
 
         The plans share one place and one device.
@@ -76,11 +60,11 @@ class Path:
 
         So many bytes of it stay admitted until the client has fetched the reply.
         """
-        index, memory = await self.admission.memory(call.address, staged_bytes(plan, source))
+        index, memory = await self.admission.memory(call.address, plan.staged_bytes(source))
         device = self.devices[index]
         inputs = plan.inputs_in(source)
         sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
-        tensors = await device.stage(sizes, call.deadline, partial(keep_until_end, call, memory, reply_bytes))
+        tensors = await device.stage(sizes, call.deadline, partial(_keep_until_end, call, memory, reply_bytes))
         names = [tensor.name for tensor, _ in inputs]
         try:
             yield Staged(device, dict(zip(names, tensors, strict=False)), tensors[-1])
@@ -94,8 +78,7 @@ class Path:
         await staged.output.finish(call.deadline)
         place = await self.admission.place(call.address)
         contents = plan.contents(payloads, staged.inputs)
-        work = staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
-        await work
+        await staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
 
     async def _admit(self, call: Call, size_bytes: int, output_bytes: int) -> tuple[Device, OnEnd]:
         """Returns a device with memory and a place for the call, and what gives both back when it has run.
@@ -117,12 +100,12 @@ class Path:
 
         def end() -> None:
             place.give_back()
-            keep_until_end(call, memory, output_bytes)
+            _keep_until_end(call, memory, output_bytes)
 
         return self.devices[index], end
 
 
-def keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:
+def _keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:
     """Gives back all of the memory but so much, and the rest when the call has ended."""
     memory.give_back(memory.units - size_bytes)
     call.at_end(memory.give_back)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import aclgrad_native
@@ -11,23 +12,16 @@ from aclgrad.errors import AclgradError
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Ticket:
     """One piece of work, from its submission until the device is done with it.
 
     `on_end` is called when it has ended, `on_failure` if it has failed, whether or not anybody still waits for it.
     """
 
-    __slots__ = ("_on_end", "_on_failure", "future")
-
-    def __init__(
-        self,
-        future: "asyncio.Future[Any]",
-        on_end: Callable[[], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
-    ) -> None:
-        self.future = future
-        self._on_end = on_end
-        self._on_failure = on_failure
+    future: "asyncio.Future[Any]"
+    on_end: Callable[[], None] | None = None
+    on_failure: Callable[[Exception], None] | None = None
 
     def end(self, result: Any) -> None:
         """Takes what the device reports: a result, or an exception."""
@@ -37,10 +31,10 @@ class Ticket:
                 self.future.set_exception(result)
             else:
                 self.future.set_result(result)
-        if self._on_end is not None:
-            self._on_end()
-        if self._on_failure is not None and isinstance(result, Exception):
-            self._on_failure(result)
+        if self.on_end is not None:
+            self.on_end()
+        if self.on_failure is not None and isinstance(result, Exception):
+            self.on_failure(result)
 
 
 class Completions:
@@ -66,11 +60,11 @@ class Completions:
         """
         future = self._loop.create_future()
         ticket = Ticket(future, on_end, on_failure)
+        cancellation = None
         try:
             cancellation = submit(ticket, *arguments)
         except Exception as error:
             ticket.end(error)
-            cancellation = None
         if self._loss is not None and not future.done():
             future.set_exception(self._loss())
         self._waiting.add(future)

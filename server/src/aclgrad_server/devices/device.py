@@ -1,115 +1,244 @@
-"""The devices of the host, as the calls see them. `native_device` has the real ones."""
+"""The devices of an ACL library: they take calls, several at once, and never block the event loop.
 
-from collections.abc import Callable, Sequence
+A deadline is a time of `time.monotonic`. If the caller of a method is cancelled, work that has not begun is dropped, and
+other work is left to the device; `on_end` is called on the event loop in either case, once, when the device is done.
+"""
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
 
+import aclgrad_native
 from aclgrad.errors import AclgradError, DeviceLostError
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.faults import StartError, error_of_fault, error_of_native
+from aclgrad_server.devices.native_checks import check_of
 from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+EXECUTOR_LIMIT: Final = 64
+"""Executors that each stream keeps."""
+KERNEL_TIMEOUT: Final = 507014
+"""ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as."""
+COPY_THREADS: Final = 2
+"""Threads of each device that copy pieces of tensors."""
+TURN_ERRORS: Final = 200
+"""Errors of a batch that are translated, in about 2 ms, before others get their turn on the event loop."""
 
 OnEnd = Callable[[], None]
-"""Called once, on the event loop, when a device is done with a call, even if nobody waits for it any more."""
-
 Content = Any
 """The bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none."""
+PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
+"""One call of a batch: what stands before its output in the reply comes last."""
 
 
-class StagedTensor(Protocol):
-    """A tensor that is filled or emptied piece by piece; one piece at a time. Deadlines are times of `time.monotonic`.
+class StagedTensor:
+    """A tensor in the memory of a device, or of the host, that is filled or emptied one piece at a time."""
 
-    Every method raises an AclgradError if the device fails or the deadline passes.
-    """
-
-    size_bytes: int
+    def __init__(self, native: aclgrad_native.StagedTensor, submit: Callable[..., Awaitable[Any]]) -> None:
+        self.native = native
+        self.size_bytes = native.size_bytes
+        self._submit = submit
 
     async def write(self, offset: int, data: memoryview, deadline: float) -> None:
         """Copies bytes to their place."""
+        await self._submit(self.native.write, offset, data, deadline)
 
     async def read(self, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> bytes:
         """Returns a copy of these bytes behind the prefix."""
+        message: bytes = await self._submit(self.native.read, offset, size_bytes, prefix, deadline)
+        return message
 
     async def read_file(self, file: int, offset: int, deadline: float) -> int:
         """Fills the tensor from an open file and returns how many bytes it had; also raises OSError."""
+        count: int = await self._with_file(self.native.read_file, file, offset, deadline)
+        return count
 
     async def write_file(self, file: int, offset: int, deadline: float) -> None:
         """Writes the tensor into an open file; also raises OSError."""
+        await self._with_file(self.native.write_file, file, offset, deadline)
 
     async def finish(self, deadline: float) -> None:
         """Waits until all that was written, to this tensor or one staged with it, has arrived."""
+        await self._submit(self.native.finish, deadline)
 
     def close(self) -> None:
         """Gives the tensor up; work under way still ends."""
+        self.native.close()
+
+    async def _with_file(self, submit: Callable[..., None], file: int, offset: int, deadline: float) -> Any:
+        # A caller that is cancelled closes its file while a thread still uses it; the number may then be that of
+        # another client's memory.
+        own = os.dup(file)
+        return await self._submit(submit, own, offset, deadline, on_end=partial(os.close, own))
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceState:
-    """What a device holds at one moment; the names in `pool` are the fields of `aclgrad.v1.PoolStatus`."""
+class Device:
+    """One device. Every method that waits raises an AclgradError if the device fails or the deadline passes.
 
-    stream_count: int
-    leased_stream_count: int
-    pool: dict[str, int]
-    free_bytes: int
-    total_bytes: int
-
-
-class Device(Protocol):
-    """One device. It takes calls, several at once, each on a stream of its own, and never blocks the event loop.
-
-    A deadline is a time of `time.monotonic`. If the caller is cancelled, work that has not begun is dropped, and other
-    work is left to the device; `on_end` is called in either case.
+    `on_lost` is called for every piece of work that ends because the device is lost.
     """
 
-    @property
-    def index(self) -> int: ...
+    def __init__(
+        self,
+        library: aclgrad_native.AclLibrary,
+        index: int,
+        settings: Settings,
+        completions: Completions,
+        on_lost: "OnLost",
+    ) -> None:
+        self._device = aclgrad_native.Device(
+            library,
+            index,
+            completions.native,
+            pool_limit_bytes=settings.pool_bytes,
+            stream_limit=settings.streams,
+            copy_threads=COPY_THREADS,
+            pool_high_water_bytes=settings.pool_keep_bytes,
+            pool_pass_through=settings.pool_pass_through,
+            # By default executors are kept where the library is known to run them again rightly.
+            executor_limit=EXECUTOR_LIMIT if _is_on(settings.executor_cache, library.is_host) else 0,
+            deterministic=settings.deterministic,
+            hang_timeout_ms=round(settings.hang_timeout_s * 1000),
+        )
+        self._hang_timeout_s = settings.hang_timeout_s
+        self._completions = completions
+        self._on_lost = on_lost
+        self._max_roi_work = settings.max_roi_work
+        self.index = index
+        self.soc_name = self._device.soc_name
+        self.deterministic = self._device.is_deterministic
+        self.pool_limit_bytes = self._device.pool_limit_bytes
 
-    @property
-    def soc_name(self) -> str: ...
-
-    @property
-    def deterministic(self) -> bool: ...
-
-    @property
-    def pool_limit_bytes(self) -> int: ...
-
-    def prepare(self, plan: OperatorPlan) -> object:
+    def prepare(self, plan: OperatorPlan) -> aclgrad_native.CallPlan:
         """Returns the plan in the form that the device takes."""
+        inputs = []
+        for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
+            type = tensor.type if rule is None else rule.device_type(tensor.type)
+            check, is_prefix = check_of(rule, tensor.type, self._max_roi_work)
+            inputs.append((type.shape, type.dtype.acl, is_prefix, check))
+        output, symbol = plan.output, plan.spec.symbol
+        form = output.shape, output.dtype.acl, plan.output_bytes, plan.reply_prefix, plan.is_empty
+        return aclgrad_native.CallPlan(symbol, inputs, plan.attributes, *form)
 
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
-        """Returns the plan's ExecuteOperatorResponse; raises an AclgradError."""
+        """Returns the plan's ExecuteOperatorResponse."""
+        reply: bytes = await self._execute(self._device.submit, plan, contents, deadline=deadline, on_end=on_end)
+        return reply
 
     async def execute_into(
         self, plan: OperatorPlan, contents: Sequence[Content], target: StagedTensor, deadline: float, on_end: OnEnd
     ) -> None:
-        """Runs the operator and leaves its output on the device; raises an AclgradError."""
+        """Runs the operator and leaves its output on the device."""
+        natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
+        submit = self._device.submit_into
+        await self._execute(submit, plan, natives, target.native, deadline=deadline, on_end=on_end)
 
     async def execute_all(
-        self,
-        calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]],
-        deadline: float,
-        on_end: OnEnd,
+        self, calls: Sequence[PlannedCall], deadline: float, on_end: OnEnd
     ) -> tuple[bytes, list[AclgradError | None]]:
         """Runs many. Returns their outputs, each behind its prefix, and the error of each that failed."""
+        natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
+        # Not beyond the deadline: a late call has its own status, and its neighbours' results go out with it.
+        reply, errors = await self._submit(self._device.submit_batch, natives, deadline, on_end=on_end)
+        translated: list[AclgradError | None] = []
+        for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
+            translated.append(None if error is None else self._error_of(error, plan))
+            if number % TURN_ERRORS == 0:
+                await asyncio.sleep(0)
+        return reply, translated
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
         """Returns a tensor of each size, in host memory if its flag is set.
 
         They are released when all of them are closed. `on_end` is called then, or when this fails.
         """
+        # The device returns this ticket in any case, also if nothing was staged.
+        released = self._completions.released(on_end)
+        natives = await self._submit(self._device.stage, released, tensors, deadline)
+        return [StagedTensor(each, self._submit) for each in natives]
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
         """Returns the pieces as one."""
+        joined: bytes = await self._submit(self._device.join, pieces)
+        return joined
 
     async def release_finished(self) -> None:
-        """Reclaims what abandoned calls held, if the device is done with it; raises an AclgradError."""
+        """Reclaims what abandoned calls held, if the device is done with it."""
+        await self._submit(self._device.release_finished)
 
     async def trim(self) -> None:
-        """Gives cached memory that is not in use back; raises an AclgradError."""
+        """Gives cached memory that is not in use back."""
+        await self._submit(self._device.trim)
 
-    async def state(self) -> DeviceState:
-        """Raises an AclgradError."""
+    async def status(self) -> pb.DeviceStatus:
+        """Returns what the device holds now."""
+        free_bytes, total_bytes, pool, streams, leased = await self._submit(self._device.state)
+        return pb.DeviceStatus(
+            index=self.index,
+            soc_name=self.soc_name,
+            stream_count=streams,
+            leased_stream_count=leased,
+            pool=pb.PoolStatus(**{name: getattr(pool, name) for name in pb.PoolStatus.DESCRIPTOR.fields_by_name}),
+            free_bytes=free_bytes,
+            total_bytes=total_bytes,
+        )
 
     def check(self) -> None:
         """Raises DeviceLostError if the device is lost or one of its steps hangs; never blocks."""
+        try:
+            self._device.check_steps()
+        except aclgrad_native.AclError as error:
+            raise self._error_of(error) from error
+
+    async def _execute(
+        self, submit: Callable[..., Any], plan: OperatorPlan, *arguments: Any, deadline: float, on_end: OnEnd
+    ) -> Any:
+        """Submits a call, which keeps its stream, its memory and its place until its kernel has ended.
+
+        A kernel that does not end within `--hang-timeout-s` after the deadline makes the device a lost one.
+        """
+        hung_at = deadline + self._hang_timeout_s
+        return await self._submit(submit, plan.prepared, *arguments, hung_at, plan=plan, hung_at=hung_at, on_end=on_end)
+
+    async def _submit(
+        self,
+        submit: Callable[..., Any],
+        *arguments: Any,
+        plan: OperatorPlan | None = None,
+        hung_at: float = math.inf,
+        on_end: OnEnd | None = None,
+    ) -> Any:
+        """Returns the result of native work, or raises our error for its exception."""
+        look = partial(self._look, hung_at)
+        try:
+            return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
+        except (aclgrad_native.AclError, aclgrad_native.InvalidValueError) as error:
+            raise error_of_native(error, plan) from error
+
+    def _look(self, hung_at: float, error: Exception) -> None:
+        """Looks whether failed work means a lost device, also if its client has gone long ago."""
+        if isinstance(error, aclgrad_native.AclError):
+            is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
+            ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
+            if isinstance(ours, DeviceLostError):
+                self._on_lost(self, ours)
+
+    def _error_of(self, error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
+        ours = error_of_native(error, plan)
+        if isinstance(ours, DeviceLostError):
+            self._on_lost(self, ours)
+        return ours
 
 
 OnLost = Callable[[Device, DeviceLostError], None]
@@ -127,3 +256,34 @@ class DeviceGroup:
     runtime_version: str
     devices: tuple[Device, ...]
     shape_only: bool | None = None
+
+
+def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
+    """Opens the back end and its devices; raises StartError with the remedy if that fails. Blocks."""
+    config = None if settings.acl_config is None else str(settings.acl_config)
+    try:
+        files = aclgrad_native.library_files(settings.backend)
+        library = aclgrad_native.open(settings.backend, config)
+        count = library.device_count()
+        indices = settings.device or range(count)
+        unknown = [index for index in indices if not 0 <= index < count]
+        if unknown or not count:
+            missing = ", ".join(map(str, unknown)) or 0
+            remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
+            raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
+        devices = tuple(Device(library, index, settings, completions, on_lost) for index in indices)
+    except aclgrad_native.LibraryError as error:
+        remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
+        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
+    except aclgrad_native.AclError as error:
+        remedy = "check the devices with npu-smi and the file of --acl-config"
+        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
+    name = Path(files[0][0]).name
+    log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
+    # Of the host library it is known that it reads nothing else; of a card it depends on the product.
+    shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
+    return DeviceGroup(name, library.version(), devices, shape_only)
+
+
+def _is_on(setting: str, default: bool) -> bool:
+    return default if setting == "auto" else setting == "on"

@@ -1,21 +1,19 @@
-"""What surrounds every call: a request id, one log line for each failure, and errors as statuses."""
+"""What surrounds every call: one log line for each failure, and errors as statuses."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import grpc.aio
 
 from aclgrad.errors import AclgradError, ServerBusyError, ServerFaultError, to_status
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Call, Calls, Context
+from aclgrad_server.calls.call import REQUEST_ID, Call, Calls, Context
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.logs import line_of
-from aclgrad_server.request_id import REQUEST_ID
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +22,8 @@ STATUS_DETAILS: Final = "grpc-status-details-bin"
 Unary = Callable[[bytes, Call], Awaitable[bytes]]
 Stream = Callable[[Call], Awaitable[None]]
 Result = TypeVar("Result")
+Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]
+"""What a call is ended with: code, message and trailers."""
 
 
 class Handlers:
@@ -80,43 +80,25 @@ class Handlers:
         try:
             self._calls.admit()
             result = await behaviour(call)
-            _succeed(call)
+            call.replies()
+            context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
+            log.debug("%s %s ok in %.1f ms for %s", call.request_id, method, _milliseconds(call), call.peer)
             return result
         except BaseException as error:
-            failure = _failure_of(call, error)
-            if failure is None and not isinstance(error, grpc.aio.InternalError):
+            told = _explain(call, error)
+            if told is None and not isinstance(error, grpc.aio.InternalError):
                 raise
         # Not in the except clause: the exception that `abort` raises, which gRPC keeps, would keep this one and so the
         # messages and tensors of the call until the next garbage collection.
-        if failure is not None:
+        if told is not None:
+            call.replies()
             with suppress(grpc.aio.InternalError):
-                await failure.abort(call)
+                await context.abort(*told)
         # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
         raise asyncio.CancelledError
 
 
-def _succeed(call: Call) -> None:
-    call.replies()
-    call.context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
-    if log.isEnabledFor(logging.DEBUG):
-        log.debug("%s %s ok in %.1f ms for %s", call.request_id, call.method, _milliseconds(call), call.peer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """What a client is told of a call that failed."""
-
-    code: grpc.StatusCode
-    message: str
-    details: bytes
-
-    async def abort(self, call: Call) -> None:
-        call.replies()
-        trailer = ((REQUEST_ID, call.request_id), (STATUS_DETAILS, self.details))
-        await call.context.abort(self.code, self.message, trailer)
-
-
-def _failure_of(call: Call, error: BaseException) -> _Failure | None:
+def _explain(call: Call, error: BaseException) -> Status | None:
     """Logs an error and returns what to tell the client; None if the client has gone."""
     if isinstance(error, asyncio.CancelledError):
         cut = call.take_cut()
@@ -130,9 +112,15 @@ def _failure_of(call: Call, error: BaseException) -> _Failure | None:
     if not isinstance(error, Exception):
         return None
     ours = _as_ours(error, call.request_id)
-    _log_failure(call, ours, error)
+    line = "%s %s %s in %.1f ms for %s: %s"
+    told = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer, line_of(ours)
+    if isinstance(ours, ServerFaultError):
+        log.error(line, *told, exc_info=error)
+    else:
+        log.info(line, *told)
     status = to_status(ours, call.request_id)
-    return _Failure(ours.code, status.message, status.SerializeToString())
+    trailer = ((REQUEST_ID, call.request_id), (STATUS_DETAILS, status.SerializeToString()))
+    return ours.code, status.message, trailer
 
 
 def _as_ours(error: Exception, request_id: str) -> AclgradError:
@@ -140,16 +128,8 @@ def _as_ours(error: Exception, request_id: str) -> AclgradError:
         return error
     if isinstance(error, MemoryError):
         remedy = "try again later, or send a smaller tensor"
-        return ServerBusyError(f"the server has not enough memory; {remedy}", remedy=remedy, retry_after_s=1.0)
+        return ServerBusyError("the server has not enough memory", remedy=remedy, retry_after_s=1.0)
     return ServerFaultError(f"the server failed unexpectedly; report request id {request_id}")
-
-
-def _log_failure(call: Call, ours: AclgradError, error: Exception) -> None:
-    told = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer
-    if isinstance(ours, ServerFaultError):
-        log.error("%s %s %s in %.1f ms for %s", *told, exc_info=error)
-        return
-    log.info("%s %s %s in %.1f ms for %s: %s", *told, line_of(ours))
 
 
 def _milliseconds(call: Call) -> float:

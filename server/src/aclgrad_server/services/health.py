@@ -1,11 +1,12 @@
-"""`grpc.health.v1` for gRPC clients, and reflection."""
+"""`grpc.health.v1` for gRPC clients, and reflection. Silent clients of both are cut off."""
 
 import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, Final
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from aclgrad_server.calls.call import Context
 from aclgrad_server.limits import MAX_HEALTH_BYTES
@@ -19,10 +20,12 @@ _STATUS: Final = health_pb2.HealthCheckResponse
 class Health:
     """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name).
 
-    It knows just these names, so that nothing is kept of the names that clients send.
+    It knows just these names, so that nothing is kept of the names that clients send. gRPC's own servicer keeps them,
+    takes messages of any size, and lets one watch that is not read hold up all others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, client_timeout_s: float) -> None:
+        self._client_timeout_s = client_timeout_s
         self._is_ready = False
         self._changed = asyncio.Event()
 
@@ -39,7 +42,7 @@ class Health:
         return grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods)
 
     async def _check(self, _: object, context: Context) -> bytes:
-        status = self._status_of(await _service(context))
+        status = self._status_of(await self._service(context))
         if status == _STATUS.SERVICE_UNKNOWN:
             names = f"ask for {LIVENESS}, {READINESS}, {SERVICE} or the empty name"
             await context.abort(grpc.StatusCode.NOT_FOUND, f"this health service does not know the name; {names}")
@@ -47,7 +50,7 @@ class Health:
         return reply
 
     async def _watch(self, _: object, context: Context) -> None:
-        service = await _service(context)
+        service = await self._service(context)
         last = None
         while True:
             changed = self._changed
@@ -64,21 +67,49 @@ class Health:
             return _STATUS.SERVICE_UNKNOWN
         return _STATUS.SERVING if self._is_ready else _STATUS.NOT_SERVING
 
+    async def _service(self, context: Context) -> str:
+        """Returns the name that a client asks for, and ends a call that asks for none, for too much, or too late."""
+        code, problem = grpc.StatusCode.INVALID_ARGUMENT, "the message is not a HealthCheckRequest"
+        try:
+            async with asyncio.timeout(self._client_timeout_s):
+                message: Any = await context.read()
+            if message is not grpc.aio.EOF and len(message) <= MAX_HEALTH_BYTES:
+                service: str = health_pb2.HealthCheckRequest.FromString(message).service
+                return service
+            problem = f"send one HealthCheckRequest of at most {MAX_HEALTH_BYTES} bytes"
+        except TimeoutError:
+            code, problem = _too_slow(self._client_timeout_s)
+        except ValueError:
+            pass
+        await context.abort(code, problem)
+        raise AssertionError("abort raises")
 
-async def _service(context: Context) -> str:
-    """Returns the name that a client asks for, and ends a call that asks for none or for too much."""
-    message: Any = await context.read()
-    if message is grpc.aio.EOF or len(message) > MAX_HEALTH_BYTES:
-        problem = f"send one HealthCheckRequest of at most {MAX_HEALTH_BYTES} bytes"
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
-    try:
-        service: str = health_pb2.HealthCheckRequest.FromString(message).service
-        return service
-    except ValueError:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is not a HealthCheckRequest")
-        raise
+
+class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
+    def __init__(self, client_timeout_s: float) -> None:
+        super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
+        self._client_timeout_s = client_timeout_s
+
+    async def ServerReflectionInfo(self, requests: AsyncIterable[Any], context: Context) -> AsyncIterator[Any]:  # noqa: N802
+        try:
+            async for reply in super().ServerReflectionInfo(self._in_time(aiter(requests)), context):
+                yield reply
+        except TimeoutError:
+            await context.abort(*_too_slow(self._client_timeout_s))
+
+    async def _in_time(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        while True:
+            async with asyncio.timeout(self._client_timeout_s):
+                request = await anext(requests, None)
+            if request is None:
+                return
+            yield request
 
 
-def add_reflection(server: grpc.aio.Server) -> None:
+def add_reflection(server: grpc.aio.Server, client_timeout_s: float) -> None:
     """Lets tools such as grpcurl discover the services."""
-    reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(client_timeout_s), server)
+
+
+def _too_slow(limit_s: float) -> tuple[grpc.StatusCode, str]:
+    return grpc.StatusCode.DEADLINE_EXCEEDED, f"no request within {limit_s:g} s (--client-timeout-s); send it sooner"

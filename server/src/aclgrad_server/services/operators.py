@@ -16,9 +16,8 @@ from aclgrad_server.calls.batch import execute_batch
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.shared import execute_shared
 from aclgrad_server.calls.shared_memory import SharedMemory
-from aclgrad_server.devices.device import Device, DeviceGroup
+from aclgrad_server.devices.device import DeviceGroup
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.settings import Settings
 
@@ -59,7 +58,7 @@ class OperatorService:
     async def execute_operator(self, request: bytes, call: Call) -> bytes:
         plan, payloads = self._path.planner.read(request)
         if plan.uses_shared_memory:
-            return await execute_shared(self._path, self._shared_memory, call, plan, payloads)
+            return await self._shared_memory.execute(self._path, call, plan, payloads)
         return await self._path.unary(call, plan, payloads)
 
     async def batch_execute_operators(self, request: bytes, call: Call) -> bytes:
@@ -76,42 +75,24 @@ class OperatorService:
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)
+        admission, settings = self._path.admission, self._settings
+        occupancy = admission.occupancy()
         return pb.GetServerStatusResponse(
             version=version("aclgrad-server"),
             runtime_version=self._group.runtime_version,
             library=self._group.library,
             product=self._product,
             start_time=self._start_time,
-            devices=[await _device_status(device) for device in self._group.devices],
-            queue=self._queue_status(),
-            limits=pb.Limits(
-                message_bytes=self._settings.max_message_bytes, tensor_bytes=self._settings.max_tensor_bytes
+            devices=[await device.status() for device in self._group.devices],
+            queue=pb.QueueStatus(
+                running_count=occupancy.running,
+                waiting_count=occupancy.waiting,
+                running_limit=admission.running_limit,
+                waiting_limit=admission.waiting_limit,
+                running_bytes=occupancy.running_bytes,
+                running_bytes_limit=admission.bytes_limit,
             ),
+            limits=pb.Limits(message_bytes=settings.max_message_bytes, tensor_bytes=settings.max_tensor_bytes),
             deterministic=all(device.deterministic for device in self._group.devices),
             endpoints=self._endpoints,
         ).SerializeToString()
-
-    def _queue_status(self) -> pb.QueueStatus:
-        admission = self._path.admission
-        occupancy = admission.occupancy()
-        return pb.QueueStatus(
-            running_count=occupancy.running,
-            waiting_count=occupancy.waiting,
-            running_limit=admission.running_limit,
-            waiting_limit=admission.waiting_limit,
-            running_bytes=occupancy.running_bytes,
-            running_bytes_limit=admission.bytes_limit,
-        )
-
-
-async def _device_status(device: Device) -> pb.DeviceStatus:
-    state = await device.state()
-    return pb.DeviceStatus(
-        index=device.index,
-        soc_name=device.soc_name,
-        stream_count=state.stream_count,
-        leased_stream_count=state.leased_stream_count,
-        pool=pb.PoolStatus(**state.pool),
-        free_bytes=state.free_bytes,
-        total_bytes=state.total_bytes,
-    )

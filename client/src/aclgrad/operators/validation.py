@@ -1,0 +1,119 @@
+"""Checks a call against the operator table: names, dtypes, ranks, sizes, attributes, and how they fit each other."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, UnknownOperatorError, Violation
+from aclgrad.operators.attributes import plain_attribute
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.products import Product
+from aclgrad.tensors import TensorType, TensorView
+from aclgrad.wire.limits import MAX_VIOLATIONS
+from aclgrad.wire.messages import AttributeValue, OperatorCall
+
+MAX_INT64 = 2**63 - 1
+
+
+def find_operator(name: str, product: Product) -> OperatorSpec:
+    """Returns the operator of this name; raises a RequestError if there is none, or none on this product."""
+    spec = OPERATORS.get(name)
+    if spec is None:
+        remedy = f"call one of {', '.join(OPERATORS)}"
+        raise UnknownOperatorError(
+            f"operator {name!r} is not known", field="operator", remedy=remedy, metadata={"operator": name}
+        )
+    if product not in spec.products:
+        raise OperatorNotSupportedError(
+            f"operator {name} does not exist on product {product}",
+            field="operator",
+            remedy=f"use a server with one of the products {', '.join(sorted(spec.products))}",
+            metadata={"operator": name, "product": product},
+        )
+    return spec
+
+
+def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Arguments:
+    """Returns the complete arguments of a call; raises InvalidFieldError, which says what would be right."""
+    inputs = {tensor.name: tensor for tensor in call.inputs}
+    required = [each.name for each in spec.attributes if each.default is None]
+    optional = [each.name for each in spec.attributes if each.default is not None]
+    _raise_if_any(_check_names("inputs", [each.name for each in call.inputs], [each.name for each in spec.inputs]))
+    _raise_if_any(_check_names("attributes", list(call.attributes), required, optional))
+    attributes = {
+        each.name: plain_attribute(each.name, call.attributes.get(each.name, each.default), each)
+        for each in spec.attributes
+    }
+    _raise_if_any(violation for each in spec.inputs for violation in _check_input(each, inputs[each.name], product))
+    _raise_if_any(violation for each in spec.attributes for violation in each.check(attributes[each.name]))
+    arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
+    _raise_if_any(spec.check(arguments))
+    return arguments
+
+
+def overflows(type: TensorType) -> bool:
+    """Leaves zeros out: strides and window sums are computed from the other sizes even where nothing is stored."""
+    return math.prod(max(size, 1) for size in type.shape) * type.dtype.itemsize > MAX_INT64
+
+
+def _raise_if_any(violations: Iterator[Violation]) -> None:
+    found = tuple(islice(violations, MAX_VIOLATIONS))
+    if found:
+        raise InvalidFieldError.of(*found)
+
+
+def _check_names(kind: str, given: list[str], required: list[str], optional: Sequence[str] = ()) -> Iterator[Violation]:
+    known = [*required, *optional]
+    takes = f"the operator takes {', '.join(known)}" if known else f"the operator takes no {kind}"
+    for name in required:
+        if name not in given:
+            yield Violation(f"{kind}[{name}]", "is missing", f"send it: {takes}")
+    for name in dict.fromkeys(given):
+        if name not in known:
+            yield Violation(f"{kind}[{name}]", "is not known", f"leave it out: {takes}")
+        elif given.count(name) > 1:
+            yield Violation(f"{kind}[{name}]", f"is given {given.count(name)} times", "send it once")
+
+
+def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Iterator[Violation]:
+    field = f"inputs[{spec.name}]"
+    shape, dtypes = tensor.type.shape, spec.dtypes[product]
+    if tensor.type.dtype.name not in dtypes:
+        hint = ", and a shape as a tuple" if spec.unread_on is not None and len(shape) == 1 else ""
+        remedy = f"send {' or '.join(dtypes)}{hint} (the server follows the rules of product {product})"
+        yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", remedy)
+    if len(shape) not in spec.ranks:
+        ranks = " or ".join(map(str, spec.ranks))
+        yield Violation(f"{field}.shape", f"has {len(shape)} dimensions", f"send {ranks} sizes")
+    elif any(size < 0 for size in shape):
+        yield Violation(f"{field}.shape", f"is {shape}, with a negative size", "send sizes of at least 0")
+    elif overflows(tensor.type):
+        yield Violation(f"{field}.shape", f"is {shape}, whose size overflows 64 bits", "send smaller sizes")
+    elif tensor.data is not None and tensor.data.nbytes != tensor.type.size_bytes:
+        problem = f"has {tensor.data.nbytes} bytes where {tensor.type} takes {tensor.type.size_bytes}"
+        yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")
+
+
+def _check_attribute(spec: AttributeSpec, value: AttributeValue) -> Iterator[Violation]:
+    field = f"attributes[{spec.name}]"
+    kinds = {
+        AttributeKind.BOOL: isinstance(value, bool),
+        AttributeKind.INT: isinstance(value, int) and not isinstance(value, bool),
+        AttributeKind.DOUBLE: isinstance(value, float),
+        AttributeKind.INTS: isinstance(value, tuple),
+    }
+    if not kinds[spec.kind]:
+        yield Violation(field, f"is {value!r}", f"send {spec.kind.value}")
+        return
+    values = value if isinstance(value, tuple) else (value,)
+    if spec.lengths and len(values) not in spec.lengths:
+        lengths = " or ".join(map(str, spec.lengths))
+        yield Violation(field, f"has {len(values)} values", f"send {lengths}")
+    for each in values:
+        if not math.isfinite(each):
+            yield Violation(field, f"is {each}", "send a finite number")
+        elif spec.minimum is not None and not each >= spec.minimum:
+            yield Violation(field, f"is {each}", f"send at least {spec.minimum}")
+        elif spec.maximum is not None and not each <= spec.maximum:
+            yield Violation(field, f"is {each}", f"send at most {spec.maximum}")

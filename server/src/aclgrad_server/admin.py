@@ -1,0 +1,191 @@
+"""The admin listener: HTTP on a thread and an event loop of its own, so that it answers whatever the main loop does.
+
+gRPC must stay away from this loop: two loops of grpc.aio in one process disturb each other.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from aclgrad_server.devices.faults import StartError
+
+log = logging.getLogger(__name__)
+
+BEAT_INTERVAL_S: Final = 0.05
+"""How often the main loop is expected to beat."""
+BEAT_LIMIT_S: Final = 10.0
+"""Age of a heartbeat that means a hung loop: 200 intervals, and far more than an overloaded or paged-out process needs.
+
+A shorter limit would restart servers that are only busy. A cluster asks several times before it restarts a container,
+so a hung loop costs this time plus those attempts.
+"""
+START_LIMIT_S: Final = 120.0
+"""Time to the first beat, which comes before the devices are opened."""
+STOP_LIMIT_S: Final = 1.0
+
+MAX_CONNECTIONS: Final = 512
+MAX_HEADER_BYTES: Final = 16 * 2**10
+CONNECTION_LIMIT_S: Final = 5.0
+"""From accepting a connection to the end of its reply. Each carries one request, so none has to stay."""
+ACCEPTED_AT_ONCE: Final = MAX_CONNECTIONS // 2
+"""In one turn of the loop: fewer than may be open, so that new ones never push out one that was just accepted."""
+BACKLOG: Final = 1024
+"""Connections that the kernel keeps until they are accepted: those beyond are tried again a second later."""
+
+
+class Heartbeat:
+    """Tells whether the main loop still runs. One thread beats, any thread asks."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_s = clock()
+        self._limit_s = START_LIMIT_S
+
+    def beat(self) -> None:
+        self._last_s = self._clock()
+        self._limit_s = BEAT_LIMIT_S
+
+    def age_s(self) -> float:
+        """Returns the seconds since the last beat; before the first one, since the process started."""
+        return self._clock() - self._last_s
+
+    def failure(self) -> str | None:
+        """Returns why the process counts as hung, or None if it does not."""
+        age_s, limit_s = self.age_s(), self._limit_s
+        if age_s <= limit_s:
+            return None
+        return f"the main loop has not run for {age_s:.0f} s (limit {limit_s:.0f} s)"
+
+
+class Readiness:
+    """Whether calls are welcome, and if not, why: "starting", "draining", "device lost". Any thread may use it."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = "starting"
+        """Why calls are not welcome, in a word or two that anybody may read; None if they are."""
+
+    def set_ready(self) -> None:
+        self.reason = None
+
+    def set_not_ready(self, reason: str) -> None:
+        self.reason = reason
+
+
+class AdminListener:
+    """Serves, from `start` to `stop`, whether the process is alive (`/livez`) and ready for calls (`/readyz`)."""
+
+    def __init__(self, address: str, heartbeat: Heartbeat, readiness: Readiness) -> None:
+        """Takes an address as the setting `admin` has it: HOST:PORT, an IPv6 host in brackets."""
+
+        async def livez(request: Request) -> Response:
+            return _page("alive", heartbeat.failure())
+
+        async def readyz(request: Request) -> Response:
+            return _page("ready", heartbeat.failure() or readiness.reason)
+
+        self._address = address
+        config = uvicorn.Config(
+            Starlette(routes=[Route("/livez", livez), Route("/readyz", readyz)]),
+            http=_Connection,
+            loop="asyncio",
+            ws="none",
+            lifespan="off",
+            # One request for each connection: an idle one has nothing to wait for.
+            headers=[("connection", "close")],
+            server_header=False,
+            # Not from the environment (WEB_CONCURRENCY, FORWARDED_ALLOW_IPS).
+            workers=1,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            backlog=ACCEPTED_AT_ONCE,
+            # Of its log, only failures of our own pages; bad requests are their senders' concern.
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            timeout_graceful_shutdown=1,
+        )
+        # uvicorn takes signals only on the main thread, so it leaves them alone here.
+        self._server = _Server(config)
+        # A daemon: it never keeps the process from ending.
+        self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
+
+    def start(self) -> str:
+        """Returns HOST:PORT as it is bound, with the port chosen for port 0; raises StartError if it cannot listen."""
+        self._socket = _bind(self._address)
+        self._thread.start()
+        host = self._address.rpartition(":")[0]
+        return f"{host}:{self._socket.getsockname()[1]}"
+
+    def stop(self) -> None:
+        """Stops listening; returns after STOP_LIMIT_S at most."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(STOP_LIMIT_S)
+
+    def _run(self) -> None:
+        try:
+            self._server.run([self._socket])
+        except Exception:
+            log.exception("the admin listener failed; health checks get no answer")
+
+
+def _page(what: str, failure: str | None) -> Response:
+    text, status = (what, 200) if failure is None else (f"not {what}: {failure}", 503)
+    return PlainTextResponse(f"{text}\n", status, headers={"cache-control": "no-store"})
+
+
+class _Connection(H11Protocol):
+    """A connection that is cut off at its time limit, or as the oldest one when there are too many.
+
+    uvicorn waits forever for a request, and at its own limit (`limit_concurrency`) it refuses newcomers: with that, a
+    few hundred silent connections would make every health check fail.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        while len(self.connections) >= MAX_CONNECTIONS:
+            # uvicorn fills this set with connections of this class alone.
+            oldest: _Connection = min(self.connections, key=lambda each: each.accepted_s)  # type: ignore
+            oldest.cut_off()
+        super().connection_made(transport)
+        self.accepted_s = self.loop.time()
+        self._limit = self.loop.call_later(CONNECTION_LIMIT_S, self.cut_off)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limit.cancel()
+        super().connection_lost(exc)
+
+    def cut_off(self) -> None:
+        self.transport.abort()
+        # Now, because the loop reports the loss only after it has made all the connections that wait.
+        self.connections.discard(self)
+
+
+class _Server(uvicorn.Server):
+    """asyncio takes one number for what it accepts at once and for what the kernel keeps; they differ here."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(BACKLOG)
+
+
+def _bind(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    try:
+        family, *_, bound = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        # [::] takes IPv4 too, as it does for gRPC.
+        dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(bound[:2], family=family, backlog=BACKLOG, dualstack_ipv6=dual_stack)
+    except OSError as error:
+        raise StartError(f"cannot listen on {address}: {error.strerror or error}; give another --admin") from error

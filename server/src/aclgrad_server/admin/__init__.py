@@ -1,1 +1,0 @@
-"""The HTTP listener for those who run the server: liveness and readiness."""

@@ -1,0 +1,166 @@
+"""Connections of clients: the addresses they come to, what each is made with, and how one is ended."""
+
+import asyncio
+import fcntl
+import logging
+import os
+import socket
+import weakref
+from collections.abc import Sequence, Set
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import grpc
+
+from aclgrad_server import limits
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
+_UNIX: Final = "unix:"
+_CONNECT_TIMEOUT_S: Final = 1.0
+_REMEDY: Final = "give another --listen"
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+
+
+def server_options(settings: Settings, connection_limit: int = limits.MAX_CONNECTIONS) -> list[tuple[str, int]]:
+    """Returns the options of the gRPC server, which lets in so many connections."""
+    # No call is cut off by the age of its connection: its message may still have to arrive, and its reply to leave.
+    grace_s = settings.call_timeout_s + 2 * settings.client_timeout_s
+    return [
+        # For what is sent and for what is received, of a compressed message before it is compressed.
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # A client can neither hold many calls open on one connection nor begin and reset them without end.
+        ("grpc.max_concurrent_streams", limits.MAX_STREAMS),
+        ("grpc.server.max_pending_requests", limits.MAX_PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", 2 * limits.MAX_PENDING_CALLS),
+        ("grpc.max_allowed_incoming_connections", connection_limit),
+        ("grpc.server_handshake_timeout_ms", limits.HANDSHAKE_TIMEOUT_S * 1000),
+        ("grpc.max_connection_idle_ms", limits.MAX_IDLE_S * 1000),
+        # By default the core widens the window of every call as far as the connection is fast, and holds all that comes
+        # into it, read or not.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", limits.UNREAD_BYTES),
+        # A client stays with the address that it has found; only a new connection looks for replicas that were added.
+        # Without the grace, an open watch on health would hold the old connection for ever.
+        ("grpc.max_connection_age_ms", round(settings.max_connection_age_s * 1e3)),
+        ("grpc.max_connection_age_grace_ms", round(grace_s * 1e3)),
+        # A client that vanished without a word is noticed, and what it left in flight is cancelled.
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients and proxies ping at intervals of their own, on idle connections too, and by default the core answers
+        # pings closer than 5 minutes by cutting the connection (too_many_pings). A ping costs less than any call.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_ping_strikes", 0),
+        # Two servers on one port would share its connections in silence.
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+AnyServer = grpc.Server | grpc.aio.Server
+
+
+def bind(server: AnyServer, addresses: Sequence[str]) -> tuple[str, ...]:
+    """Binds every address and returns them as they are bound, with the port that was chosen in place of port 0.
+
+    A unix socket is locked as long as the server object lives, by a file beside it (`PATH.lock`) that stays.
+    Raises StartError for an address that is taken or not of this machine.
+    """
+    return tuple(_bind(server, address) for address in addresses)
+
+
+def _bind(server: AnyServer, address: str) -> str:
+    if address.startswith(_UNIX):
+        _take_socket(server, address)
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        cause = "the port may be taken, or the address not be of this machine"
+        raise _refused(address, f"{cause}; {_REMEDY}") from error
+    return address if address.startswith(_UNIX) else f"{address.rpartition(':')[0]}:{port}"
+
+
+def _take_socket(server: AnyServer, address: str) -> None:
+    """Makes sure that nobody else has the socket: grpc would remove the one of a running server and bind in its place.
+
+    A server that has just started does not answer yet, so the lock decides; a program without the lock may answer.
+    """
+    path = Path(address.removeprefix(_UNIX))
+    if not path.parent.is_dir():
+        raise _refused(address, f"there is no folder {path.parent}; make it")
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        is_answered = _is_answered(path)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        # The kernel gives the lock back when the process ends, however it ends.
+        weakref.finalize(server, os.close, file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        held = f"another process does, or is about to: it holds {lock}"
+        raise _refused(address, f"{held}; stop it or {_REMEDY}") from error
+    except OSError as error:
+        raise _refused(address, f"{lock}: {error.strerror or error}; {_REMEDY}") from error
+    if is_answered:
+        raise _refused(address, f"another process does; stop it or {_REMEDY}")
+
+
+def _is_answered(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_CONNECT_TIMEOUT_S)
+        return probe.connect_ex(str(path)) == 0
+
+
+def _refused(address: str, why: str) -> StartError:
+    return StartError(f"cannot listen on {address}: {why}")
+
+
+def close_connections(peers: Set[str]) -> None:
+    """Shuts the connections of these peers down, in a thread: looking through thousands of files takes its time."""
+    asyncio.get_running_loop().run_in_executor(None, shut_down_connections, peers)
+
+
+def shut_down_connections(peers: Set[str]) -> int:
+    """Shuts down the TCP connections from these peers, for which gRPC has no call, and returns how many it found.
+
+    A peer is named as gRPC names it: `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`. Both sides then find the connection
+    closed, and gRPC frees what it holds for it. Clients of a unix socket have no address to be told apart by.
+    """
+    wanted = {address for address in map(_address_of, peers) if address is not None}
+    count = 0
+    try:
+        entries = os.listdir(_DESCRIPTORS) if wanted else []
+    except OSError as error:
+        log.warning("connections of slow clients stay open: %s: %s", _DESCRIPTORS, error.strerror)
+        return 0
+    for entry in entries:
+        try:
+            if os.readlink(_DESCRIPTORS / entry).startswith("socket:"):
+                count += _shut_down(int(entry), wanted)
+        except OSError:
+            continue  # closed meanwhile, or not connected
+    log.info("closed %d connections that did not fetch their replies: %s", count, ", ".join(sorted(peers)))
+    return count
+
+
+def _shut_down(file: int, wanted: Set[tuple[str, int]]) -> bool:
+    with socket.socket(fileno=os.dup(file)) as duplicate:
+        if duplicate.family not in (socket.AF_INET, socket.AF_INET6):
+            return False
+        host, port = duplicate.getpeername()[:2]
+        if (host.removeprefix("::ffff:"), port) not in wanted:
+            return False
+        duplicate.shutdown(socket.SHUT_RDWR)
+        return True
+
+
+def _address_of(peer: str) -> tuple[str, int] | None:
+    kind, _, address = unquote(peer).partition(":")
+    host, _, port = address.rpartition(":")
+    if kind not in ("ipv4", "ipv6") or not port.isdigit():
+        return None
+    return host.strip("[]").removeprefix("::ffff:"), int(port)
