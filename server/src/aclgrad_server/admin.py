@@ -22,16 +22,10 @@ from aclgrad_server.devices.faults import StartError
 
 log = logging.getLogger(__name__)
 
-BEAT_INTERVAL_S: Final = 0.05
-"""How often the main loop is expected to beat."""
+BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
 BEAT_LIMIT_S: Final = 10.0
-"""Age of a heartbeat that means a hung loop: 200 intervals, and far more than an overloaded or paged-out process needs.
-
-A shorter limit would restart servers that are only busy. A cluster asks several times before it restarts a container,
-so a hung loop costs this time plus those attempts.
-"""
-START_LIMIT_S: Final = 120.0
-"""Time to the first beat, which comes before the devices are opened."""
+"""Age of a heartbeat that means a hung loop, far more than an overloaded process needs: busy ones are not restarted."""
+START_LIMIT_S: Final = 120.0  # time to the first beat, which comes before the devices are opened
 STOP_LIMIT_S: Final = 1.0
 
 MAX_CONNECTIONS: Final = 512
@@ -148,8 +142,7 @@ def _page(what: str, failure: str | None) -> Response:
 class _Connection(H11Protocol):
     """A connection that is cut off at its time limit, or as the oldest one when there are too many.
 
-    uvicorn waits forever for a request, and at its own limit (`limit_concurrency`) it refuses newcomers: with that, a
-    few hundred silent connections would make every health check fail.
+    uvicorn's own limit refuses newcomers: a few hundred silent connections would make every health check fail.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

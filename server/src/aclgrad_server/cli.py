@@ -25,8 +25,7 @@ EXIT_START: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_UNDRAINED: Final = 3
 EXIT_DEVICE_LOST: Final = 4
-EXIT_LIMIT_S: Final = 15.0
-"""Beyond the drain limit, the time after which a stop that hangs ends the process."""
+EXIT_LIMIT_S: Final = 15.0  # beyond the drain limit, the time after which a stop that hangs ends the process
 
 _METAVARS: Final = {
     "listen": "HOST:PORT|unix:PATH",

@@ -1,14 +1,10 @@
-"""Bounds on what clients may send or hold, enforced before any work proportional to it. Settings are in `settings`.
-
-Bounds that clients have to know (rank, list lengths, calls in a batch, bytes of a chunk) are in `aclgrad.wire.limits`.
-"""
+"""Bounds on what clients may send or hold, beside `settings` and those that clients know, `aclgrad.wire.limits`."""
 
 from typing import Final
 
 MIB: Final = 2**20
 
-MAX_HEALTH_BYTES: Final = 256
-"""Of a health request: the name of a service."""
+MAX_HEALTH_BYTES: Final = 256  # of a health request: the name of a service
 
 SMALL_BYTES: Final = 2**16
 """Messages up to this size are cheap enough not to be counted, and may be copied on the event loop."""
@@ -18,30 +14,20 @@ RECEIVE_BYTES_PER_S: Final = 400e6
 """What one address may send while others ask: gRPC copies each message on the event loop, at about twice this rate."""
 CANCELLED_BYTES: Final = 4 * MIB
 """What a call counts for that ends while its message is received: the core may have dropped as much of it."""
-LONGEST_PAUSE_S: Final = 1.0
-"""For at most so long a message waits because of those that its address sent before."""
+LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message waits because of those that its address sent before
 MAX_PENDING_CALLS: Final = 10_000
 """Calls that gRPC's core keeps until the event loop takes them; it refuses more, at random, as CANCELLED."""
 
-PROGRESS_BYTES: Final = MIB
-"""A chunked call is cut after `--client-timeout-s` in which it moved less than this."""
+PROGRESS_BYTES: Final = MIB  # A chunked call is cut after `--client-timeout-s` in which it moved less than this
 
-MAX_STREAMS: Final = 100
-"""Calls at once on one connection. It also bounds what rapid resets cost."""
-MAX_CONNECTIONS: Final = 2048
-"""Connections at once; more are closed when they are accepted."""
+MAX_STREAMS: Final = 100  # Calls at once on one connection. It also bounds what rapid resets cost.
+MAX_CONNECTIONS: Final = 2048  # connections at once; more are closed when they are accepted
 HANDSHAKE_TIMEOUT_S: Final = 20
-MAX_IDLE_S: Final = 600
-"""A connection without calls is closed after this time; clients connect again by themselves."""
+MAX_IDLE_S: Final = 600  # A connection without calls is closed after this time; clients connect again by themselves
 UNREAD_BYTES: Final = MIB
-"""What the core receives of a call before the server asks for its message: the HTTP/2 window of each stream.
+"""What the core receives of a call before the server asks for it: the window of each stream; less costs round trips."""
 
-A smaller window costs a large message a round trip for each window on a real network.
-"""
-
-ASKING_S: Final = 5.0
-"""An address counts as one that asks for this time after its last call."""
+ASKING_S: Final = 5.0  # an address counts as one that asks for this time after its last call
 MEMORY_SOFT_LIMIT: Final = 0.85
 """Share of the process's memory above which no message is received, and the oldest unfinished ones are refused."""
-MEMORY_HARD_LIMIT: Final = 0.95
-"""Share above which new calls are refused."""
+MEMORY_HARD_LIMIT: Final = 0.95  # share above which new calls are refused

@@ -1,7 +1,4 @@
-"""Where log lines go and what they look like: standard error, in UTC, one line for each message.
-
-Logging never blocks: lines wait in a bounded queue for a thread that writes them, and those too many are dropped.
-"""
+"""Where log lines go and what they look like: standard error, in UTC, one line each. Logging never blocks."""
 
 import logging
 import os
@@ -17,12 +14,9 @@ from aclgrad.errors import AclgradError
 
 log = logging.getLogger(__name__)
 
-MAX_LINES: Final = 4096
-"""Lines that wait to be written: some megabytes at most."""
-MAX_LOGGED: Final = 1000
-"""Of a text that may hold what a client sent."""
-FLUSH_LIMIT_S: Final = 1.0
-"""How long the end of the process waits for those who read its log."""
+MAX_LINES: Final = 4096  # lines that wait to be written: some megabytes at most
+MAX_LOGGED: Final = 1000  # of a text that may hold what a client sent
+FLUSH_LIMIT_S: Final = 1.0  # how long the end of the process waits for those who read its log
 _STDERR: Final = 2
 _GRPC: Final = "grpc._cython.cygrpc"
 
@@ -49,7 +43,7 @@ _CONTROL_CHARACTERS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 class LineHandler(logging.Handler):
     """Queues lines for a thread that writes them to a file, in order, and says where too many are missing.
 
-    The queue is no `Queue`: its lock is not reentrant, and a destructor that logs may run in the middle of `put`.
+    The queue is no `Queue`, whose lock a destructor that logs would wait for in the middle of `put`.
     """
 
     def __init__(self, file: int = _STDERR) -> None:
@@ -79,7 +73,7 @@ class LineHandler(logging.Handler):
         else:
             self._queue.put((line, self._dropped))
 
-    def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:
+    def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
         """Waits until everything queued so far is written, at most for the limit, and says whether it is."""
         reached = threading.Event()
         self._queue.put((reached, self._dropped))

@@ -27,17 +27,12 @@ class OperatorPlan:
     attributes: tuple[AttributeValue, ...]
     output: TensorType
     output_bytes: int
-    size_bytes: int
-    """What the tensors take on the device."""
-    is_empty: bool
-    """Whether an input has no elements: operators leave the output untouched then."""
+    size_bytes: int  # what the tensors take on the device
+    is_empty: bool  # whether an input has no elements: operators leave the output untouched then
     uses_shared_memory: bool
-    reply_prefix: bytes
-    """What stands before the output's data in an ExecuteOperatorResponse."""
-    output_memory: SharedRange | None = None
-    """Where the output is to go, unless into the response."""
-    prepared: Any = None
-    """The plan in the form that the device takes."""
+    reply_prefix: bytes  # what stands before the output's data in an ExecuteOperatorResponse
+    output_memory: SharedRange | None = None  # where the output is to go, unless into the response
+    prepared: Any = None  # the plan in the form that the device takes
 
     def with_prepared(self, prepared: Any) -> "OperatorPlan":
         """Returns the same plan with what a device has made of it."""
@@ -74,10 +69,7 @@ def _content(data: memoryview | Announced | SharedRange | None, payloads: Sequen
 def plan_call(
     call: OperatorCall, product: Product, max_tensor_bytes: int, shape_only: bool | None = None
 ) -> OperatorPlan:
-    """Returns the plan of a call, or raises the RequestError that says what is wrong and what would be right.
-
-    `shape_only` is that of `InputSpec.takes_shape`.
-    """
+    """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`."""
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}

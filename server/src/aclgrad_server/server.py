@@ -20,7 +20,7 @@ from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, DeviceGroup, open_devices
 from aclgrad_server.devices.faults import StartError, error_of_fault
-from aclgrad_server.devices.watch import DeviceWatch, IdleTrim, tune_allocator, warm_up
+from aclgrad_server.devices.watch import IdleTrim, tune_allocator, warm_up, watch_device
 from aclgrad_server.edge.connections import COMPRESSIONS, bind, close_connections, server_options
 from aclgrad_server.edge.process import (
     MemoryWatch,
@@ -110,8 +110,8 @@ class Server:
         calls, settings = self._calls, self._settings
         idle = IdleTrim(lambda: calls.event_count, calls.any, group.devices, settings.idle_trim_s)
         memory = MemoryWatch(memory_limit(settings.memory_limit_bytes), idle.trim, calls)
-        for watch in (idle, memory, DeviceWatch(group.devices)):
-            self._spawn(watch.run())
+        for watch in (idle.run(), memory.run(), *map(watch_device, group.devices)):
+            self._spawn(watch)
 
     async def _beat(self) -> None:
         """Shows that the event loop runs, cuts calls that are late or whose clients are slow, and serves queues."""

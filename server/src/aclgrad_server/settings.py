@@ -7,8 +7,15 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Le, MinLen
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -24,14 +31,41 @@ from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 _PREFIX = "ACLGRAD_"
 OFF = "off"
 
-Bytes = Annotated[PositiveInt, Le(2**48)]
+
+def _host_and_port(address: str, other: str) -> str:
+    """Returns HOST:PORT, or raises ValueError for an address that is not; `other` may be given instead."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
+        raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        right = f"[{host}]:{port}"
+        try:
+            IPv6Address(host)
+        except ValueError:
+            right = f"[{address}]:50051"
+        raise ValueError(f"{address!r} is an IPv6 address without brackets; give {right}")
+    return address
+
+
+def _listen_address(address: str) -> str:
+    is_unix = address.startswith("unix:") and len(address) > len("unix:")
+    return address if is_unix else _host_and_port(address, "unix:path")
+
+
+def _admin_address(address: str) -> str:
+    return address if address == OFF else _host_and_port(address, OFF)
+
+
+Bytes = Annotated[PositiveInt, Field(le=2**48)]
 """At most more than a machine has."""
-Seconds = Annotated[PositiveFloat, Le(86400)]
+Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
+ListenAddress = Annotated[str, AfterValidator(_listen_address)]
+AdminAddress = Annotated[str, AfterValidator(_admin_address)]
 
 
 class Settings(BaseSettings):
-    """What one server is started with; it is built once, at the edge, and never changes. The docstrings are the help."""
+    """What one server is started with; it never changes. The docstrings are the help."""
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
@@ -44,9 +78,9 @@ class Settings(BaseSettings):
 
     config: Path | None = None
     """TOML file with settings under these names, with underscores."""
-    listen: Annotated[tuple[str, ...], NoDecode, MinLen(1)] = ("127.0.0.1:50051",)
+    listen: Annotated[tuple[ListenAddress, ...], NoDecode, Field(min_length=1)] = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
-    admin: str = "127.0.0.1:9464"
+    admin: AdminAddress = "127.0.0.1:9464"
     """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
     backend: str = "auto"
     """Device library: auto, ascend, host, or the path of an ACL library."""
@@ -54,13 +88,13 @@ class Settings(BaseSettings):
     """JSON file for aclInit."""
     device: Annotated[tuple[int, ...], NoDecode] = ()
     """Index of a device to serve on; repeatable; all devices by default."""
-    streams: Annotated[PositiveInt, Le(1024)] = 4
+    streams: Annotated[PositiveInt, Field(le=1024)] = 4
     """Calls that run at once on one device."""
-    max_waiting_calls: Annotated[PositiveInt, Le(4096)] = 64
+    max_waiting_calls: Annotated[PositiveInt, Field(le=4096)] = 64
     """Calls that may wait for their turn."""
     pool_bytes: Bytes | None = None
     """Bound on the memory pool of one device; 90 % of its free memory by default."""
-    pool_keep_bytes: Annotated[NonNegativeInt, Le(2**48)] | None = None
+    pool_keep_bytes: Annotated[NonNegativeInt, Field(le=2**48)] | None = None
     """Free memory goes back to the device while a pool holds more than this; never by default."""
     pool_pass_through: bool = False
     """Ask the device for every block; for checking, not for speed."""
@@ -72,13 +106,13 @@ class Settings(BaseSettings):
     """Ask the device for the same bits for the same call."""
     shared_memory: bool = False
     """Let clients on unix sockets name POSIX shared memory."""
-    shared_memory_prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,50}$")] = "aclgrad-"
+    shared_memory_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,50}$")] = "aclgrad-"
     """What the names of shared-memory objects begin with."""
     shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = ()
     """User id whose shared memory is taken; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
     """A device is lost if a kernel does not end so long after its call, or a copy takes so long."""
-    max_message_bytes: Annotated[PositiveInt, Le(2**31 - 1)] = DEFAULT_MESSAGE_BYTES
+    max_message_bytes: Annotated[PositiveInt, Field(le=2**31 - 1)] = DEFAULT_MESSAGE_BYTES
     """Largest message that is received or sent; larger calls go in chunks."""
     max_call_bytes: Bytes | None = None
     """Memory that the tensors of one chunked call may take; half of the pool by default."""
@@ -86,23 +120,23 @@ class Settings(BaseSettings):
     """Memory of the process above which calls are refused; the control group's limit by default."""
     reply_compression: Literal["none", "gzip"] = "none"
     """Compress replies for clients that take it; requests may be compressed in either case."""
-    max_connection_age_s: Annotated[Seconds, Ge(0.1)] = 300.0
+    max_connection_age_s: Annotated[Seconds, Field(ge=0.1)] = 300.0
     """Clients connect anew after this time, and so find new replicas; calls in flight go on."""
     max_tensor_bytes: Bytes = 16 * 2**30
     """Largest tensor that is taken or made."""
-    max_roi_work: Annotated[PositiveInt, Le(2**34)] = 2**33
+    max_roi_work: Annotated[PositiveInt, Field(le=2**34)] = 2**33
     """Work, in samples and cells over all channels, that one RoI align may ask for."""
     call_timeout_s: Seconds = 300.0
     """Bound on the wait and the computation of one call."""
-    client_timeout_s: Annotated[Seconds, Ge(0.1)] = 60.0
+    client_timeout_s: Annotated[Seconds, Field(ge=0.1)] = 60.0
     """Time that a client may take to send a message or 1 MiB of chunks, and to fetch as much."""
     drain_timeout_s: Seconds = 30.0
     """Time that calls in flight get when the server stops."""
     tune_allocator: bool = True
     """Have glibc keep freed memory for later calls instead of unmapping it."""
-    idle_trim_s: Annotated[NonNegativeFloat, Le(86400)] = 30.0
+    idle_trim_s: Annotated[NonNegativeFloat, Field(le=86400)] = 30.0
     """Give free memory back when no call came for this time; 0: never."""
-    loop_alarm_ms: Annotated[NonNegativeFloat, Le(60_000)] = 0.0
+    loop_alarm_ms: Annotated[NonNegativeFloat, Field(le=60_000)] = 0.0
     """Log what holds the event loop for longer than this; 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe log line."""
@@ -112,21 +146,6 @@ class Settings(BaseSettings):
     def _split(cls, value: Any) -> Any:
         """A variable of the environment holds a list as words separated by commas."""
         return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else value
-
-    @field_validator("listen")
-    @classmethod
-    def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        for address in addresses:
-            if not (address.startswith("unix:") and len(address) > len("unix:")):
-                _check_host_and_port(address, "unix:path")
-        return addresses
-
-    @field_validator("admin")
-    @classmethod
-    def _check_admin(cls, address: str) -> str:
-        if address != OFF:
-            _check_host_and_port(address, OFF)
-        return address
 
     @field_validator("listen", "device", "shared_memory_owner")
     @classmethod
@@ -157,20 +176,6 @@ class Settings(BaseSettings):
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"config: {file} is no TOML: {error}") from error
-
-
-def _check_host_and_port(address: str, other: str) -> None:
-    """Raises ValueError for an address that is not HOST:PORT; `other` may be given instead."""
-    host, _, port = address.rpartition(":")
-    if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
-    if ":" in host and not (host.startswith("[") and host.endswith("]")):
-        right = f"[{host}]:{port}"
-        try:
-            IPv6Address(host)
-        except ValueError:
-            right = f"[{address}]:50051"
-        raise ValueError(f"{address!r} is an IPv6 address without brackets; give {right}")
 
 
 def variable_of(name: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from aclgrad.errors import DeviceLostError, DeviceMemoryError
-from aclgrad_server.devices.watch import DeviceWatch, IdleTrim
+from aclgrad_server.devices.watch import IdleTrim, watch_device
 from tests.server.fakes import FakeDevice, settle, wait_until
 
 IDLE_S = 0.02
@@ -93,7 +93,7 @@ async def test_trim_at_once(load: Load, devices: list[FakeDevice]) -> None:
 
 
 async def test_abandoned_work_is_released_again_and_again(devices: list[FakeDevice]) -> None:
-    watch = asyncio.ensure_future(DeviceWatch(devices).run())
+    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
     await wait_until(lambda: all(device.releases > 1 for device in devices))
     watch.cancel()
 
@@ -102,7 +102,7 @@ async def test_device_that_cannot_release_is_reported_and_asked_again(
     devices: list[FakeDevice], caplog: pytest.LogCaptureFixture
 ) -> None:
     devices[0].release_error = DeviceMemoryError("full")
-    watch = asyncio.ensure_future(DeviceWatch(devices).run())
+    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
     await wait_until(lambda: devices[0].releases > 2)
     watch.cancel()
     assert "abandoned work of device 0 cannot be released" in caplog.text
@@ -114,7 +114,7 @@ async def test_device_that_cannot_release_is_reported_and_asked_again(
 
 async def test_devices_are_checked_while_a_release_hangs(devices: list[FakeDevice]) -> None:
     devices[0].release_hangs = True
-    watch = asyncio.ensure_future(DeviceWatch(devices).run())
+    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
     await wait_until(lambda: devices[0].releases > 0)
     before = devices[0].checks
     await wait_until(lambda: devices[0].checks > before + 2)
@@ -124,7 +124,7 @@ async def test_devices_are_checked_while_a_release_hangs(devices: list[FakeDevic
 
 async def test_lost_device_is_watched_no_more_and_the_others_are(devices: list[FakeDevice]) -> None:
     devices[0].loss = DeviceLostError("lost")
-    watch = asyncio.ensure_future(DeviceWatch(devices).run())
+    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
     await wait_until(lambda: devices[1].checks > 2)
     assert devices[0].checks == 1
     watch.cancel()

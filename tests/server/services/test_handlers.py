@@ -128,6 +128,14 @@ async def test_call_without_a_message_is_malformed(script: Script) -> None:
     assert type(await error_of(call)) is errors.MalformedRequestError
 
 
+async def test_message_over_the_limit_is_logged_as_such(script: Script, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    call = await script.call(bytes(5 * 2**20))
+    assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    await wait_until(lambda: "its message exceeds --max-message-bytes" in caplog.text)
+    assert "MALFORMED" not in caplog.text
+
+
 async def test_error_of_ours_becomes_its_status(script: Script) -> None:
     violation = errors.Violation("inputs[self].shape", "has 2 dimensions", "send 3")
     script.unary = raising(errors.InvalidFieldError.of(violation))

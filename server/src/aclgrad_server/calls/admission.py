@@ -1,13 +1,10 @@
-"""Bounds the calls that run, the memory that they hold, and the calls that wait; fair between addresses.
-
-Everything happens on the event loop, so there are no locks.
-"""
+"""Bounds the calls that run, the memory that they hold, and the calls that wait; fair between addresses. No locks."""
 
 import asyncio
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,8 +32,7 @@ class Claim:
     address: str
     units: int
     is_granted: bool = False
-    waiter: Any = None
-    """The future of a claim that has to wait."""
+    waiter: Any = None  # the future of a claim that has to wait
 
     def give_back(self, units: int | None = None) -> None:
         """Gives back so many units, or all that are left."""
@@ -49,9 +45,8 @@ class Claim:
 class Gate:
     """Gives out up to `limit` units.
 
-    The addresses that wait take turns, and each is served in its order of arrival. Nobody overtakes a claim that waits
-    for room, so small claims cannot delay a large one for ever. While several addresses ask, one that already
-    holds something gets no more than `share` units.
+    The addresses that wait take turns, each in its order of arrival, and nobody overtakes a claim that waits for room.
+    While several addresses ask, one that already holds something gets no more than `share` units.
     """
 
     def __init__(self, limit: int, share: int, admission: "Admission") -> None:
@@ -155,8 +150,8 @@ class Gate:
 class Admission:
     """Lets `running_limit` calls run on tensors of `bytes_limits` bytes on each device, and `waiting_limit` more wait.
 
-    Memory is claimed before a place to run, and whoever runs has all it needs, so calls never wait for each other in a
-    circle. One address gets no more than half of a memory, half of the queue and all places but one while others ask.
+    Calls claim memory, then a place to run, so they never wait for each other in a circle. While others ask, an address
+    gets no more than half of a memory, half of the queue and all places but one.
     """
 
     def __init__(
@@ -175,16 +170,14 @@ class Admission:
         self._replies = Gate(reply_limit, reply_limit // 2, self)
         self._memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
         self._gates = (self._places, self._replies, *self._memories)
-        self._seen: OrderedDict[str, float] = OrderedDict()
-        """When each address asked last, the oldest first."""
+        self._seen: OrderedDict[str, float] = OrderedDict()  # when each address asked last, the oldest first
         self._free_at: OrderedDict[str, float] = OrderedDict()
         """Until when the messages of each address use up its share of the event loop's time."""
 
     async def memory(self, address: str, size_bytes: int) -> tuple[int, Claim]:
-        """Returns the index of a device and a claim on so much of its memory.
+        """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.
 
-        It is the device with the fewest bytes claimed, of those that have room at once if there are any. Raises
-        LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait already.
+        Raises LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait.
         """
         self._asks(address)
         index = min(range(len(self._memories)), key=lambda each: self._memories[each].order(size_bytes))
@@ -192,7 +185,7 @@ class Admission:
         return index, await self._memories[index].take(address, size_bytes)
 
     async def reply(self, address: str, size_bytes: int) -> Claim:
-        """Returns a claim on memory of the process for a reply; raises ServerBusyError if too many calls wait."""
+        """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
         return await self._replies.take(address, size_bytes)
 
     async def place(self, address: str) -> Claim:
@@ -235,7 +228,7 @@ class Admission:
 
     def others_ask(self, address: str) -> bool:
         """Returns whether another address asked within `ASKING_S`, or waits."""
-        known = (self._seen, *(gate.queues for gate in self._gates))
+        known: list[Mapping[str, Any]] = [self._seen, *(gate.queues for gate in self._gates)]
         return any(len(addresses) > (address in addresses) for addresses in known)
 
     def check_queue(self, address: str) -> None:

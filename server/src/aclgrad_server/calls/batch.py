@@ -18,10 +18,8 @@ from aclgrad_server.plan import check_reply_size
 
 log = logging.getLogger(__name__)
 
-MAX_LOGGED_CALLS: Final = 20
-"""Failing calls of one batch that are logged."""
-_TURN_S: Final = 0.002
-"""How long one batch may hold the event loop before others get their turn."""
+MAX_LOGGED_CALLS: Final = 20  # failing calls of one batch that are logged
+_TURN_S: Final = 0.002  # how long one batch may hold the event loop before others get their turn
 
 
 class _Turns:
@@ -37,10 +35,7 @@ class _Turns:
 
 
 async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
-    """Returns the serialized BatchExecuteOperatorsResponse.
-
-    Raises an AclgradError if the message as a whole cannot be read, admitted, or answered in one message, or is late.
-    """
+    """Returns the BatchExecuteOperatorsResponse; raises an AclgradError if the message as a whole is refused."""
     planned: dict[int, PlannedCall] = {}
     failures: dict[int, AclgradError] = {}
     turns = _Turns()

@@ -24,14 +24,12 @@ REQUEST_ID: Final = "x-request-id"
 MAX_REQUEST_ID: Final = 128
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
-_LATE_S: Final = 0.25
-"""How long after a deadline a call is cut: until then the device reports it by itself."""
-_PROCESS: Final = secrets.token_hex(8)
-"""What tells our request ids from those of other servers."""
+_CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
+_LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
+_PROCESS: Final = secrets.token_hex(8)  # what tells our request ids from those of other servers
 _numbers = itertools.count(1)
 
-Context = Any
-"""grpc.aio.ServicerContext, whose stubs are generic and whose class is not."""
+Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose class is not
 
 
 class Call:
@@ -50,13 +48,11 @@ class Call:
         self.address = self.peer.rpartition(":")[0]
         self.waits_since: float | None = self.start
         """Since when the server waits for the client to send or to fetch something."""
-        self.has_begun = False
-        """Whether the first message has come."""
+        self.has_begun = False  # whether the first message has come
+        self.is_cut_short = False  # whether the message that was due has not come
         self.is_replying = False
-        self.has_returned = False
-        """Whether our code is done with it: gRPC still sends the reply."""
-        self.has_ended = False
-        """Whether the reply has left or the client has gone."""
+        self.has_returned = False  # whether our code is done with it: gRPC still sends the reply
+        self.has_ended = False  # whether the reply has left or the client has gone
         self._may_read = may_read
         self._ahead: list[bytes | None] = []
         self._moved_bytes = 0
@@ -68,6 +64,9 @@ class Call:
         """Returns the next message; raises MalformedRequestError if the client sends no more."""
         message = await self.read_or_end()
         if message is None:
+            # gRPC says the same of a message over its limit and of a client that has gone, and then cancels the call.
+            self.is_cut_short = True
+            await asyncio.sleep(_CANCELLATION_S)
             raise MalformedRequestError("the call ended before its message")
         return message
 
@@ -171,8 +170,7 @@ class Calls:
         self._may_read.set()
         self._idle = asyncio.Event()
         self._idle.set()
-        self.event_count = 0
-        """How many calls have begun, and how many have ended, in all."""
+        self.event_count = 0  # how many calls have begun, and how many have ended, in all
 
     def begin(self, method: str, context: Context) -> Call:
         """Counts a new call until gRPC has sent its reply."""

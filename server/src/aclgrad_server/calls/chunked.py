@@ -13,10 +13,7 @@ from aclgrad_server.devices.native_checks import extract_payloads
 
 
 async def execute_chunked(path: Path, call: Call, max_call_bytes: int) -> None:
-    """Sends the messages of the answer; raises an AclgradError if the call is refused or fails.
-
-    The call claims all of its memory when its first chunk arrives, and a place to run after its last one.
-    """
+    """Sends the answer. The call claims all of its memory when its first chunk arrives, and a place after its last."""
     header = decode_header(await call.read(), extract_payloads)
     call.works()
     plan = path.planner.plan(header.call)

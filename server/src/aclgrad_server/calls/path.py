@@ -1,8 +1,4 @@
-"""The one way of every call: plan, admit, inputs, run, reply.
-
-The kinds of call differ in where their inputs come from and where the output goes: `unary` and `batch` carry them in
-one message, `chunked` in pieces, `shared_memory` names memory. They share what is here.
-"""
+"""The one way of every call, wherever its inputs come from and its output goes: plan, admit, inputs, run, reply."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -43,10 +39,7 @@ class Path:
         return await device.execute(plan, plan.contents(payloads), call.deadline, end)
 
     async def batch(self, call: Call, calls: Sequence[PlannedCall]) -> tuple[Device, bytes, list[AclgradError | None]]:
-        """Returns the outputs, each behind its prefix, and the error of each plan that failed, whose bytes are void.
-
-        The plans share one place and one device.
-        """
+        """Runs plans in one place; returns their outputs behind their prefixes, and the error of each that failed."""
         size_bytes = sum(plan.size_bytes for plan, _, _ in calls)
         output_bytes = sum(plan.output_bytes for plan, _, _ in calls)
         device, end = await self._admit(call, size_bytes, output_bytes)
@@ -56,10 +49,7 @@ class Path:
     async def staged(
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
-        """Yields memory for the inputs that come from the source and for the output, admitted until it is released.
-
-        So many bytes of it stay admitted until the client has fetched the reply.
-        """
+        """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
         index, memory = await self.admission.memory(call.address, plan.staged_bytes(source))
         device = self.devices[index]
         inputs = plan.inputs_in(source)
@@ -81,10 +71,7 @@ class Path:
         await staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
 
     async def _admit(self, call: Call, size_bytes: int, output_bytes: int) -> tuple[Device, OnEnd]:
-        """Returns a device with memory and a place for the call, and what gives both back when it has run.
-
-        The output stays admitted, on the device and in the memory of the process, until the client has fetched it.
-        """
+        """Returns a device with memory and a place for the call, and what gives back both, but the output's memory."""
         claims: list[Claim] = []
         try:
             index, memory = await self.admission.memory(call.address, size_bytes)

@@ -39,10 +39,7 @@ class Planner:
         self._kept_plan_of_form = lru_cache(_MAX_PLANS)(plan_of_form)
 
     def read(self, request: bytes | memoryview) -> tuple[OperatorPlan, list[memoryview]]:
-        """Returns the plan of an ExecuteOperatorRequest, and its payloads, to which the plan's inputs refer.
-
-        Raises the RequestError that says what is wrong with the request.
-        """
+        """Returns the plan of an ExecuteOperatorRequest, and its payloads; raises a RequestError."""
         rest, payloads = extract_payloads(request, REQUEST_PAYLOADS)
         plan_of_form = self._kept_plan_of_form if len(rest) <= _MAX_KEPT_BYTES else self._plan_of_form
         return plan_of_form(rest, tuple(map(len, payloads))), payloads

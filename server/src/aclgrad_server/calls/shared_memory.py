@@ -42,10 +42,7 @@ class SharedMemory:
             raise SharedMemoryUnavailableError("the server takes no shared memory", remedy=remedy)
 
     async def execute(self, path: Path, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
-        """Returns the serialized ExecuteOperatorResponse; raises an AclgradError if the call is refused or fails.
-
-        The device gets a copy, and the copy is what is checked: the client may change its memory at any time.
-        """
+        """Returns the ExecuteOperatorResponse. The device's copy is checked, for clients may change their memory."""
         self.require(call.peer)
         name, target = plan.spec.output.name, plan.output_memory
         reply_bytes = plan.output_bytes if target is None else 0

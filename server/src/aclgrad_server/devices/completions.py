@@ -14,10 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """One piece of work, from its submission until the device is done with it.
-
-    `on_end` is called when it has ended, `on_failure` if it has failed, whether or not anybody still waits for it.
-    """
+    """One piece of work; `on_end` and `on_failure` are called whether or not anybody still waits for it."""
 
     future: "asyncio.Future[Any]"
     on_end: Callable[[], None] | None = None
@@ -54,10 +51,7 @@ class Completions:
         on_end: Callable[[], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> Any:
-        """Submits work and returns its result, or raises its exception.
-
-        If the waiting task is cancelled, work that has not begun is dropped.
-        """
+        """Returns the result of work, or raises its exception; cancelled work that has not begun is dropped."""
         future = self._loop.create_future()
         ticket = Ticket(future, on_end, on_failure)
         cancellation = None
@@ -86,10 +80,6 @@ class Completions:
         for future in self._waiting:
             if not future.done():
                 future.set_exception(new_error())
-
-    def released(self, on_end: Callable[[], None]) -> Ticket:
-        """Returns a ticket for something that ends by itself and that nobody waits for."""
-        return Ticket(self._loop.create_future(), on_end)
 
     def close(self) -> None:
         self._loop.remove_reader(self.native.file)

@@ -1,7 +1,7 @@
 """The devices of an ACL library: they take calls, several at once, and never block the event loop.
 
-A deadline is a time of `time.monotonic`. If the caller of a method is cancelled, work that has not begun is dropped, and
-other work is left to the device; `on_end` is called on the event loop in either case, once, when the device is done.
+A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped, and other work
+goes on; `on_end` is called in either case, once, on the event loop, when the device is done.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Any, Final
 import aclgrad_native
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import StartError, error_of_fault, error_of_native
 from aclgrad_server.devices.native_checks import check_of
 from aclgrad_server.plan import OperatorPlan
@@ -26,18 +26,14 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-EXECUTOR_LIMIT: Final = 64
-"""Executors that each stream keeps."""
-KERNEL_TIMEOUT: Final = 507014
-"""ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as."""
-COPY_THREADS: Final = 2
-"""Threads of each device that copy pieces of tensors."""
+EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
+KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as
+COPY_THREADS: Final = 2  # threads of each device that copy pieces of tensors
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before others get their turn on the event loop."""
 
 OnEnd = Callable[[], None]
-Content = Any
-"""The bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none."""
+Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
 """One call of a batch: what stands before its output in the reply comes last."""
 
@@ -84,10 +80,7 @@ class StagedTensor:
 
 
 class Device:
-    """One device. Every method that waits raises an AclgradError if the device fails or the deadline passes.
-
-    `on_lost` is called for every piece of work that ends because the device is lost.
-    """
+    """One device; `on_lost` is called for all work that ends because it is lost. Methods raise an AclgradError."""
 
     def __init__(
         self,
@@ -159,12 +152,9 @@ class Device:
         return reply, translated
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
-        """Returns a tensor of each size, in host memory if its flag is set.
-
-        They are released when all of them are closed. `on_end` is called then, or when this fails.
-        """
+        """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
         # The device returns this ticket in any case, also if nothing was staged.
-        released = self._completions.released(on_end)
+        released = Ticket(asyncio.get_running_loop().create_future(), on_end)
         natives = await self._submit(self._device.stage, released, tensors, deadline)
         return [StagedTensor(each, self._submit) for each in natives]
 
@@ -204,10 +194,7 @@ class Device:
     async def _execute(
         self, submit: Callable[..., Any], plan: OperatorPlan, *arguments: Any, deadline: float, on_end: OnEnd
     ) -> Any:
-        """Submits a call, which keeps its stream, its memory and its place until its kernel has ended.
-
-        A kernel that does not end within `--hang-timeout-s` after the deadline makes the device a lost one.
-        """
+        """Submits a call, which ends with its kernel; the device is lost if that hangs beyond the deadline."""
         hung_at = deadline + self._hang_timeout_s
         return await self._submit(submit, plan.prepared, *arguments, hung_at, plan=plan, hung_at=hung_at, on_end=on_end)
 
@@ -246,11 +233,7 @@ OnLost = Callable[[Device, DeviceLostError], None]
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """The devices that one server owns, and the library they belong to.
-
-    `shape_only` says whether an input may come without values if the operator does not read them: always (True), never
-    (False), or if the product is known not to read them (None).
-    """
+    """The devices that one server owns, and their library; `shape_only` is that of `InputSpec.takes_shape`."""
 
     library: str
     runtime_version: str

@@ -1,7 +1,4 @@
-"""What can go wrong below the service: at the start, and on a device.
-
-The native runtime sorts ACL and aclnn codes into classes; here each class becomes an error of ours.
-"""
+"""What can go wrong below the service: here the native runtime's exceptions and fault classes become errors of ours."""
 
 from typing import Final
 

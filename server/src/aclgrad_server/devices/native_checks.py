@@ -13,10 +13,7 @@ ValueCheck = aclgrad_native.IndexCheck | aclgrad_native.ArgmaxCheck | aclgrad_na
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
-    """Does what `aclgrad.wire.scan.extract_payloads` does, faster.
-
-    Raises LimitExceededError if more than MAX_REST_BYTES of the message are not payload.
-    """
+    """Does what `aclgrad.wire.scan` does, faster; raises LimitExceededError for more than MAX_REST_BYTES of rest."""
     try:
         return aclgrad_native.extract_payloads(message, path, MAX_REST_BYTES)
     except aclgrad_native.RestTooLargeError:

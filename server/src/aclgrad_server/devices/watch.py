@@ -22,12 +22,10 @@ log = logging.getLogger(__name__)
 CHECK_INTERVAL_S: Final = 0.1
 RELEASE_INTERVAL_S: Final = 0.5
 
-# What a large message costs most is the page faults of memory that is fresh each time, so freed memory stays mapped:
-# no block is too large for the heap, and its end is not given back either; IdleTrim does that. One heap, because only
-# the first one can hold blocks of more than 64 MiB; in all others these are mapped afresh whatever the threshold. Small
-# blocks do not fight for it: each thread has a cache of them. Measured with glibc 2.36 on two cores: beside untouched
-# defaults 1.4x the calls/s at 6.4 MB and 2x at 100 MB; with two heaps a third of that is lost at 100 MB; a threshold of
-# 32 MiB, the most that glibc before 2.35 takes, gives most of the gain at 6.4 MB and none at 100 MB.
+# Freed memory stays mapped, because page faults of fresh memory are what a large message costs most; IdleTrim gives it
+# back. One heap, because only the first one can hold blocks of more than 64 MiB, and each thread has a cache of small
+# ones. Measured with glibc 2.36 on two cores: 1.4x the calls/s at 6.4 MB and 2x at 100 MB; two heaps lose a third of it
+# at 100 MB; a threshold of 32 MiB (the most before glibc 2.35) gives most of the gain at 6.4 MB and none at 100 MB.
 MMAP_THRESHOLD_BYTES: Final = 2**30
 TRIM_THRESHOLD_BYTES: Final = 2**31 - 1
 TOP_PAD_BYTES: Final = 64 * 2**20
@@ -63,28 +61,20 @@ async def warm_up(device: Device, product: Product, timeout_s: float) -> None:
     log.info("device %d answered %s in %.0f ms", device.index, plan.spec.symbol, (time.monotonic() - start) * 1e3)
 
 
-class DeviceWatch:
+async def watch_device(device: Device) -> None:
     """Asks whether a device is lost, also while no call comes, and reclaims what abandoned calls held."""
-
-    def __init__(self, devices: Sequence[Device]) -> None:
-        self._devices = devices
-
-    async def run(self) -> None:
-        await asyncio.gather(*map(self._watch, self._devices))
-
-    async def _watch(self, device: Device) -> None:
-        release: asyncio.Task[None] | None = None
-        due = time.monotonic()
-        while True:
-            await asyncio.sleep(CHECK_INTERVAL_S)
-            try:
-                # Without the driver, so that a driver that hangs cannot hide it.
-                device.check()
-            except DeviceLostError:
-                return  # the device has reported it
-            if (release is None or release.done()) and time.monotonic() >= due:
-                due = time.monotonic() + RELEASE_INTERVAL_S
-                release = asyncio.ensure_future(_release(device))
+    release: asyncio.Task[None] | None = None
+    due = time.monotonic()
+    while True:
+        await asyncio.sleep(CHECK_INTERVAL_S)
+        try:
+            # Without the driver, so that a driver that hangs cannot hide it.
+            device.check()
+        except DeviceLostError:
+            return  # the device has reported it
+        if (release is None or release.done()) and time.monotonic() >= due:
+            due = time.monotonic() + RELEASE_INTERVAL_S
+            release = asyncio.ensure_future(_release(device))
 
 
 async def _release(device: Device) -> None:
@@ -97,10 +87,7 @@ async def _release(device: Device) -> None:
 
 
 class IdleTrim:
-    """Trims the devices' pools and the heap when no call has begun, run or ended for `idle_s`; never if that is 0.
-
-    It looks every `idle_s`, so it acts within twice that time, and then not again before another call.
-    """
+    """Trims the devices' pools and the heap once when no call came for one to two times `idle_s`; 0: never."""
 
     def __init__(
         self,

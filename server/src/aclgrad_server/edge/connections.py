@@ -7,6 +7,7 @@ import os
 import socket
 import weakref
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -23,7 +24,7 @@ COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Comp
 _UNIX: Final = "unix:"
 _CONNECT_TIMEOUT_S: Final = 1.0
 _REMEDY: Final = "give another --listen"
-_DESCRIPTORS: Final = Path("/proc/self/fd")
+_DESCRIPTORS: Final = "/proc/self/fd"
 
 
 def server_options(settings: Settings, connection_limit: int = limits.MAX_CONNECTIONS) -> list[tuple[str, int]]:
@@ -66,10 +67,9 @@ AnyServer = grpc.Server | grpc.aio.Server
 
 
 def bind(server: AnyServer, addresses: Sequence[str]) -> tuple[str, ...]:
-    """Binds every address and returns them as they are bound, with the port that was chosen in place of port 0.
+    """Returns the addresses as they are bound, with chosen ports; raises StartError for one that is refused.
 
     A unix socket is locked as long as the server object lives, by a file beside it (`PATH.lock`) that stays.
-    Raises StartError for an address that is taken or not of this machine.
     """
     return tuple(_bind(server, address) for address in addresses)
 
@@ -86,10 +86,7 @@ def _bind(server: AnyServer, address: str) -> str:
 
 
 def _take_socket(server: AnyServer, address: str) -> None:
-    """Makes sure that nobody else has the socket: grpc would remove the one of a running server and bind in its place.
-
-    A server that has just started does not answer yet, so the lock decides; a program without the lock may answer.
-    """
+    """Raises StartError if another server has the socket, by its lock or by an answer: grpc would replace it."""
     path = Path(address.removeprefix(_UNIX))
     if not path.parent.is_dir():
         raise _refused(address, f"there is no folder {path.parent}; make it")
@@ -127,38 +124,29 @@ def close_connections(peers: Set[str]) -> None:
 def shut_down_connections(peers: Set[str]) -> int:
     """Shuts down the TCP connections from these peers, for which gRPC has no call, and returns how many it found.
 
-    A peer is named as gRPC names it: `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`. Both sides then find the connection
-    closed, and gRPC frees what it holds for it. Clients of a unix socket have no address to be told apart by.
+    gRPC then frees what it holds for them. Clients of a unix socket have no address to be told apart by.
     """
-    wanted = {address for address in map(_address_of, peers) if address is not None}
+    wanted = set(map(_address_of, peers)) - {None}
     count = 0
     try:
-        entries = os.listdir(_DESCRIPTORS) if wanted else []
+        files = [int(entry) for entry in os.listdir(_DESCRIPTORS)] if wanted else []
     except OSError as error:
         log.warning("connections of slow clients stay open: %s: %s", _DESCRIPTORS, error.strerror)
         return 0
-    for entry in entries:
-        try:
-            if os.readlink(_DESCRIPTORS / entry).startswith("socket:"):
-                count += _shut_down(int(entry), wanted)
-        except OSError:
-            continue  # closed meanwhile, or not connected
+    for file in files:
+        # Most files are no connection, some are closed meanwhile.
+        with suppress(OSError), socket.socket(fileno=os.dup(file)) as duplicate:
+            if duplicate.family in (socket.AF_INET, socket.AF_INET6):
+                host, port = duplicate.getpeername()[:2]
+                if (host.removeprefix("::ffff:"), port) in wanted:
+                    duplicate.shutdown(socket.SHUT_RDWR)
+                    count += 1
     log.info("closed %d connections that did not fetch their replies: %s", count, ", ".join(sorted(peers)))
     return count
 
 
-def _shut_down(file: int, wanted: Set[tuple[str, int]]) -> bool:
-    with socket.socket(fileno=os.dup(file)) as duplicate:
-        if duplicate.family not in (socket.AF_INET, socket.AF_INET6):
-            return False
-        host, port = duplicate.getpeername()[:2]
-        if (host.removeprefix("::ffff:"), port) not in wanted:
-            return False
-        duplicate.shutdown(socket.SHUT_RDWR)
-        return True
-
-
 def _address_of(peer: str) -> tuple[str, int] | None:
+    """Returns the host and port of a peer as gRPC names it: `ipv4:HOST:PORT` or `ipv6:[HOST]:PORT`."""
     kind, _, address = unquote(peer).partition(":")
     host, _, port = address.rpartition(":")
     if kind not in ("ipv4", "ipv6") or not port.isdigit():

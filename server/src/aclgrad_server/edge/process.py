@@ -21,8 +21,7 @@ MIN_MEMORY_BYTES: Final = 128 * 2**20
 """What the interpreter, the libraries, small calls and a health check beside them take."""
 INTERVAL_S: Final = 0.05
 TRIM_INTERVAL_S: Final = 0.2
-CUT_COUNT: Final = 16
-"""Calls that are cut at once under pressure; the next look may cut more."""
+CUT_COUNT: Final = 16  # calls that are cut at once under pressure; the next look may cut more
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 _STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -31,10 +30,9 @@ _POLLER: Final = "_handle_events"
 
 
 def ensure_open_files(connection_limit: int) -> int:
-    """Raises the process's soft limit (RLIMIT_NOFILE) to what so many connections need, as far as it may be raised.
+    """Raises RLIMIT_NOFILE to what so many connections need, and returns how many may be let in.
 
-    Returns how many connections may be let in. If these are fewer, a warning says by how much the limit is too low:
-    beyond it nothing could be accepted, not even a health check.
+    If these are fewer, a warning says so: beyond the limit nothing could be accepted, not even a health check.
     """
     needed = connection_limit + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -132,10 +130,7 @@ class MemoryWatch:
 
 
 def install_loop_alarm(limit_s: float) -> None:
-    """Logs a warning for each callback of any event loop that takes longer: no other call makes progress meanwhile.
-
-    It costs about a microsecond for each callback. asyncio's own debug mode, which reports them too, costs far more.
-    """
+    """Logs each callback of an event loop that takes longer. It costs far less than asyncio's own debug mode."""
     run = asyncio.Handle._run  # noqa: SLF001 - there is no public hook
 
     def timed_run(handle: Any) -> None:

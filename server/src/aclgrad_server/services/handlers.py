@@ -36,8 +36,7 @@ class Handlers:
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
 
-        It is registered as a stream of requests: gRPC itself would wait for the message without a limit before it
-        calls anything of ours.
+        It is registered as a stream: gRPC itself would wait for the message without a limit.
         """
 
         async def reply(call: Call) -> bytes:
@@ -103,7 +102,10 @@ def _explain(call: Call, error: BaseException) -> Status | None:
     if isinstance(error, asyncio.CancelledError):
         cut = call.take_cut()
         if cut is None:
-            log.info("%s %s was cancelled for %s", call.request_id, call.method, call.peer)
+            why = "was cancelled"
+            if call.is_cut_short:
+                why = "ended, for its message exceeds --max-message-bytes or its client has gone,"
+            log.info("%s %s %s for %s", call.request_id, call.method, why, call.peer)
             return None
         error = cut
     if isinstance(error, grpc.aio.InternalError):

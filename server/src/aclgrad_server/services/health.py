@@ -20,8 +20,7 @@ _STATUS: Final = health_pb2.HealthCheckResponse
 class Health:
     """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name).
 
-    It knows just these names, so that nothing is kept of the names that clients send. gRPC's own servicer keeps them,
-    takes messages of any size, and lets one watch that is not read hold up all others.
+    gRPC's own servicer takes any name and size, and lets one watch that is not read hold up all others.
     """
 
     def __init__(self, client_timeout_s: float) -> None:
