@@ -11,11 +11,12 @@ from aclgrad.tensors import DTYPES
 from .acl import DataType, Format
 from .phase_one import INVALID, NULL, Arguments, Tensor
 
-OTHER_CODES: dict[tuple[str, str], int] = {
-    # CANN checks this length together with the null pointers.
-    ("max_pool2d_with_mask_backward", "kernel_size"): NULL,
+CANN_ANSWERS: dict[tuple[str, str], int | None] = {
+    # These lengths are checked together with the null pointers.
+    ("max_pool2d_with_mask_backward", "kernelSize of 0"): NULL,
+    ("max_pool2d_with_mask_backward", "kernelSize of 3"): NULL,
 }
-"""By operator and attribute: the code for a list of a wrong length."""
+"""By operator and row: CANN's code where the table tells another, or None for what CANN does not survive."""
 
 
 class Row(NamedTuple):
@@ -39,6 +40,12 @@ def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
     rows = {f"{typed.case.name} {typed.dtype}": Row(arguments_of(typed, served)) for typed in samples}
     for mutations in (_nulls, _dtypes, _ranks, _lengths):
         rows |= mutations(samples[0], served)
+    for row in list(rows):
+        code = CANN_ANSWERS.get((spec.name, row), rows[row].code)
+        if code is None:
+            del rows[row]
+        else:
+            rows[row] = rows[row]._replace(code=code)
     return rows
 
 
@@ -120,9 +127,7 @@ def _of_rank(tensor: Tensor, rank: int) -> Tensor:
 def _lengths(typed: TypedCase, product: Product) -> dict[str, Row]:
     spec, valid = typed.spec, arguments_of(typed, product)
     return {
-        f"{abi_name(name)} of {length}": Row(
-            {**valid, abi_name(name): value}, OTHER_CODES.get((spec.name, name), INVALID), abi_name(name)
-        )
+        f"{abi_name(name)} of {length}": Row({**valid, abi_name(name): value}, INVALID, abi_name(name))
         for name, length, value in _wrong_lists(spec)
     }
 

@@ -70,6 +70,13 @@ def test_both_clients_have_the_same_methods() -> None:
     assert list(inspect.signature(aclgrad.Client).parameters) == list(inspect.signature(aclgrad.AsyncClient).parameters)
 
 
+@pytest.mark.parametrize("kind", [aclgrad.Client, aclgrad.AsyncClient], ids=lambda kind: kind.__name__)
+def test_what_the_clients_share_is_documented_in_both(kind: type) -> None:
+    assert all(inspect.getdoc(getattr(kind, name)) for name in methods(kind))
+    assert "DeadlinePassedError" in inspect.getdoc(kind.__init__)
+    assert "return_errors" in inspect.getdoc(type(kind().batch()).run)
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_is_a_documented_method(name: str) -> None:
     spec = OPERATORS[name]

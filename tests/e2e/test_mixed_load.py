@@ -31,8 +31,7 @@ def requests_of(typed: TypedCase) -> Iterator[Request]:
     arrays, attributes = typed.arrays(), dict(typed.case.attributes)
     yield typed.spec.name, arrays, attributes
     unread = {each.name for each in typed.spec.inputs if Product.ATLAS_A2 in (each.unread_on or ())}
-    # A device may read self for a 1x1 kernel.
-    if unread and not typed.case.name.startswith("one_cell_windows"):
+    if unread and not any(each.read_for(typed.arguments) for each in typed.spec.inputs):
         inputs = {name: array.shape if name in unread else array for name, array in arrays.items()}
         yield typed.spec.name, inputs, attributes
 
