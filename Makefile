@@ -1,15 +1,14 @@
 # The one command surface: every command that a human or CI runs is a target here. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+# .venv with pip; the packages in it; the C++ that is installed there, as of its sources.
+VENV := $(BIN)/.venv
 SETUP := $(BIN)/.setup
-SETUP_LINT := $(BIN)/.setup-lint
-SETUP_BENCH := $(BIN)/.setup-bench
-SETUP_LOAD := $(BIN)/.setup-load
-SETUP_FUZZ := $(BIN)/.setup-fuzz
-SETUP_DIST := $(BIN)/.setup-dist
+BUILT := native/build/editable/.built
 GOOGLEAPIS := build/googleapis
-SOURCES := $(shell find native/include native/runtime native/bindings native/host native/wire proto -type f) native/CMakeLists.txt $(wildcard client/*.py */pyproject.toml)
-CPP := $(shell find native/include native/runtime native/bindings native/host native/wire tests -name '*.cpp' -o -name '*.h')
+PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
+NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
+CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests -name '*.cpp' -o -name '*.h')
 # Tests wait more than they compute; those of one file share their servers.
 PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
@@ -19,42 +18,45 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
+.PHONY: help build demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-demo: $(SETUP) ## Set up, start a server on the host library, make one checked call of each operator, stop
+demo: $(BUILT) ## Set up, start a server on the host library, make one checked call of each operator, stop
 	$(BIN)/python examples/demo.py
 
-serve: $(SETUP) ## Set up and run a server in the foreground, on 127.0.0.1:50051
+serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
-test: $(SETUP) ## Set up and run the tests
+build: $(BUILT) ## Set up, and build and install C++ that has changed
+
+test: $(BUILT) ## Set up and run the tests
 	$(PYTEST)
 
-bench: $(SETUP_BENCH) h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
+bench: $(BUILT) $(BIN)/.setup-bench h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --group frameworks
 	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
 
-load: $(SETUP_LOAD) ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
+load: $(BUILT) $(BIN)/.setup-load ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tests.load $(LOAD_FLAGS)
 
-load-short: $(SETUP_LOAD) ## A bit of several scenarios, in half a minute
+load-short: $(BUILT) $(BIN)/.setup-load ## A bit of several scenarios, in half a minute
 	$(BIN)/python -m tests.load short
 
-load-second-opinion: $(SETUP) h2load ## The same loads by h2load, which is no gRPC client and takes little of the machine
+load-second-opinion: $(BUILT) h2load ## The same loads by h2load, which is no gRPC client and takes little of the machine
 	$(BIN)/python -m tests.load.second_opinion
 
 h2load: ## Install h2load from Debian's nghttp2-client, where it is missing; needs root
 	@command -v h2load > /dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nghttp2-client; }
 
-build/bench/pool: tests/benchmarks/pool.cpp $(SOURCES)
+build/bench/pool: tests/benchmarks/pool.cpp $(NATIVE)
 	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime $< native/runtime/*.cpp -ldl -o $@
+	$(PYTHON) native/operator_table.py $(@D)
+	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime -I$(@D) $< native/runtime/*.cpp -ldl -o $@
 
-bench-kernels: $(SETUP_BENCH) build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
+bench-kernels: $(BUILT) $(BIN)/.setup-bench build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --group frameworks
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
@@ -69,7 +71,7 @@ build/bench/libcopies.so: tests/benchmarks/copies.cpp
 	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
 
 # The ways in which a device may differ: it takes no host memory as its own; it reports every misuse and sees every block.
-test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refuse host memory, and on a strict one
+test-modes: $(BUILT) ## Run the tests of runtime and server on devices that refuse host memory, and on a strict one
 	mkdir -p build
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false}}' > build/copies.json
@@ -79,57 +81,57 @@ test-modes: $(SETUP) ## Run the tests of runtime and server on devices that refu
 		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json $(PYTEST) tests/e2e tests/native
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
-soak: $(SETUP) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
+soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
 	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
 
-soak-short: $(SETUP) ## The same with 5,000 calls
+soak-short: $(BUILT) ## The same with 5,000 calls
 	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
 
-test-huge: $(SETUP) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
+test-huge: $(BUILT) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
 	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
 
-hostile: $(SETUP) build/hostile/libslow_look.so ## Attack servers beside an honest client and judge how they withstand: HOSTILE_FLAGS="costly watches"
+hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers beside an honest client and judge how they withstand: HOSTILE_FLAGS="costly watches"
 	$(BIN)/python -m tests.hostile $(HOSTILE_FLAGS)
 
-hostile-short: $(SETUP) build/hostile/libslow_look.so ## A bit of each attack in 90 seconds, without a judgement of percentiles
+hostile-short: $(BUILT) build/hostile/libslow_look.so ## A bit of each attack in 90 seconds, without a judgement of percentiles
 	$(BIN)/python -m tests.hostile --short $(HOSTILE_FLAGS)
 
 build/hostile/libslow_look.so: tests/hostile/slow_look.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
 
-test-frameworks: $(SETUP) ## Compare with live PyTorch (installs it)
+test-frameworks: $(BUILT) ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --group frameworks
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
 
-test-aarch64: $(SETUP) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
+test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
 	command -v aarch64-linux-gnu-g++ qemu-aarch64 || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends g++-aarch64-linux-gnu qemu-user; }
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/aarch64/wheel ./native -C build-dir=$(CURDIR)/build/aarch64 \
-		-C build.targets=acl_host -C install.components=none -C cmake.define.HOST_ONLY=ON \
-		-C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR=aarch64 \
-		-C cmake.define.CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
+	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+		-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
+	$(BIN)/cmake --build build/aarch64 --target acl_host
 	$(BIN)/python -m pytest tests/portable
 
-sanitize: $(SETUP) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
+sanitize: $(BUILT) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
 	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done
 
-sanitize-long: $(SETUP) ## The same for longer, and the ABI tests on host libraries that are built so
+sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on host libraries that are built so
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
 		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
-fuzz: $(SETUP_FUZZ) ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; tests/fuzz/corpus gains what reached new code
+fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; tests/fuzz/corpus gains what reached new code
 	mkdir -p build/fuzz
 	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
 		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
 
-fuzz-short: $(SETUP_FUZZ) ## The same for 24 seconds, and the corpus stays as it is
+fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, and the corpus stays as it is
 	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
 		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
 
-lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
+lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -143,25 +145,25 @@ lint: $(SETUP_LINT) $(GOOGLEAPIS) ## Check style, types, layers, protos and gene
 	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
 	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
 
-lint-overlays: $(SETUP_LINT)
+lint-overlays: $(BIN)/.setup-lint
 	mkdir -p build/kubernetes
 	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
-format: $(SETUP_LINT) ## Put every source file into the project's style
+format: $(BIN)/.setup-lint ## Put every source file into the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 	$(BIN)/buf format --write proto
 
-generate: $(SETUP_LINT) ## Write what lists the operators, from their folders
+generate: $(SETUP) $(BIN)/.setup-lint ## Write what lists the operators, from their folders
 	$(BIN)/python client/generate.py
 
 new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=...
 	@$(PYTHON) client/new_operator.py $(NAME) $(SYMBOL)
 
 # The native wheel gets the tag of the oldest glibc that has every symbol it asks for: the machine's own would say less.
-dist: $(SETUP_DIST) ## Build the three wheels into dist, check them, and run the demo from them alone
+dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and run the demo from them alone
 	rm -rf dist build/dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/dist ./client ./native ./server
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/dist/aclgrad_native-*.whl
@@ -181,30 +183,25 @@ ci: lint test test-modes soak-short sanitize fuzz-short load-short hostile-short
 clean: ## Remove the environment and everything built
 	rm -rf .venv build dist native/build client/src/aclgrad/v1
 
-$(SETUP): pyproject.toml $(SOURCES)
+$(VENV):
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable ./client --editable ./native --editable ./server --group test
 	touch $@
 
-$(SETUP_LINT): $(SETUP)
-	$(BIN)/python -m pip install --quiet --group lint
+# Without isolation: the build tools stay where they are, so that an edit of C++ is a matter of ninja alone.
+$(SETUP): $(VENV) $(PACKAGED)
+	$(BIN)/python -m pip install --quiet --editable ./client --group build --group test
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native
+	$(BIN)/python -m pip install --quiet --editable ./server
 	touch $@
 
-$(SETUP_BENCH): $(SETUP)
-	$(BIN)/python -m pip install --quiet --group bench
+$(BUILT): $(SETUP) $(NATIVE)
+	$(BIN)/cmake --build native/build/editable
+	$(BIN)/cmake --install native/build/editable --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
 	touch $@
 
-$(SETUP_DIST): $(SETUP)
-	$(BIN)/python -m pip install --quiet --group dist
-	touch $@
-
-$(SETUP_LOAD): $(SETUP)
-	$(BIN)/python -m pip install --quiet --group load
-	touch $@
-
-$(SETUP_FUZZ): $(SETUP)
-	$(BIN)/python -m pip install --quiet --group fuzz
+$(BIN)/.setup-%: $(VENV) pyproject.toml
+	$(BIN)/python -m pip install --quiet --group $*
 	touch $@
 
 # What buf has to find of googleapis: the protos that the googleapis-common-protos package brings along.

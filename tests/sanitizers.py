@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "native"
 PROGRAMS = ROOT / "tests" / "native" / "programs"
+TOOLS = Path(sys.executable).parent
 COMPILER = os.environ.get("CXX", "g++")
 SANITIZE = os.environ.get("ACLGRAD_SANITIZE", "")
 RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
@@ -28,23 +29,21 @@ class Build:
 @functools.cache
 def build() -> Build:
     """Builds what changed since the last time, under build/."""
-    target = ROOT / "build" / f"native-{SANITIZE.replace(',', '-') or 'plain'}"
-    cmake, stamp = target / "cmake", target / "built"
-    defines = {"HOST_ONLY": "ON", "NATIVE_TESTS": "ON", "SANITIZE": SANITIZE}
-    options = [f"cmake.define.{name}={value}" for name, value in defines.items()]
-    if not SANITIZE:
-        # The programs alone, without waiting for an optimiser: the host library is installed already.
-        options += ["build.targets=programs", "install.components=none", "cmake.build-type=Debug"]
-    folders = [NATIVE / "host", NATIVE / "runtime", NATIVE / "include", PROGRAMS]
-    sources = [NATIVE / "CMakeLists.txt", *(source for folder in folders for source in folder.rglob("*"))]
-    if not stamp.exists() or stamp.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-        subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(target),
-             *(part for option in (f"build-dir={cmake}", *options) for part in ("-C", option)), str(NATIVE)],
-            check=True,
-        )  # fmt: skip
-        stamp.touch()
-    return Build(cmake, cmake / "libacl_host.so" if SANITIZE else None)
+    folder = ROOT / "build" / f"native-{SANITIZE.replace(',', '-') or 'plain'}"
+    # The programs alone need no optimiser: the host library is installed already.
+    defines = {
+        "HOST_ONLY": "ON",
+        "NATIVE_TESTS": "ON",
+        "SANITIZE": SANITIZE,
+        "CMAKE_BUILD_TYPE": "Release" if SANITIZE else "Debug",
+        "CMAKE_MAKE_PROGRAM": str(TOOLS / "ninja"),
+        "Python_EXECUTABLE": sys.executable,
+    }
+    cmake = str(TOOLS / "cmake")
+    options = [f"-D{name}={value}" for name, value in defines.items()]
+    subprocess.run([cmake, "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja", *options], check=True)
+    subprocess.run([cmake, "--build", str(folder), *([] if SANITIZE else ["--target", "programs"])], check=True)
+    return Build(folder, folder / "libacl_host.so" if SANITIZE else None)
 
 
 @functools.cache

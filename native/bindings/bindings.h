@@ -5,7 +5,7 @@
 
 namespace aclgrad {
 
-// Settings of the C library's allocator, see runtime/allocator.h.
+// Settings of the C library's allocator, see process/allocator.h.
 void BindAllocator(pybind11::module_& module);
 
 // The memory pool by itself, and the statistics of every pool.
@@ -14,7 +14,7 @@ void BindPool(pybind11::module_& module);
 // The scan of serialized messages.
 void BindWire(pybind11::module_& module);
 
-// Value checks and mask encodings, see runtime/values.h.
+// Value checks and mask encodings, see values/.
 void BindValues(pybind11::module_& module);
 
 }  // namespace aclgrad

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
+#include <variant>
 
 #include "buffers.h"
 #include "error.h"
@@ -68,19 +69,17 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
       if (!tensor.held) throw py::value_error("an input's tensor is closed");
       held->stagings.push_back(tensor.held);
       if (tensor.is_on_host()) {
-        view.data = tensor.address();
+        view.values = HostBytes{tensor.address(), tensor.size_bytes};
       } else {
-        view.device_data = tensor.address();
+        view.values = DeviceBytes{tensor.address(), tensor.size_bytes};
       }
-      view.size_bytes = tensor.size_bytes;
     } else {
       const BufferView& buffer = held->buffers.emplace_back(contents[i], /*writable=*/false);
-      view.data = buffer.data();
-      view.size_bytes = buffer.size_bytes();
+      view.values = HostBytes{buffer.data(), buffer.size_bytes()};
     }
   }
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    if (!held->plan->checks[i] || held->call.inputs[i].data != nullptr) continue;
+    if (!held->plan->checks[i] || std::holds_alternative<HostBytes>(held->call.inputs[i].values)) continue;
     // An input of an empty call may have no values.
     if (held->plan->is_empty && contents[i].is_none()) continue;
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
@@ -92,13 +91,12 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
 void ApplyChecks(HeldCall& held) {
   for (std::size_t i = 0; i < held.plan->checks.size(); ++i) {
     const std::optional<ValueCheck>& check = held.plan->checks[i];
-    InputView& view = held.call.inputs[i];
-    if (!check || view.data == nullptr) continue;
+    auto* const given = std::get_if<HostBytes>(&held.call.inputs[i].values);
+    if (!check || given == nullptr) continue;
     try {
-      if (auto encoded = Apply(*check, view.data, view.size_bytes)) {
+      if (auto encoded = Apply(*check, given->data, given->size_bytes)) {
         const std::vector<std::byte>& kept = held.encoded.emplace_back(std::move(*encoded));
-        view.data = kept.data();
-        view.size_bytes = kept.size();
+        *given = {kept.data(), kept.size()};
       }
     } catch (const TooMuchWork& error) {
       InvalidInput invalid(i, error.what());
@@ -137,8 +135,8 @@ class CallWork final : public SubmittedWork {
     ApplyChecks(*held_);
     if (!held_->plan->is_empty) return device_.Execute(CallOf(held_), deadline_);
     const OutputView& output = held_->call.output;
-    if (output.device_data == nullptr) {
-      std::memset(output.data, 0, output.size_bytes);
+    if (!output.is_on_device) {
+      std::memset(output.address, 0, output.size_bytes);
     } else {
       zeros->held->staging().WriteZeros(zeros->number, deadline_);
       zeros->held->staging().Finish(deadline_);
@@ -162,7 +160,7 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
   const std::string& prefix = held->plan->reply_prefix;
   OutputView& output = held->call.output;
   const ReplyBuffer reply({{prefix, output.size_bytes}});
-  output.data = reply.payload(0);
+  output.address = reply.payload(0);
   held->output = reply.object();
   auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline));
   auto cancellation = work->cancellation;
@@ -177,11 +175,8 @@ std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket
   if (!target.held) throw py::value_error("the output's tensor is closed");
   held->stagings.push_back(target.held);
   held->output = py::none();
-  if (target.is_on_host()) {
-    output.data = target.address();
-  } else {
-    output.device_data = target.address();
-  }
+  output.address = target.address();
+  output.is_on_device = !target.is_on_host();
   output.size_bytes = target.size_bytes;
   auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline));
   work->zeros = target;
@@ -211,7 +206,7 @@ class BatchWork final : public SubmittedWork {
         ApplyChecks(*held_[i]);
         const OutputView& output = held_[i]->call.output;
         if (held_[i]->plan->is_empty) {
-          std::memset(output.data, 0, output.size_bytes);
+          std::memset(output.address, 0, output.size_bytes);
         } else {
           calls.push_back(CallOf(held_[i]));
           indices.push_back(i);
@@ -251,7 +246,7 @@ std::shared_ptr<Cancellation> SubmitBatch(
   }
   const ReplyBuffer reply(sections);
   for (std::size_t i = 0; i < held.size(); ++i) {
-    held[i]->call.output.data = reply.payload(i);
+    held[i]->call.output.address = reply.payload(i);
     held[i]->output = reply.object();
   }
   auto work = std::make_unique<BatchWork>(std::move(ticket), served.device, std::move(held), reply.object(),
@@ -267,9 +262,7 @@ std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInp
   auto plan = std::make_shared<CallPlan>();
   plan->form.symbol = std::move(symbol);
   for (const auto& [input_shape, input_dtype, is_prefix, check] : inputs) {
-    InputView view{input_shape, static_cast<aclDataType>(input_dtype)};
-    view.is_prefix = is_prefix;
-    plan->form.inputs.push_back(std::move(view));
+    plan->form.inputs.push_back({input_shape, static_cast<aclDataType>(input_dtype), is_prefix});
     plan->checks.push_back(check);
   }
   plan->form.attributes = std::move(attributes);

@@ -9,7 +9,7 @@
 
 #include "call.h"
 #include "error.h"
-#include "values.h"
+#include "value_check.h"
 
 namespace py = pybind11;
 

@@ -13,6 +13,7 @@
 #include "call.h"
 #include "errors.h"
 #include "fault_class.h"
+#include "operators.h"
 #include "served_device.h"
 #include "staging.h"
 
@@ -23,6 +24,7 @@ PYBIND11_MODULE(_native, module) {
   aclgrad::BindErrors(module);
   module.def(
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
+  module.def("operator_symbols", &aclgrad::OperatorSymbols);
   aclgrad::BindAllocator(module);
   aclgrad::BindValues(module);
   aclgrad::BindPool(module);

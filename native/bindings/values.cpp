@@ -1,5 +1,3 @@
-#include "values.h"
-
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

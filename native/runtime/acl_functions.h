@@ -5,42 +5,48 @@
 #include "acl_host/acl_host_ext.h"
 #include "aclnn/aclnn_base.h"
 
+// A macro, because both the members and the names of the symbols follow from it.
+#define ACL_FUNCTIONS(FUNCTION)               \
+  FUNCTION(aclInit)                           \
+  FUNCTION(aclFinalize)                       \
+  FUNCTION(aclGetRecentErrMsg)                \
+  FUNCTION(aclDataTypeSize)                   \
+  FUNCTION(aclrtGetVersion)                   \
+  FUNCTION(aclrtGetSocName)                   \
+  FUNCTION(aclrtGetDeviceCount)               \
+  FUNCTION(aclrtSetDevice)                    \
+  FUNCTION(aclrtResetDevice)                  \
+  FUNCTION(aclrtGetCurrentContext)            \
+  FUNCTION(aclrtSetCurrentContext)            \
+  FUNCTION(aclrtCtxSetSysParamOpt)            \
+  FUNCTION(aclrtCreateStream)                 \
+  FUNCTION(aclrtDestroyStream)                \
+  FUNCTION(aclrtDestroyStreamForce)           \
+  FUNCTION(aclrtSynchronizeStreamWithTimeout) \
+  FUNCTION(aclrtStreamQuery)                  \
+  FUNCTION(aclrtMalloc)                       \
+  FUNCTION(aclrtFree)                         \
+  FUNCTION(aclrtMallocHost)                   \
+  FUNCTION(aclrtFreeHost)                     \
+  FUNCTION(aclrtMemcpy)                       \
+  FUNCTION(aclrtMemcpyAsync)                  \
+  FUNCTION(aclrtGetMemInfo)                   \
+  FUNCTION(aclCreateTensor)                   \
+  FUNCTION(aclDestroyTensor)                  \
+  FUNCTION(aclCreateIntArray)                 \
+  FUNCTION(aclDestroyIntArray)                \
+  FUNCTION(aclDestroyAclOpExecutor)           \
+  FUNCTION(aclSetAclOpExecutorRepeatable)     \
+  FUNCTION(aclSetInputTensorAddr)             \
+  FUNCTION(aclSetOutputTensorAddr)
+
 namespace aclgrad {
 
 // Function types come from the headers, addresses from the libraries.
 struct AclFunctions {
-  decltype(&::aclInit) aclInit;
-  decltype(&::aclFinalize) aclFinalize;
-  decltype(&::aclGetRecentErrMsg) aclGetRecentErrMsg;
-  decltype(&::aclDataTypeSize) aclDataTypeSize;
-  decltype(&::aclrtGetVersion) aclrtGetVersion;
-  decltype(&::aclrtGetSocName) aclrtGetSocName;
-  decltype(&::aclrtGetDeviceCount) aclrtGetDeviceCount;
-  decltype(&::aclrtSetDevice) aclrtSetDevice;
-  decltype(&::aclrtResetDevice) aclrtResetDevice;
-  decltype(&::aclrtGetCurrentContext) aclrtGetCurrentContext;
-  decltype(&::aclrtSetCurrentContext) aclrtSetCurrentContext;
-  decltype(&::aclrtCtxSetSysParamOpt) aclrtCtxSetSysParamOpt;
-  decltype(&::aclrtCreateStream) aclrtCreateStream;
-  decltype(&::aclrtDestroyStream) aclrtDestroyStream;
-  decltype(&::aclrtDestroyStreamForce) aclrtDestroyStreamForce;
-  decltype(&::aclrtSynchronizeStreamWithTimeout) aclrtSynchronizeStreamWithTimeout;
-  decltype(&::aclrtStreamQuery) aclrtStreamQuery;
-  decltype(&::aclrtMalloc) aclrtMalloc;
-  decltype(&::aclrtFree) aclrtFree;
-  decltype(&::aclrtMallocHost) aclrtMallocHost;
-  decltype(&::aclrtFreeHost) aclrtFreeHost;
-  decltype(&::aclrtMemcpy) aclrtMemcpy;
-  decltype(&::aclrtMemcpyAsync) aclrtMemcpyAsync;
-  decltype(&::aclrtGetMemInfo) aclrtGetMemInfo;
-  decltype(&::aclCreateTensor) aclCreateTensor;
-  decltype(&::aclDestroyTensor) aclDestroyTensor;
-  decltype(&::aclCreateIntArray) aclCreateIntArray;
-  decltype(&::aclDestroyIntArray) aclDestroyIntArray;
-  decltype(&::aclDestroyAclOpExecutor) aclDestroyAclOpExecutor;
-  decltype(&::aclSetAclOpExecutorRepeatable) aclSetAclOpExecutorRepeatable;
-  decltype(&::aclSetInputTensorAddr) aclSetInputTensorAddr;
-  decltype(&::aclSetOutputTensorAddr) aclSetOutputTensorAddr;
+#define MEMBER(name) decltype(&::name) name;
+  ACL_FUNCTIONS(MEMBER)
+#undef MEMBER
   // Null in every library but the host library.
   decltype(&::aclHostPointersUsable) aclHostPointersUsable;
 };

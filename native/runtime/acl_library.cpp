@@ -1,5 +1,7 @@
 #include "acl_library.h"
 
+#include <stdexcept>
+
 #include "error.h"
 
 namespace aclgrad {
@@ -24,40 +26,10 @@ AclLibrary::~AclLibrary() {
 }
 
 void AclLibrary::BindFunctions(SharedLibraries& libraries) {
-  AclFunctions& f = functions_;
-  libraries.Bind("aclInit", f.aclInit);
-  libraries.Bind("aclFinalize", f.aclFinalize);
-  libraries.Bind("aclGetRecentErrMsg", f.aclGetRecentErrMsg);
-  libraries.Bind("aclDataTypeSize", f.aclDataTypeSize);
-  libraries.Bind("aclrtGetVersion", f.aclrtGetVersion);
-  libraries.Bind("aclrtGetSocName", f.aclrtGetSocName);
-  libraries.Bind("aclrtGetDeviceCount", f.aclrtGetDeviceCount);
-  libraries.Bind("aclrtSetDevice", f.aclrtSetDevice);
-  libraries.Bind("aclrtResetDevice", f.aclrtResetDevice);
-  libraries.Bind("aclrtGetCurrentContext", f.aclrtGetCurrentContext);
-  libraries.Bind("aclrtSetCurrentContext", f.aclrtSetCurrentContext);
-  libraries.Bind("aclrtCtxSetSysParamOpt", f.aclrtCtxSetSysParamOpt);
-  libraries.Bind("aclrtCreateStream", f.aclrtCreateStream);
-  libraries.Bind("aclrtDestroyStream", f.aclrtDestroyStream);
-  libraries.Bind("aclrtDestroyStreamForce", f.aclrtDestroyStreamForce);
-  libraries.Bind("aclrtSynchronizeStreamWithTimeout", f.aclrtSynchronizeStreamWithTimeout);
-  libraries.Bind("aclrtStreamQuery", f.aclrtStreamQuery);
-  libraries.Bind("aclrtMalloc", f.aclrtMalloc);
-  libraries.Bind("aclrtFree", f.aclrtFree);
-  libraries.Bind("aclrtMallocHost", f.aclrtMallocHost);
-  libraries.Bind("aclrtFreeHost", f.aclrtFreeHost);
-  libraries.Bind("aclrtMemcpy", f.aclrtMemcpy);
-  libraries.Bind("aclrtMemcpyAsync", f.aclrtMemcpyAsync);
-  libraries.Bind("aclrtGetMemInfo", f.aclrtGetMemInfo);
-  libraries.Bind("aclCreateTensor", f.aclCreateTensor);
-  libraries.Bind("aclDestroyTensor", f.aclDestroyTensor);
-  libraries.Bind("aclCreateIntArray", f.aclCreateIntArray);
-  libraries.Bind("aclDestroyIntArray", f.aclDestroyIntArray);
-  libraries.Bind("aclDestroyAclOpExecutor", f.aclDestroyAclOpExecutor);
-  libraries.Bind("aclSetAclOpExecutorRepeatable", f.aclSetAclOpExecutorRepeatable);
-  libraries.Bind("aclSetInputTensorAddr", f.aclSetInputTensorAddr);
-  libraries.Bind("aclSetOutputTensorAddr", f.aclSetOutputTensorAddr);
-  libraries.BindOptional("aclHostPointersUsable", f.aclHostPointersUsable);
+#define BIND(name) libraries.Bind(#name, functions_.name);
+  ACL_FUNCTIONS(BIND)
+#undef BIND
+  libraries.BindOptional("aclHostPointersUsable", functions_.aclHostPointersUsable);
 }
 
 bool AclLibrary::AskForHostPointers() const noexcept {
@@ -66,7 +38,12 @@ bool AclLibrary::AskForHostPointers() const noexcept {
          usable != 0;
 }
 
-const Operator& AclLibrary::FindOperator(const std::string& symbol) const { return operators_.at(symbol); }
+const Operator& AclLibrary::FindOperator(const std::string& symbol) const {
+  const auto found = operators_.find(symbol);
+  if (found != operators_.end()) return found->second;
+  throw std::invalid_argument("the runtime has no operator " + symbol +
+                              "; a header of native/include/aclnnop has to declare it");
+}
 
 int AclLibrary::DeviceCount() const {
   uint32_t count = 0;

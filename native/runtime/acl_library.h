@@ -22,7 +22,7 @@ class AclLibrary {
   [[nodiscard]] const AclFunctions& functions() const noexcept { return functions_; }
   [[nodiscard]] const AclFunctions* operator->() const noexcept { return &functions_; }
 
-  // Throws std::out_of_range for a symbol without a row.
+  // Throws std::invalid_argument for a symbol that no header declares.
   [[nodiscard]] const Operator& FindOperator(const std::string& symbol) const;
 
   // Whether it is known that executors may be kept and run again: only the host library says so of itself.

@@ -32,7 +32,7 @@ const Attribute& ArgumentReader::AttributeAt(std::size_t index) const {
 }
 
 void ArgumentReader::RefuseAttribute() const {
-  throw std::invalid_argument("attribute " + std::to_string(next_attribute_ - 1) + " is of another kind");
+  throw std::invalid_argument("attribute " + std::to_string(next_attribute_ - 1) + " is of another kind or size");
 }
 
 }  // namespace aclgrad

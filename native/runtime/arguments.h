@@ -34,10 +34,14 @@ class ArgumentReader {
       return &workspace_size_;
     } else if constexpr (std::is_same_v<Parameter, aclOpExecutor**>) {
       return &executor_;
-    } else if constexpr (std::is_same_v<Parameter, float>) {
-      return static_cast<float>(NextAttribute<double>());
+    } else if constexpr (std::is_same_v<Parameter, bool>) {
+      return NextAttribute<bool>();
+    } else if constexpr (std::is_floating_point_v<Parameter>) {
+      return static_cast<Parameter>(NextAttribute<double>());
     } else {
-      return NextAttribute<Parameter>();
+      static_assert(std::is_integral_v<Parameter> && std::is_signed_v<Parameter>,
+                    "no attribute can be passed as a parameter of this type: add it to ArgumentReader::Next");
+      return NextInteger<Parameter>();
     }
   }
 
@@ -56,6 +60,13 @@ class ArgumentReader {
     const Value* value = std::get_if<Value>(&AttributeAt(next_attribute_++));
     if (value == nullptr) RefuseAttribute();
     return *value;
+  }
+
+  template <typename Integer>
+  [[nodiscard]] Integer NextInteger() {
+    const int64_t value = NextAttribute<int64_t>();
+    if (value != static_cast<Integer>(value)) RefuseAttribute();
+    return static_cast<Integer>(value);
   }
 
   [[nodiscard]] const aclTensor* NextInput();

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "acl_library.h"
-#include "execution.h"
+#include "operator_call.h"
 
 namespace aclgrad {
 

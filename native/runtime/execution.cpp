@@ -1,6 +1,7 @@
 #include "execution.h"
 
 #include <utility>
+#include <variant>
 
 #include "call_sizes.h"
 #include "error.h"
@@ -30,8 +31,8 @@ void Execution::Finish(Deadline deadline) {
     library_.Check(code, "aclrtSynchronizeStream");
   }
   const OutputView& view = call_->output;
-  if (view.device_data == nullptr && output_ != view.data) {
-    Copy(view.data, view.size_bytes, output_, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+  if (output_ != view.address) {
+    Copy(view.address, view.size_bytes, output_, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
   }
   loss_.ThrowIfLost();
 }
@@ -42,35 +43,32 @@ DeviceWork::State Execution::Settle(int32_t timeout_ms) const noexcept {
 
 std::vector<void*> Execution::PrepareInputs() {
   std::vector<void*> addresses;
-  for (const InputView& input : call_->inputs) {
-    const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
-    if (input.device_data != nullptr) {
-      ExpectSize("input", input.size_bytes, size);
-      addresses.push_back(input.device_data);
-      continue;
-    }
-    const bool is_short = input.is_prefix && input.size_bytes < size;
-    if (input.data != nullptr && !is_short) ExpectSize("input", input.size_bytes, size);
-    if (input.data != nullptr && library_.host_pointers()) {
-      // Operators only read their inputs; aclCreateTensor has one kind of address for all tensors.
-      addresses.push_back(const_cast<void*>(input.data));
-      continue;
-    }
-    const PoolBlock& block = Allocate(size);
-    if (input.data != nullptr) {
-      // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
-      Copy(block.address(), block.capacity(), input.data, input.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
-    }
-    addresses.push_back(block.address());
-  }
+  for (const InputView& input : call_->inputs) addresses.push_back(PrepareInput(input));
   return addresses;
+}
+
+void* Execution::PrepareInput(const InputView& input) {
+  const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
+  if (const auto* device = std::get_if<DeviceBytes>(&input.values)) {
+    ExpectSize("input", device->size_bytes, size);
+    return device->address;
+  }
+  const auto* host = std::get_if<HostBytes>(&input.values);
+  if (host == nullptr) return Allocate(size).address();
+  if (!input.is_prefix || host->size_bytes > size) ExpectSize("input", host->size_bytes, size);
+  // Operators only read their inputs; aclCreateTensor has one kind of address for all tensors.
+  if (library_.host_pointers()) return const_cast<void*>(host->data);
+  const PoolBlock& block = Allocate(size);
+  // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
+  Copy(block.address(), block.capacity(), host->data, host->size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+  return block.address();
 }
 
 void* Execution::PrepareOutput() {
   const OutputView& output = call_->output;
   ExpectSize("output", output.size_bytes, SizeBytes(library_, output.shape, output.dtype));
-  if (output.device_data != nullptr) return output.device_data;
-  return library_.host_pointers() ? output.data : Allocate(output.size_bytes).address();
+  if (output.is_on_device || library_.host_pointers()) return output.address;
+  return Allocate(output.size_bytes).address();
 }
 
 void Execution::Launch(const std::vector<void*>& inputs, void* output) {

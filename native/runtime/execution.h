@@ -4,47 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "arguments.h"
 #include "device_loss.h"
 #include "device_work.h"
 #include "memory_pool.h"
+#include "operator_call.h"
 #include "operators.h"
 #include "stream_pool.h"
 
 namespace aclgrad {
-
-// An input in host memory. What data does not cover has unspecified values on the device: everything of a shape-only
-// input (null data), and what follows a prefix, such as the part of a mask that no device reads.
-struct InputView {
-  std::vector<int64_t> shape;
-  aclDataType dtype;
-  const void* data = nullptr;
-  std::size_t size_bytes = 0;
-  bool is_prefix = false;
-  // Where the input is on the device already; then there is no data.
-  void* device_data = nullptr;
-};
-
-// The output, in host memory unless it is to stay on the device.
-struct OutputView {
-  std::vector<int64_t> shape;
-  aclDataType dtype;
-  void* data;
-  std::size_t size_bytes;
-  void* device_data = nullptr;
-};
-
-// Inputs and attributes in aclnn order. Whoever makes one keeps the memory that it views alive as long as it lives: an
-// abandoned execution holds on to its call until the device is done.
-struct OperatorCall {
-  std::string symbol;  // of phase 2
-  std::vector<InputView> inputs;
-  std::vector<Attribute> attributes;
-  OutputView output;
-};
 
 class Execution final : public DeviceWork {
  public:
@@ -64,6 +33,7 @@ class Execution final : public DeviceWork {
  private:
   // Device addresses of the inputs, with their data in place.
   [[nodiscard]] std::vector<void*> PrepareInputs();
+  [[nodiscard]] void* PrepareInput(const InputView& input);
   [[nodiscard]] void* PrepareOutput();
   void Launch(const std::vector<void*>& inputs, void* output);
   void LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output);

@@ -3,11 +3,7 @@
 #include <tuple>
 #include <utility>
 
-#include "aclnnop/aclnn_adaptive_avg_pool2d_backward.h"
-#include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
-#include "aclnnop/aclnn_max_unpool3d_backward.h"
-#include "aclnnop/aclnn_pad2d_backward.h"
-#include "aclnnop/aclnn_roi_align_v2_backward.h"
+#include "operator_table.h"
 
 namespace aclgrad {
 namespace {
@@ -23,12 +19,13 @@ std::function<aclnnStatus(ArgumentReader&)> Planner(aclnnStatus (*phase1)(Parame
   };
 }
 
-template <typename Phase1>
-void AddRow(OperatorTable& table, SharedLibraries& libraries, const char* symbol) {
-  Phase1* phase1 = nullptr;
-  libraries.Bind((std::string(symbol) + "GetWorkspaceSize").c_str(), phase1);
+// The function is a parameter of the template so that the compiler names it where a type cannot be passed.
+template <auto* declared_phase1>
+void AddRow(OperatorTable& table, SharedLibraries& libraries, const std::string& symbol) {
+  decltype(declared_phase1) phase1 = nullptr;
+  libraries.Bind((symbol + "GetWorkspaceSize").c_str(), phase1);
   Operator row{};
-  libraries.Bind(symbol, row.launch);
+  libraries.Bind(symbol.c_str(), row.launch);
   row.plan = Planner(phase1);
   table.emplace(symbol, std::move(row));
 }
@@ -37,12 +34,16 @@ void AddRow(OperatorTable& table, SharedLibraries& libraries, const char* symbol
 
 OperatorTable BindOperators(SharedLibraries& libraries) {
   OperatorTable table;
-  AddRow<decltype(aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize)>(table, libraries, "aclnnAdaptiveAvgPool2dBackward");
-  AddRow<decltype(aclnnMaxUnpool3dBackwardGetWorkspaceSize)>(table, libraries, "aclnnMaxUnpool3dBackward");
-  AddRow<decltype(aclnnReplicationPad2dBackwardGetWorkspaceSize)>(table, libraries, "aclnnReplicationPad2dBackward");
-  AddRow<decltype(aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize)>(table, libraries, "aclnnMaxPool2dWithMaskBackward");
-  AddRow<decltype(aclnnRoiAlignV2BackwardGetWorkspaceSize)>(table, libraries, "aclnnRoiAlignV2Backward");
+#define ROW(symbol) AddRow<symbol##GetWorkspaceSize>(table, libraries, #symbol);
+  ACLNN_OPERATORS(ROW)
+#undef ROW
   return table;
+}
+
+std::vector<std::string> OperatorSymbols() {
+#define SYMBOL(symbol) #symbol,
+  return {ACLNN_OPERATORS(SYMBOL)};
+#undef SYMBOL
 }
 
 }  // namespace aclgrad

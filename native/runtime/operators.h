@@ -1,9 +1,11 @@
-// The typed two-phase launch of aclnn operators: one row for each operator, everything else from the function types.
+// The typed two-phase launch of aclnn operators: a row for each that native/include/aclnnop declares, made of the
+// functions' types.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "aclnn/aclnn_base.h"
 #include "arguments.h"
@@ -21,5 +23,8 @@ struct Operator {
 using OperatorTable = std::map<std::string, Operator>;
 
 [[nodiscard]] OperatorTable BindOperators(SharedLibraries& libraries);
+
+// The names of all rows, in alphabetical order.
+[[nodiscard]] std::vector<std::string> OperatorSymbols();
 
 }  // namespace aclgrad

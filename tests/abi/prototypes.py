@@ -9,7 +9,11 @@ INCLUDE = Path(__file__).resolve().parents[2] / "native" / "include"
 
 _DECLARATION = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s+([^;]+?)(\w+)\(([^)]*)\);", re.MULTILINE)
 
+_ENUM = re.compile(r"typedef enum[^;{]*\{[^}]*\}\s*(\w+);")
+
 _TYPES = {
+    "int8_t": ctypes.c_int8,
+    "double": ctypes.c_double,
     "int32_t": ctypes.c_int32,
     "uint32_t": ctypes.c_uint32,
     "int64_t": ctypes.c_int64,
@@ -35,19 +39,23 @@ class Prototype:
     arguments: tuple[type, ...]
 
 
-def _ctype(text: str) -> type:
+def _ctype(text: str, types: dict[str, type], function: str) -> type:
     words = text.replace("*", " * ").split()
     if "*" in words:
         return ctypes.c_char_p if "char" in words else ctypes.c_void_p
-    words = [word for word in words if word != "const"]
-    return _TYPES.get(words[0], ctypes.c_int)  # everything else is an enum
+    (word, *_) = (word for word in words if word != "const")
+    assert word in types, f"{function} has a parameter of type {word}; add its ctype to _TYPES in {__file__}"
+    return types[word]
 
 
-def read_prototypes() -> dict[str, Prototype]:
+def read_prototypes(include: Path = INCLUDE) -> dict[str, Prototype]:
     """Returns every function that the headers declare, by name."""
     prototypes = {}
-    for header in sorted(INCLUDE.rglob("*.h")):
-        for result, name, arguments in _DECLARATION.findall(header.read_text()):
+    headers = {header: header.read_text() for header in sorted(include.rglob("*.h"))}
+    types = _TYPES | {name: ctypes.c_int for text in headers.values() for name in _ENUM.findall(text)}
+    for text in headers.values():
+        for result, name, arguments in _DECLARATION.findall(text):
             listed = [] if arguments.strip() in ("", "void") else arguments.split(",")
-            prototypes[name] = Prototype(name, _ctype(result), tuple(_ctype(argument) for argument in listed))
+            ctypes_ = tuple(_ctype(argument, types, name) for argument in listed)
+            prototypes[name] = Prototype(name, _ctype(result, types, name), ctypes_)
     return prototypes

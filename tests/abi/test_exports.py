@@ -6,20 +6,12 @@ from pathlib import Path
 
 from .prototypes import INCLUDE, read_prototypes
 
-EXPORTS = INCLUDE.parent / "host" / "exports.map"
-
 
 def test_exports_are_the_declared_functions(library_path: str) -> None:
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", library_path], capture_output=True, text=True, check=True
     ).stdout
     assert {line.split()[-1] for line in listing.splitlines()} == set(read_prototypes())
-
-
-def test_the_version_script_lists_the_declared_functions() -> None:
-    body = EXPORTS.read_text().split("local:")[0]
-    listed = re.findall(r"^\s+(\w+);$", body, re.MULTILINE)
-    assert sorted(listed) == sorted(read_prototypes())
 
 
 def test_every_declaration_is_recognised() -> None:

@@ -13,7 +13,7 @@ HOST = sanitizers.NATIVE / "host"
 CPUS = len(os.sched_getaffinity(0))
 PROGRAM = """
 #include <cstdio>
-#include "cpus.h"
+#include "settings/cpus.h"
 int main(int, char** arguments) { std::printf("%d", acl_host::UsableCpus(arguments[1])); }
 """
 Count = Callable[[dict[str, str]], int]
@@ -30,7 +30,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-std=c++17",
             f"-I{HOST}",
             str(source),
-            str(HOST / "cpus.cpp"),
+            str(HOST / "settings/cpus.cpp"),
             "-o",
             str(folder / "main"),
         ],

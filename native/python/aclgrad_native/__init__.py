@@ -32,6 +32,7 @@ from aclgrad_native._native import (
     StagedTensor,
     extract_payloads,
     fault_class,
+    operator_symbols,
     trim_allocator,
     tune_allocator,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "fault_class",
     "library_files",
     "open",
+    "operator_symbols",
     "trim_allocator",
     "tune_allocator",
 ]

@@ -56,8 +56,8 @@ class SampleCall {
     aclgrad::OperatorCall& call = owned->call;
     call = {symbol_, {}, attributes_, {output_shape_, ACL_FLOAT, owned->output.data(), owned->output.size()}};
     for (const Input& input : inputs_) {
-      call.inputs.push_back({input.shape, input.dtype, input.data.empty() ? nullptr : input.data.data(),
-                             input.data.size(), input.is_prefix});
+      call.inputs.push_back({input.shape, input.dtype, input.is_prefix});
+      if (!input.data.empty()) call.inputs.back().values = aclgrad::HostBytes{input.data.data(), input.data.size()};
     }
     return owned;
   }

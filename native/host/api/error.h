@@ -1,0 +1,69 @@
+// Errors inside the library are exceptions; they become codes and messages once, at the ABI, in the two Guard
+// functions.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "acl/acl_base.h"
+#include "aclnn/aclnn_status.h"
+
+namespace acl_host {
+
+// A failure with a code of the runtime (acl*, aclrt*).
+class Error : public std::runtime_error {
+ public:
+  static constexpr aclError kNull = ACL_ERROR_RT_PARAM_INVALID;  // for a null pointer
+  Error(aclError code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  [[nodiscard]] aclError code() const noexcept { return code_; }
+
+ private:
+  aclError code_;
+};
+
+// A failure with an aclnnStatus. An Error that is not one becomes ACLNN_ERR_RUNTIME_ERROR when it leaves an operator.
+class OperatorError : public Error {
+ public:
+  static constexpr aclnnStatus kNull = ACLNN_ERR_PARAM_NULLPTR;
+  using Error::Error;
+};
+
+// What strict mode refuses; in an operator it becomes ACLNN_ERR_PARAM_INVALID.
+class Offence : public Error {
+ public:
+  using Error::Error;
+};
+
+// The function of the ABI that this thread is in, or was in last; null for threads of the library itself.
+[[nodiscard]] const char* CurrentFunction() noexcept;
+void EnterFunction(const char* function) noexcept;
+
+// Translate the exception being handled: set the thread's message (and, for the runtime, its last error); return the
+// code.
+[[nodiscard]] aclError TranslateRuntimeError(const char* function) noexcept;
+[[nodiscard]] aclnnStatus TranslateOperatorError(const char* function) noexcept;
+
+template <typename Body>
+[[nodiscard]] aclError GuardRuntime(const char* function, Body&& body) noexcept {
+  EnterFunction(function);
+  try {
+    std::forward<Body>(body)();
+    return ACL_SUCCESS;
+  } catch (...) {
+    return TranslateRuntimeError(function);
+  }
+}
+
+template <typename Body>
+[[nodiscard]] aclnnStatus GuardOperator(const char* function, Body&& body) noexcept {
+  EnterFunction(function);
+  try {
+    std::forward<Body>(body)();
+    return ACLNN_SUCCESS;
+  } catch (...) {
+    return TranslateOperatorError(function);
+  }
+}
+
+}  // namespace acl_host

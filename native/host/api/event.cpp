@@ -1,0 +1,136 @@
+// The ABI: events.
+#include "device/event.h"
+
+#include <chrono>
+
+#include "acl/acl_rt.h"
+#include "api/error.h"
+#include "api/pointers.h"
+#include "device/runtime.h"
+#include "device/wait.h"
+#include "strict/strict.h"
+
+using acl_host::DeadlineAfter;
+using acl_host::Error;
+using acl_host::Event;
+using acl_host::GuardRuntime;
+using acl_host::Recording;
+using acl_host::Required;
+using acl_host::Runtime;
+
+namespace {
+
+constexpr uint32_t kFlags =
+    ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL;
+
+void Create(aclrtEvent* event, uint32_t flags) {
+  aclrtEvent& handle = Required(event, "event");
+  if (flags == 0 || (flags & ~kFlags) != 0) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no event flag " + std::to_string(flags));
+  }
+  const auto runtime = Runtime::Current();
+  (void)runtime->CurrentContext();
+  handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
+  acl_host::NoteMade("an event", handle);
+}
+
+void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
+  const auto deadline = DeadlineAfter(timeout_ms);
+  const auto runtime = Runtime::Current();
+  const auto recording = runtime->events().Find(handle)->latest();
+  if (recording && !recording->Wait(deadline)) {
+    throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+                "the event was not complete after " + std::to_string(timeout_ms) + " ms");
+  }
+  if (recording) recording->device().CheckUsable();
+}
+
+// As CANN: an event that was never recorded is an internal error there, not an invalid parameter.
+std::shared_ptr<Recording> RecordingOf(const Event& event) {
+  auto recording = event.latest();
+  if (!recording) throw Error(ACL_ERROR_RT_INTERNAL_ERROR, "the event was never recorded");
+  return recording;
+}
+
+acl_host::Clock::time_point CompletionTime(aclrtEvent handle) {
+  const auto event = Runtime::Current()->events().Find(handle);
+  const auto recording = RecordingOf(*event);
+  if (!event->timed() || !recording->IsComplete()) {
+    throw Error(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                event->timed() ? "the event is not complete yet" : "the event was created without ACL_EVENT_TIME_LINE");
+  }
+  return recording->CompletedAt();
+}
+
+}  // namespace
+
+aclError aclrtCreateEvent(aclrtEvent* event) {
+  return GuardRuntime(__func__, [&] { Create(event, ACL_EVENT_SYNC | ACL_EVENT_TIME_LINE); });
+}
+
+aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
+  return GuardRuntime(__func__, [&] { Create(event, flag); });
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event) {
+  return GuardRuntime(__func__, [&] {
+    const auto runtime = Runtime::Current();
+    (void)runtime->events().Find(event);
+    if (!runtime->events().Remove(event)) {
+      throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
+    }
+    acl_host::NoteEnded(event);
+  });
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+  return GuardRuntime(__func__, [&] {
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->events().Find(event);
+    target->Record(*runtime->FindStream(stream));
+  });
+}
+
+aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
+  return GuardRuntime(__func__, [&] {
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->events().Find(event);
+    Event::Reset(target, *runtime->FindStream(stream));
+  });
+}
+
+aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  return GuardRuntime(__func__, [&] {
+    const auto runtime = Runtime::Current();
+    const auto recording = RecordingOf(*runtime->events().Find(event));
+    runtime->FindStream(stream)->Enqueue([recording] { (void)recording->Wait(std::nullopt); });
+  });
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
+  return GuardRuntime(__func__, [&] {
+    aclrtEventRecordedStatus& result = Required(status, "status");
+    const auto recording = Runtime::Current()->events().Find(event)->latest();
+    const bool complete = recording && recording->IsComplete();
+    result = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  });
+}
+
+aclError aclrtSynchronizeEvent(aclrtEvent event) {
+  return GuardRuntime(__func__, [&] { Synchronize(event, -1); });
+}
+
+aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+  return GuardRuntime(__func__, [&] { Synchronize(event, timeout); });
+}
+
+aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+  return GuardRuntime(__func__, [&] {
+    float& result = Required(ms, "ms");
+    const auto start = CompletionTime(startEvent);
+    const auto end = CompletionTime(endEvent);
+    if (end < start)
+      throw Error(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, "the end event is earlier than the start event");
+    result = std::chrono::duration<float, std::milli>(end - start).count();
+  });
+}

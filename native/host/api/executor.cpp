@@ -1,0 +1,74 @@
+// The ABI: executors between their two phases.
+#include "plan/executor.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "aclnn/acl_meta.h"
+#include "api/pointers.h"
+#include "device/runtime.h"
+
+using acl_host::GuardOperator;
+using acl_host::OperatorError;
+using acl_host::Required;
+using acl_host::Runtime;
+
+namespace {
+
+// Not ACLNN_ERR_PARAM_NULLPTR: that is how CANN answers in these functions.
+template <typename T>
+T& Given(T* pointer, const char* name) {
+  return Required<OperatorError>(pointer, name, ACLNN_ERR_INNER_NULLPTR);
+}
+
+// The index is not looked at: for the executors of composite operators, which all of these are, CANN replaces the
+// address of the tensor itself.
+aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, aclTensor* tensor, void* address) {
+  return GuardOperator(function, [&] {
+    (void)Given(executor, "executor");
+    Given(tensor, "tensor").storage->address = address;
+  });
+}
+
+}  // namespace
+
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  return GuardOperator(__func__, [&] {
+    aclOpExecutor& target = Given(executor, "executor");
+    const auto runtime = Runtime::Current();
+    const auto& excluded = runtime->config().not_repeatable;
+    if (std::find(excluded.begin(), excluded.end(), target.operator_name) != excluded.end()) {
+      throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.operator_name) + " are not repeatable");
+    }
+    target.repeatable = true;
+  });
+}
+
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  return GuardOperator(__func__, [&] { acl_host::Discard(executor); });
+}
+
+aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}
+
+aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {
+  return SetAddress(__func__, executor, tensor, addr);
+}

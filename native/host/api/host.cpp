@@ -1,0 +1,14 @@
+// The ABI: what this library has beyond CANN.
+#include "acl_host/acl_host_ext.h"
+#include "api/error.h"
+#include "api/pointers.h"
+#include "device/runtime.h"
+
+using acl_host::GuardRuntime;
+using acl_host::Required;
+using acl_host::Runtime;
+
+aclError aclHostPointersUsable(int32_t* usable) {
+  return GuardRuntime(__func__,
+                      [&] { Required(usable, "usable") = Runtime::Current()->config().host_pointers ? 1 : 0; });
+}

@@ -1,0 +1,227 @@
+// The ABI: memory and copies.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "acl/acl_rt.h"
+#include "api/error.h"
+#include "api/pointers.h"
+#include "device/runtime.h"
+#include "faults/fault_plan.h"
+#include "plan/device_access.h"
+#include "strict/strict.h"
+
+using acl_host::Access;
+using acl_host::CheckCopySides;
+using acl_host::CheckNotNull;
+using acl_host::CheckSetSide;
+using acl_host::Device;
+using acl_host::Error;
+using acl_host::FaultKind;
+using acl_host::GuardRuntime;
+using acl_host::Memory;
+using acl_host::Occurrence;
+using acl_host::Required;
+using acl_host::Runtime;
+using acl_host::Site;
+using acl_host::Strict;
+
+namespace {
+
+void CheckCounts(size_t destination_bytes, size_t count) {
+  if (count == 0) throw Error(ACL_ERROR_RT_PARAM_INVALID, "count must not be 0");
+  if (count > destination_bytes) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "count " + std::to_string(count) + " exceeds the destination's " +
+                                                std::to_string(destination_bytes) + " bytes");
+  }
+}
+
+// The addresses, not kind, decide where bytes go: all memory is this process's memory.
+void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count, aclrtMemcpyKind kind) {
+  CheckNotNull(dst, "dst");
+  CheckNotNull(src, "src");
+  CheckCounts(dst_bytes, count);
+  if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no kind " + std::to_string(static_cast<int>(kind)));
+  }
+}
+
+// Returns its number.
+uint64_t CountAllocation(Runtime& runtime, size_t size) {
+  if (size == 0) return 0;  // refused elsewhere and not counted
+  const Occurrence occurrence = runtime.faults().Next(Site::kAllocation);
+  if (occurrence.Has(FaultKind::kOutOfMemory)) {
+    throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "out of memory: allocation " + std::to_string(occurrence.number) + " fails by the fault plan");
+  }
+  return occurrence.number;
+}
+
+void* NoteAllocation(void* address, size_t size, const char* kind, uint64_t number) {
+  if (Strict* const strict = Strict::Active()) strict->memory.Add(address, size, kind, number);
+  return address;
+}
+
+template <typename Release>
+void Free(void* address, const Release& release) {
+  Strict* const strict = Strict::Active();
+  if (strict != nullptr) strict->memory.CheckFree(address);
+  Memory::Owned memory = release(Runtime::Current()->memory());
+  if (strict != nullptr) strict->memory.Retire(address, std::move(memory));
+}
+
+// Of a copy or, without src, a fill that is made at once.
+void CheckNow(const std::vector<Access>& accesses) {
+  const Strict* const strict = Strict::Active();
+  if (strict == nullptr) return;
+  for (const Access& access : accesses) strict->memory.CheckReachable(access);
+  strict->memory.CheckUnused(accesses);
+}
+
+// The same of one that a stream makes later; the task holds what is returned.
+std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const char* what, uint64_t number) {
+  Strict* const strict = Strict::Active();
+  if (strict == nullptr) return nullptr;
+  for (const Access& access : accesses) strict->memory.CheckReachable(access);
+  return strict->memory.BeginUse(accesses, what, number);
+}
+
+// A copy as its thread makes it; pause waits, and returns false if the copy is not to be made any more.
+template <typename Pause>
+void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* src, size_t count, const Pause& pause) {
+  device.CheckUsable();
+  if (occurrence.Has(FaultKind::kSlowCopy) && !pause(*occurrence.fault->duration)) {
+    throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed during this copy");
+  }
+  if (occurrence.Has(FaultKind::kCopyError)) {
+    device.Fail(occurrence.fault->code, "copy " + std::to_string(occurrence.number) + " fails by the fault plan");
+  }
+  std::memmove(dst, src, count);
+}
+
+void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
+  const auto runtime = Runtime::Current();
+  const auto context = runtime->UsableContext();
+  const uint64_t number = CountAllocation(*runtime, size);
+  const size_t padding_bytes = padded ? runtime->product().allocation_padding_bytes : 0;
+  const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
+  const auto pages = is_normal ? Memory::Pages::kNormal : Memory::Pages::kHugeFirst;
+  void* const address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
+  return NoteAllocation(address, size, "device memory", number);
+}
+
+}  // namespace
+
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return GuardRuntime(__func__, [&] {
+    void*& address = Required(devPtr, "devPtr");
+    address = Allocate(size, policy, true);
+  });
+}
+
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return GuardRuntime(__func__, [&] {
+    void*& address = Required(devPtr, "devPtr");
+    address = Allocate(size, policy, false);
+  });
+}
+
+aclError aclrtFree(void* devPtr) {
+  return GuardRuntime(__func__, [&] { Free(devPtr, [&](Memory& memory) { return memory.ReleaseOnDevice(devPtr); }); });
+}
+
+aclError aclrtMallocHost(void** hostPtr, size_t size) {
+  return GuardRuntime(__func__, [&] {
+    void*& address = Required(hostPtr, "hostPtr");
+    const auto runtime = Runtime::Current();
+    (void)runtime->UsableContext();
+    const uint64_t number = CountAllocation(*runtime, size);
+    address = NoteAllocation(runtime->memory().AllocatePinned(size), size, "pinned memory", number);
+  });
+}
+
+aclError aclrtFreeHost(void* hostPtr) {
+  return GuardRuntime(__func__, [&] { Free(hostPtr, [&](Memory& memory) { return memory.ReleasePinned(hostPtr); }); });
+}
+
+aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
+  return GuardRuntime(__func__, [&] {
+    CheckCopy(dst, destMax, src, count, kind);
+    const auto runtime = Runtime::Current();
+    const auto context = runtime->UsableContext();
+    CheckCopySides(*runtime, dst, src, count, kind);
+    if (Strict::Active() != nullptr) CheckNow({{dst, count, true}, {src, count, false}});
+    Copy(context->device, runtime->faults().Next(Site::kCopy), dst, src, count, [](std::chrono::milliseconds duration) {
+      std::this_thread::sleep_for(duration);
+      return true;
+    });
+  });
+}
+
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                          aclrtStream stream) {
+  return GuardRuntime(__func__, [&] {
+    CheckCopy(dst, destMax, src, count, kind);
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->FindStream(stream);
+    CheckCopySides(*runtime, dst, src, count, kind);
+    const Occurrence occurrence = runtime->faults().Next(Site::kCopy);
+    std::shared_ptr<const void> use;
+    if (Strict::Active() != nullptr)
+      use = BeginUse({{dst, count, true}, {src, count, false}}, "copy", occurrence.number);
+    const auto copy = [=, use = std::move(use), &owner = *target] {
+      Copy(owner.device(), occurrence, dst, src, count,
+           [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
+    };
+    // A device cannot reach pageable memory later on its own, so the caller waits until its turn in the stream.
+    if (runtime->memory().IsPageable(dst) || runtime->memory().IsPageable(src)) {
+      target->RunInOrder(copy);
+    } else {
+      target->Enqueue(copy);
+    }
+  });
+}
+
+aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
+  return GuardRuntime(__func__, [&] {
+    CheckNotNull(devPtr, "devPtr");
+    CheckCounts(maxCount, count);
+    const auto runtime = Runtime::Current();
+    (void)runtime->UsableContext();
+    CheckSetSide(*runtime, devPtr, count);
+    if (Strict::Active() != nullptr) CheckNow({{devPtr, count, true}});
+    std::memset(devPtr, value, count);
+  });
+}
+
+aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+  return GuardRuntime(__func__, [&] {
+    CheckNotNull(devPtr, "devPtr");
+    CheckCounts(maxCount, count);
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->FindStream(stream);
+    CheckSetSide(*runtime, devPtr, count);
+    std::shared_ptr<const void> use;
+    if (Strict::Active() != nullptr) use = BeginUse({{devPtr, count, true}}, "fill", 0);
+    target->Enqueue([=, use = std::move(use), &device = target->device()] {
+      device.CheckUsable();
+      std::memset(devPtr, value, count);
+    });
+  });
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+  return GuardRuntime(__func__, [&] {
+    size_t& free_bytes = Required(free, "free");
+    size_t& total_bytes = Required(total, "total");
+    const auto runtime = Runtime::Current();
+    const auto context = runtime->CurrentContext();
+    const bool on_device = attr == ACL_HBM_MEM || attr == ACL_HBM_MEM_HUGE || attr == ACL_HBM_MEM_NORMAL;
+    total_bytes = on_device ? runtime->memory().limit_bytes() : 0;
+    free_bytes = on_device ? total_bytes - runtime->memory().used_bytes(context->device.id) : 0;
+  });
+}

@@ -1,0 +1,45 @@
+// The ABI: start, end and version.
+#include "device/runtime.h"
+
+#include "acl/acl.h"
+#include "aclnn/aclnn_base.h"
+#include "api/error.h"
+#include "api/pointers.h"
+
+using acl_host::GuardRuntime;
+using acl_host::Required;
+using acl_host::Runtime;
+
+aclError aclInit(const char* configPath) {
+  return GuardRuntime(__func__, [&] { Runtime::Start(configPath); });
+}
+
+aclError aclFinalize() {
+  return GuardRuntime(__func__, [] { Runtime::Stop(); });
+}
+
+// The operators keep no state of their own, so these two have nothing to do.
+aclnnStatus aclnnInit(const char* /*configPath*/) { return OK; }
+
+aclnnStatus aclnnFinalize() { return OK; }
+
+aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
+  return GuardRuntime(__func__, [&] {
+    int32_t& major = Required(majorVersion, "majorVersion");
+    int32_t& minor = Required(minorVersion, "minorVersion");
+    int32_t& patch = Required(patchVersion, "patchVersion");
+    major = 1;
+    minor = 14;
+    patch = 0;
+  });
+}
+
+aclError aclrtGetRunMode(aclrtRunMode* runMode) {
+  return GuardRuntime(__func__, [&] { Required(runMode, "runMode") = ACL_HOST; });
+}
+
+const char* aclrtGetSocName() {
+  const char* name = nullptr;
+  const aclError error = GuardRuntime(__func__, [&] { name = Runtime::Current()->product().soc_name; });
+  return error == ACL_SUCCESS ? name : nullptr;
+}

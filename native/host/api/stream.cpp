@@ -1,0 +1,67 @@
+// The ABI: streams.
+#include "acl/acl_rt.h"
+#include "api/error.h"
+#include "api/pointers.h"
+#include "device/runtime.h"
+#include "device/wait.h"
+
+using acl_host::DeadlineAfter;
+using acl_host::Error;
+using acl_host::GuardRuntime;
+using acl_host::Required;
+using acl_host::Runtime;
+using acl_host::Stream;
+
+namespace {
+
+void Synchronize(aclrtStream handle, int32_t timeout_ms) {
+  const auto deadline = DeadlineAfter(timeout_ms);
+  const auto runtime = Runtime::Current();
+  if (!runtime->FindStream(handle)->Synchronize(deadline)) {
+    throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+                "the stream was still at work after " + std::to_string(timeout_ms) + " ms");
+  }
+}
+
+}  // namespace
+
+aclError aclrtCreateStream(aclrtStream* stream) {
+  return GuardRuntime(__func__, [&] {
+    aclrtStream& handle = Required(stream, "stream");
+    handle = Runtime::Current()->CreateStream();
+  });
+}
+
+aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t /*priority*/, uint32_t flag) {
+  return GuardRuntime(__func__, [&] {
+    aclrtStream& handle = Required(stream, "stream");
+    if ((flag & ~(ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC)) != 0) {
+      throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no stream flag " + std::to_string(flag));
+    }
+    handle = Runtime::Current()->CreateStream();
+  });
+}
+
+aclError aclrtDestroyStream(aclrtStream stream) {
+  return GuardRuntime(__func__, [&] { Runtime::Current()->DestroyStream(stream, Stream::Pending::kRun); });
+}
+
+aclError aclrtDestroyStreamForce(aclrtStream stream) {
+  return GuardRuntime(__func__, [&] { Runtime::Current()->DestroyStream(stream, Stream::Pending::kDrop); });
+}
+
+aclError aclrtSynchronizeStream(aclrtStream stream) {
+  return GuardRuntime(__func__, [&] { Synchronize(stream, -1); });
+}
+
+aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
+  return GuardRuntime(__func__, [&] { Synchronize(stream, timeout); });
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
+  return GuardRuntime(__func__, [&] {
+    aclrtStreamStatus& result = Required(status, "status");
+    const auto runtime = Runtime::Current();
+    result = runtime->FindStream(stream)->Idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+  });
+}

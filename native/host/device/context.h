@@ -1,0 +1,25 @@
+// A context: what a thread works in. It belongs to a device and owns streams, the default stream among them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "device/device.h"
+#include "device/stream.h"
+
+namespace acl_host {
+
+struct Context {
+  Context(Device& device_in, bool is_default_in) : device(device_in), is_default(is_default_in) {}
+
+  Device& device;
+  const bool is_default;
+  void* handle = nullptr;
+  std::shared_ptr<Stream> default_stream;  // what a null stream means
+
+  std::atomic<int64_t> deterministic{0};
+  std::atomic<int64_t> debug_kernel{0};
+};
+
+}  // namespace acl_host

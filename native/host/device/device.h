@@ -1,0 +1,64 @@
+// A device: its worker threads, its default context, whether it was lost and how many streams it has given out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "api/error.h"
+#include "device/thread_pool.h"
+#include "settings/config.h"
+
+namespace acl_host {
+
+struct Device {
+  Device(int32_t id_in, const Config& config) : id(id_in), product(*config.product), pool(config.threads) {}
+
+  const int32_t id;
+  const Product& product;
+  ThreadPool pool;
+  std::atomic<int32_t> streams{0};
+
+  // Throws an error of the device. After one of those that a card does not survive, the device is lost: whatever
+  // touches it throws that same code, until it is reset by force.
+  [[noreturn]] void Fail(aclError code, const std::string& message);
+  void CheckUsable() const {
+    // Read once: another thread may reset the device meanwhile, and an error needs a code.
+    if (const aclError code = lost_code_) ThrowLost(code);
+  }
+  [[nodiscard]] bool lost() const { return lost_code_ != ACL_SUCCESS; }
+  void Recover() { lost_code_ = ACL_SUCCESS; }
+
+  // aclrtSetDevice and aclrtResetDevice count; the default context lives while the count is above zero.
+  std::mutex mutex;
+  int32_t uses = 0;
+  void* default_context = nullptr;
+
+ private:
+  [[noreturn]] void ThrowLost(aclError code) const;
+
+  mutable std::mutex loss_mutex_;
+  std::string loss_message_;  // of the error that made the device a lost one
+  std::atomic<aclError> lost_code_{ACL_SUCCESS};
+};
+
+// One stream of the device's limited number.
+class StreamSlot {
+ public:
+  explicit StreamSlot(Device& device) : device_(device) {
+    const int32_t limit = device.product.stream_limit;
+    if (device_.streams.fetch_add(1) < limit) return;
+    device_.streams.fetch_sub(1);
+    throw Error(ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                "device " + std::to_string(device.id) + " has all of its " + std::to_string(limit) + " streams in use");
+  }
+  ~StreamSlot() { device_.streams.fetch_sub(1); }
+  StreamSlot(const StreamSlot&) = delete;
+  StreamSlot& operator=(const StreamSlot&) = delete;
+
+ private:
+  Device& device_;
+};
+
+}  // namespace acl_host

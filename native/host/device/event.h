@@ -1,0 +1,53 @@
+// Events: marks in a stream that other streams and the host can wait for.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "device/stream.h"
+#include "device/wait.h"
+
+namespace acl_host {
+
+// One recording of an event. Waiters keep the one they began with, so recording an event again does not release or hold
+// them.
+class Recording {
+ public:
+  explicit Recording(const Device& device) : device_(device) {}
+
+  [[nodiscard]] const Device& device() const { return device_; }
+  void Complete();
+  [[nodiscard]] bool IsComplete() const;
+  [[nodiscard]] bool Wait(const Deadline& deadline) const;
+  [[nodiscard]] Clock::time_point CompletedAt() const;  // of a complete one
+
+ private:
+  const Device& device_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable completed_;
+  bool complete_ = false;
+  Clock::time_point time_;
+};
+
+class Event {
+ public:
+  explicit Event(bool timed) : timed_(timed) {}
+
+  void Record(Stream& stream);
+
+  // In stream order: afterwards the event is as if never recorded, unless it was recorded again meanwhile.
+  static void Reset(const std::shared_ptr<Event>& event, Stream& stream);
+
+  // Null if never recorded.
+  [[nodiscard]] std::shared_ptr<Recording> latest() const;
+  [[nodiscard]] bool timed() const { return timed_; }
+
+ private:
+  const bool timed_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Recording> latest_;
+};
+
+}  // namespace acl_host

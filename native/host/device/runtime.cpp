@@ -1,0 +1,212 @@
+#include "device/runtime.h"
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "api/error.h"
+#include "strict/strict.h"
+
+namespace acl_host {
+namespace {
+
+struct Process {
+  std::mutex mutex;
+  std::shared_ptr<Runtime> runtime;
+};
+
+// Never destroyed: a program that exits without aclFinalize would otherwise join its stream threads, or pull memory
+// from under them, in static destructors.
+Process& TheProcess() {
+  static Process* const process = new Process;
+  return *process;
+}
+
+// Handles are unique in the process, so a context of a runtime that has ended is simply not found.
+thread_local void* current_context = nullptr;
+
+}  // namespace
+
+std::shared_ptr<Runtime> Runtime::Current() {
+  Process& process = TheProcess();
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  if (!process.runtime) throw Error(ACL_ERROR_UNINITIALIZE, "call aclInit first");
+  return process.runtime;
+}
+
+void Runtime::Start(const char* config_path) {
+  Process& process = TheProcess();
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  if (process.runtime) throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
+  const Config config = LoadConfig(config_path);
+  auto runtime = std::make_shared<Runtime>(config);
+  if (config.strict) Strict::Start(config.strict_report);
+  process.runtime = std::move(runtime);
+}
+
+void Runtime::Stop() {
+  Process& process = TheProcess();
+  std::shared_ptr<Runtime> ending;
+  {
+    const std::lock_guard<std::mutex> lock(process.mutex);
+    ending = std::move(process.runtime);
+    process.runtime = nullptr;
+  }
+  if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
+  // Threads that wait for a stream keep the runtime alive; this ends their wait.
+  ending->CloseStreams();
+  Strict::ReportLeaks();
+  ending = nullptr;
+  Strict::Stop();
+}
+
+Runtime::Runtime(const Config& config)
+    : config_(config), memory_(config.devices, config.memory_bytes), faults_(config.faults) {
+  for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<Device>(id, config));
+}
+
+Runtime::~Runtime() {
+  CloseStreams();  // before joining any: a stream may be waiting for an event that another one records
+  for (const auto& [handle, stream] : streams_.All()) stream->Join();
+}
+
+void Runtime::CloseStreams() {
+  for (const auto& [handle, stream] : streams_.All()) stream->Close(Stream::Pending::kDrop);
+}
+
+Device& Runtime::device(int32_t id) {
+  if (id < 0 || id >= config_.devices) {
+    const std::string visible =
+        config_.devices == 0 ? "none is visible" : "the devices are 0 to " + std::to_string(config_.devices - 1);
+    throw Error(ACL_ERROR_RT_INVALID_DEVICEID, "there is no device " + std::to_string(id) + "; " + visible);
+  }
+  return *devices_[static_cast<size_t>(id)];
+}
+
+std::shared_ptr<Context> Runtime::CurrentContext() const {
+  std::shared_ptr<Context> context = contexts_.FindOrNull(current_context);
+  if (!context) throw Error(ACL_ERROR_RT_CONTEXT_NULL, "this thread has no context; call aclrtSetDevice first");
+  return context;
+}
+
+void Runtime::SetCurrentContext(void* handle) { current_context = contexts_.Find(handle)->handle; }
+
+void* Runtime::CreateContext(Device& device) {
+  current_context = AddContext(device, false);
+  return current_context;
+}
+
+void Runtime::DestroyContext(void* handle) {
+  if (contexts_.Find(handle)->is_default) {
+    throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default context cannot be destroyed; call aclrtResetDevice");
+  }
+  if (!RemoveContext(handle, Stream::Pending::kRun)) {
+    throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the context is being destroyed already");
+  }
+}
+
+void Runtime::UseDevice(int32_t id) {
+  Device& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  if (target.uses == 0) target.default_context = AddContext(target, true);
+  ++target.uses;
+  current_context = target.default_context;
+}
+
+void Runtime::ReleaseDevice(int32_t id) {
+  Device& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  if (target.uses == 0) {
+    throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
+  }
+  if (--target.uses == 0) (void)RemoveContext(std::exchange(target.default_context, nullptr), Stream::Pending::kRun);
+}
+
+void Runtime::ReleaseDeviceForce(int32_t id) {
+  Device& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  if (target.uses == 0) {
+    throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
+  }
+  for (const auto& [handle, context] : contexts_.All()) {
+    if (&context->device == &target) (void)RemoveContext(handle, Stream::Pending::kDrop);
+  }
+  target.default_context = nullptr;
+  target.uses = 0;
+  target.Recover();
+}
+
+std::shared_ptr<Context> Runtime::UsableContext() const {
+  auto context = CurrentContext();
+  context->device.CheckUsable();
+  return context;
+}
+
+std::shared_ptr<Stream> Runtime::FindStream(void* handle) const {
+  auto stream = OwnStream(handle);
+  stream->device().CheckUsable();
+  return stream;
+}
+
+std::shared_ptr<Stream> Runtime::OwnStream(void* handle) const {
+  const std::shared_ptr<Context> context = CurrentContext();
+  if (handle == nullptr) return context->default_stream;
+  std::shared_ptr<Stream> stream = streams_.Find(handle);
+  if (stream->context() != context->handle) {
+    throw Error(ACL_ERROR_RT_STREAM_CONTEXT, "the stream belongs to another context than this thread's");
+  }
+  return stream;
+}
+
+void* Runtime::CreateStream() {
+  const std::shared_ptr<Context> context = UsableContext();
+  void* const handle = streams_.Add(std::make_shared<Stream>(context->device, context->handle));
+  NoteMade("a stream", handle);
+  return handle;
+}
+
+void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
+  if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
+  const std::shared_ptr<Stream> stream = OwnStream(handle);
+  if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
+  NoteEnded(handle);
+  stream->Close(pending);
+  stream->Join();
+}
+
+std::vector<std::shared_ptr<Stream>> Runtime::StreamsOf(const Device& device) const {
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (auto& [handle, stream] : streams_.All()) {
+    if (&stream->device() == &device) streams.push_back(std::move(stream));
+  }
+  return streams;
+}
+
+void* Runtime::AddContext(Device& device, bool is_default) {
+  const auto context = std::make_shared<Context>(device, is_default);
+  void* const handle = contexts_.Add(context);
+  context->handle = handle;
+  try {
+    context->default_stream = std::make_shared<Stream>(device, handle);
+    (void)streams_.Add(context->default_stream);
+  } catch (...) {
+    (void)contexts_.Remove(handle);
+    throw;
+  }
+  return handle;
+}
+
+bool Runtime::RemoveContext(void* handle, Stream::Pending pending) {
+  if (!contexts_.Remove(handle)) return false;
+  std::vector<std::shared_ptr<Stream>> closing;
+  for (auto& [stream_handle, stream] : streams_.All()) {
+    if (stream->context() != handle || !streams_.Remove(stream_handle)) continue;
+    NoteEnded(stream_handle);
+    stream->Close(pending);
+    closing.push_back(std::move(stream));
+  }
+  for (const auto& stream : closing) stream->Join();
+  return true;
+}
+
+}  // namespace acl_host

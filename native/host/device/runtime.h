@@ -1,0 +1,74 @@
+// Everything that lives between aclInit and aclFinalize.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "device/context.h"
+#include "device/device.h"
+#include "device/event.h"
+#include "device/handle_table.h"
+#include "device/memory.h"
+#include "device/stream.h"
+#include "faults/fault_plan.h"
+#include "settings/config.h"
+
+namespace acl_host {
+
+class Runtime {
+ public:
+  // Throws if aclInit was not called.
+  [[nodiscard]] static std::shared_ptr<Runtime> Current();
+  static void Start(const char* config_path);
+  static void Stop();
+
+  explicit Runtime(const Config& config);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  [[nodiscard]] const Config& config() const { return config_; }
+  [[nodiscard]] const Product& product() const { return *config_.product; }
+  [[nodiscard]] int32_t device_count() const { return config_.devices; }
+  [[nodiscard]] Memory& memory() { return memory_; }
+  [[nodiscard]] FaultPlan& faults() { return faults_; }
+  [[nodiscard]] HandleTable<Event>& events() { return events_; }
+  [[nodiscard]] Device& device(int32_t id);
+
+  // Contexts. A thread without one, or whose context was destroyed, has none: ACL_ERROR_RT_CONTEXT_NULL.
+  [[nodiscard]] std::shared_ptr<Context> CurrentContext() const;
+  void SetCurrentContext(void* handle);
+  void* CreateContext(Device& device);
+  void DestroyContext(void* handle);
+  void UseDevice(int32_t id);
+  void ReleaseDevice(int32_t id);
+  // Drops the work of all of the device's contexts and makes a lost device usable again.
+  void ReleaseDeviceForce(int32_t id);
+
+  // As CurrentContext and FindStream; both throw if the device is lost.
+  [[nodiscard]] std::shared_ptr<Context> UsableContext() const;
+
+  // Streams of the calling thread's context; null means its default stream.
+  [[nodiscard]] std::shared_ptr<Stream> FindStream(void* handle) const;
+  [[nodiscard]] void* CreateStream();
+  void DestroyStream(void* handle, Stream::Pending pending);
+  [[nodiscard]] std::vector<std::shared_ptr<Stream>> StreamsOf(const Device& device) const;
+
+ private:
+  void* AddContext(Device& device, bool is_default);
+  // False if somebody else removed it.
+  [[nodiscard]] bool RemoveContext(void* handle, Stream::Pending pending);
+  [[nodiscard]] std::shared_ptr<Stream> OwnStream(void* handle) const;
+  void CloseStreams();
+
+  const Config config_;
+  Memory memory_;
+  FaultPlan faults_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  HandleTable<Context> contexts_{"context"};
+  HandleTable<Stream> streams_{"stream"};
+  HandleTable<Event> events_{"event"};
+};
+
+}  // namespace acl_host

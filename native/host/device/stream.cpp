@@ -1,0 +1,158 @@
+#include "device/stream.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace acl_host {
+
+Stream::Stream(Device& device, void* context) : device_(device), context_(context), slot_(device) {}
+
+Stream::~Stream() {
+  Close(Pending::kDrop);
+  Join();
+}
+
+void Stream::Enqueue(Task task) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Push(std::move(task));
+}
+
+void Stream::EnqueueShort(Task task) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (closed_ || finished_ != enqueued_) return Push(std::move(task));
+  ++enqueued_;
+  lent_ = true;
+  lock.unlock();
+  Run(task);
+  task = nullptr;
+  lock.lock();
+  lent_ = false;
+  ++finished_;
+  ended_.notify_all();
+  wake_.notify_one();  // others may have enqueued something meanwhile
+}
+
+void Stream::Push(Task task) {
+  if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
+  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  queue_.push_back(std::move(task));
+  ++enqueued_;
+  wake_.notify_one();
+}
+
+void Stream::RunInOrder(const Task& task) {
+  struct Outcome {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool ended = false;
+    std::exception_ptr error = std::make_exception_ptr(
+        Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed before it came to this task"));
+  };
+  // Ends with the task itself, run or dropped, so that a stream destroyed meanwhile does not leave the caller waiting.
+  struct Ending {
+    explicit Ending(std::shared_ptr<Outcome> outcome_in) : outcome(std::move(outcome_in)) {}
+    ~Ending() {
+      const std::lock_guard<std::mutex> lock(outcome->mutex);
+      outcome->ended = true;
+      outcome->changed.notify_all();
+    }
+    std::shared_ptr<Outcome> outcome;
+  };
+  const auto outcome = std::make_shared<Outcome>();
+  Enqueue([&task, ending = std::make_shared<Ending>(outcome)] {
+    try {
+      task();
+      ending->outcome->error = nullptr;
+    } catch (...) {
+      ending->outcome->error = std::current_exception();
+    }
+  });
+  std::unique_lock<std::mutex> lock(outcome->mutex);
+  outcome->changed.wait(lock, [&] { return outcome->ended; });
+  if (outcome->error) std::rethrow_exception(outcome->error);
+}
+
+bool Stream::Synchronize(const Deadline& deadline) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const uint64_t target = enqueued_;
+  if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) return false;
+  if (error_) throw *std::exchange(error_, std::nullopt);
+  device_.CheckUsable();
+  return true;
+}
+
+bool Stream::Idle() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return finished_ == enqueued_;
+}
+
+void Stream::Close(Pending pending) {
+  std::deque<Task> dropped;  // destroyed after the lock: a task's end may wake others
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+  if (pending == Pending::kDrop) {
+    dropping_ = true;
+    dropped.swap(queue_);
+    finished_ += dropped.size();
+    ended_.notify_all();
+  }
+  wake_.notify_all();
+}
+
+bool Stream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
+  constexpr std::chrono::milliseconds kLossCheck{5};
+  const auto end = duration ? Deadline(Clock::now() + *duration) : std::nullopt;
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!end || Clock::now() < *end) {
+    const auto next = Clock::now() + kLossCheck;
+    if (wake_.wait_until(lock, end ? std::min(*end, next) : next, [this] { return dropping_; })) return false;
+    device_.CheckUsable();
+  }
+  return true;
+}
+
+void Stream::Join() {
+  const std::lock_guard<std::mutex> lock(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+  std::unique_lock<std::mutex> running(mutex_);
+  ended_.wait(running, [this] { return !lent_; });
+}
+
+void Stream::Work() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return !lent_ && (closed_ || !queue_.empty()); });
+    if (queue_.empty()) return;
+    {
+      // The task is gone, and with it all it holds, before anyone learns that it ended.
+      const Task task = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      Run(task);
+    }
+    lock.lock();
+    ++finished_;
+    ended_.notify_all();
+  }
+}
+
+void Stream::Run(const Task& task) {
+  std::optional<Error> error;
+  try {
+    task();
+    return;
+  } catch (const Error& failure) {
+    error = failure;
+  } catch (const std::bad_alloc&) {
+    error.emplace(ACL_ERROR_RT_DEVICE_OOM, "the host ran out of memory in a task of the stream");
+  } catch (const std::exception& failure) {
+    error.emplace(ACL_ERROR_RT_AICORE_EXCEPTION, failure.what());
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!error_) error_ = std::move(error);
+}
+
+}  // namespace acl_host

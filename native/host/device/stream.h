@@ -1,0 +1,82 @@
+// A stream: a queue whose tasks run one after the other on a thread of its own.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "api/error.h"
+#include "device/device.h"
+#include "device/wait.h"
+
+namespace acl_host {
+
+class Stream {
+ public:
+  using Task = std::function<void()>;
+
+  // Takes one of the device's streams; throws if it has none left. context is the handle of the owner.
+  Stream(Device& device, void* context);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  [[nodiscard]] Device& device() const { return device_; }
+  [[nodiscard]] void* context() const { return context_; }
+
+  // Returns at once. What the task throws is reported by a later Synchronize.
+  void Enqueue(Task task);
+
+  // Runs the task in the caller's thread if the stream has nothing else to do, and otherwise enqueues it. What the task
+  // throws is reported as above. For tasks that take less time than waking a thread.
+  void EnqueueShort(Task task);
+
+  // Returns when the task and everything before it has run; throws what this task throws.
+  void RunInOrder(const Task& task);
+
+  // Waits for everything enqueued so far; false if the deadline passed first. Throws, once, the first error of the
+  // tasks that ran since the last report; then, every time, that the device is lost.
+  [[nodiscard]] bool Synchronize(const Deadline& deadline);
+
+  [[nodiscard]] bool Idle() const;
+
+  // For a task: waits for the duration, or for ever. False at once if the task is to be dropped; throws if the device
+  // is lost meanwhile.
+  [[nodiscard]] bool Pause(const std::optional<std::chrono::milliseconds>& duration);
+
+  enum class Pending { kRun, kDrop };
+
+  // Refuses new tasks and, for kDrop, forgets those that have not begun. Does not wait.
+  void Close(Pending pending);
+
+  // Waits for the thread to end; to be called after Close.
+  void Join();
+
+ private:
+  void Push(Task task);  // under the lock
+  void Work();
+  void Run(const Task& task);
+
+  Device& device_;
+  void* const context_;
+  StreamSlot slot_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;   // the thread has something to do
+  std::condition_variable ended_;  // a task ended
+  std::deque<Task> queue_;
+  uint64_t enqueued_ = 0;
+  uint64_t finished_ = 0;
+  bool lent_ = false;  // a caller of EnqueueShort runs a task
+  bool closed_ = false;
+  bool dropping_ = false;
+  std::optional<Error> error_;
+  std::mutex join_mutex_;
+  std::thread thread_;  // starts with the first task: streams that are never used cost no thread
+};
+
+}  // namespace acl_host

@@ -1,0 +1,44 @@
+// The worker threads of a device: they share the loops of the kernels that its streams run.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace acl_host {
+
+class ThreadPool {
+ public:
+  // threads counts the thread that calls ParallelFor; workers start with the first loop that needs them.
+  explicit ThreadPool(int32_t threads) : threads_(threads) {}
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  using Body = std::function<void(int64_t begin, int64_t end)>;
+
+  // Runs body over [0, count) in pieces of at least grain and returns when all are done. A loop of one piece runs in
+  // the caller without waking anyone. Several streams may call at once: each caller works through its own pieces, so no
+  // loop ever waits for a free worker. The first exception of a piece is rethrown here.
+  void ParallelFor(int64_t count, int64_t grain, const Body& body);
+
+ private:
+  struct Loop;
+
+  void StartWorkers();
+  void Work();
+
+  const int32_t threads_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Loop>> loops_;
+  std::vector<std::thread> workers_;
+  bool stopping_ = false;
+};
+
+}  // namespace acl_host

@@ -1,0 +1,151 @@
+#include "families/roi_align/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace acl_host {
+namespace {
+
+constexpr float kTooManySamples = 2147483648.0F;  // 2^31
+
+// Samples come in order, so a cell met before is among the last few. One that is missed is listed twice, no harm.
+constexpr std::ptrdiff_t kNeighbours = 4;
+
+// The centre of a sample, in cells. It rises or falls with sample throughout, rounding included.
+float Position(const RoiAxis& axis, int64_t bin, int64_t sample) {
+  const float offset = (static_cast<float>(sample) + 0.5F) * axis.bin / static_cast<float>(axis.samples);
+  return axis.start + static_cast<float>(bin) * axis.bin + offset;
+}
+
+struct SampleRange {
+  int64_t begin;
+  int64_t end;
+};
+
+// The samples of a bin that lie on the input, up to one cell beside it. They are searched for, not tried one by one: a
+// huge box has most of its samples elsewhere.
+SampleRange SamplesOnInput(const RoiAxis& axis, int64_t bin, int64_t size) {
+  const auto first_where = [&](const auto& holds) {
+    int64_t low = 0;
+    int64_t high = axis.samples;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (holds(Position(axis, bin, middle))) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  };
+  const auto last_cell = static_cast<float>(size);
+  const auto before = [](float position) { return position < -1.0F; };
+  const auto behind = [=](float position) { return position > last_cell; };
+  if (axis.bin >= 0) return {first_where([&](float position) { return !before(position); }), first_where(behind)};
+  return {first_where([&](float position) { return !behind(position); }), first_where(before)};
+}
+
+int64_t SamplesToVisit(const RoiAxis& axis, int64_t bins, int64_t size) {
+  int64_t samples = 0;
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    const SampleRange range = SamplesOnInput(axis, bin, size);
+    samples += std::max<int64_t>(range.end - range.begin, 0);
+  }
+  return samples;
+}
+
+// False where the number of samples is none that a device could count.
+bool MakeAxis(const RoiAlign& roi, float low, float high, int64_t bins, RoiAxis& axis) {
+  const float offset = roi.aligned ? 0.5F : 0.0F;
+  const float start = low * roi.spatial_scale - offset;
+  const float end = high * roi.spatial_scale - offset;
+  const float size = roi.aligned ? end - start : std::max(end - start, 1.0F);
+  const float bin = size / static_cast<float>(bins);
+  if (!std::isfinite(start) || !std::isfinite(size)) return false;
+  axis = {start, bin, roi.sampling_ratio};
+  if (roi.sampling_ratio == 0) {
+    const float samples = std::max(std::ceil(bin), 0.0F);
+    if (samples >= kTooManySamples) return false;
+    axis.samples = static_cast<int32_t>(samples);
+  }
+  return true;
+}
+
+}  // namespace
+
+RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates) {
+  RoiBox box{-1, {}, {}, 1.0F, 0};
+  const float image = std::floor(coordinates[0]);
+  const bool known_image = image >= 0 && image < static_cast<float>(roi.images);  // false for NaN
+  // Boxes of other images are skipped, as on a device. So are boxes with coordinates that are not finite once scaled,
+  // and with bins of more samples than 31 bits count: what a device does with those is not defined.
+  if (!known_image || !MakeAxis(roi, coordinates[1], coordinates[3], roi.pooled_width, box.columns) ||
+      !MakeAxis(roi, coordinates[2], coordinates[4], roi.pooled_height, box.rows)) {
+    return box;
+  }
+  // An adaptive box without extent along one axis has no samples, however many it has along the other.
+  if (box.rows.samples == 0 || box.columns.samples == 0) return box;
+  box.image = static_cast<int64_t>(image);
+  box.divisor = std::max(static_cast<float>(int64_t{box.rows.samples} * box.columns.samples), 1.0F);
+  box.samples_to_visit = SamplesToVisit(box.rows, roi.pooled_height, roi.height) +
+                         SamplesToVisit(box.columns, roi.pooled_width, roi.width);
+  return box;
+}
+
+void RoiWeights::Assign(const RoiAxis& axis, int64_t bins, int64_t size) {
+  shares_.clear();
+  cells_.clear();
+  bins_.clear();
+  bins_.reserve(static_cast<size_t>(bins) + 1);
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    bins_.push_back(shares_.size());
+    const SampleRange range = SamplesOnInput(axis, bin, size);
+    for (int64_t sample = range.begin; sample < range.end; ++sample) AddSample(Position(axis, bin, sample), size);
+  }
+  bins_.push_back(shares_.size());
+  cells_begin_ = size;
+  cells_end_ = 0;
+  for (const int64_t cell : cells_) {
+    cells_begin_ = std::min(cells_begin_, cell);
+    cells_end_ = std::max(cells_end_, cell + 1);
+  }
+}
+
+RoiWeights::Shares RoiWeights::OfBin(int64_t bin) const {
+  const auto index = static_cast<size_t>(bin);
+  return {shares_.data() + bins_[index], shares_.data() + bins_[index + 1]};
+}
+
+// Linear interpolation between the two cells around the position; the outermost half cells repeat the border.
+void RoiWeights::AddSample(float position, int64_t size) {
+  position = std::max(position, 0.0F);
+  const auto low = static_cast<int64_t>(position);
+  if (low >= size - 1) return Add(size - 1, 1.0);
+  const float high_weight = position - static_cast<float>(low);
+  Add(low, 1.0F - high_weight);
+  Add(low + 1, high_weight);
+}
+
+void RoiWeights::Add(int64_t cell, double weight) {
+  if (weight == 0) return;
+  const int64_t slot = SlotOf(cell);
+  const auto bin_shares = static_cast<std::ptrdiff_t>(shares_.size() - bins_.back());
+  const auto same = [slot](const Share& share) { return share.slot == slot; };
+  const auto found = std::find_if(shares_.end() - std::min(bin_shares, kNeighbours), shares_.end(), same);
+  if (found != shares_.end()) {
+    found->weight += weight;
+  } else {
+    shares_.push_back({slot, weight});
+  }
+}
+
+int64_t RoiWeights::SlotOf(int64_t cell) {
+  const auto known = static_cast<std::ptrdiff_t>(cells_.size());
+  const auto found = std::find(cells_.end() - std::min(known, kNeighbours), cells_.end(), cell);
+  const int64_t slot = found - cells_.begin();
+  if (found == cells_.end()) cells_.push_back(cell);
+  return slot;
+}
+
+}  // namespace acl_host

@@ -1,0 +1,95 @@
+// Where RoiAlign samples a box, and how much each sample takes from the cells around it.
+//
+// The two axes are independent: a sample's weight for a cell is the product of its weights for the cell's row and
+// column. So each axis is summed over its own samples, which costs far less than visiting all samples of a bin.
+//
+// Coordinates are float32 and computed in the order of PyTorch's vision library, because a last bit decides whether a
+// sample lies on the input and how many samples an adaptive bin has.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace acl_host {
+
+struct RoiAlign {
+  int64_t images;
+  int64_t channels;
+  int64_t height;
+  int64_t width;
+  int64_t boxes;
+  int64_t pooled_height;
+  int64_t pooled_width;
+  float spatial_scale;
+  int32_t sampling_ratio;
+  bool aligned;
+};
+
+// One axis of a box.
+struct RoiAxis {
+  float start;      // of the first bin, in cells
+  float bin;        // size of a bin; negative if the box ends before it starts
+  int32_t samples;  // of a bin; 0 for an adaptive bin of no size
+};
+
+struct RoiBox {
+  int64_t image;  // -1: the box contributes nothing
+  RoiAxis rows;
+  RoiAxis columns;
+  float divisor;             // the samples of a bin, or 1
+  int64_t samples_to_visit;  // of both axes and all bins
+};
+
+// coordinates: image id, x1, y1, x2, y2.
+[[nodiscard]] RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates);
+
+// For each bin of an axis, what its samples take from which cells. The cells are numbered as slots in the order in
+// which samples meet them, so that sums for them can lie side by side however far apart the cells are.
+class RoiWeights {
+ public:
+  struct Share {
+    int64_t slot;
+    double weight;
+  };
+  struct Shares {
+    const Share* first;
+    const Share* last;
+
+    [[nodiscard]] const Share* begin() const { return first; }
+    [[nodiscard]] const Share* end() const { return last; }
+    [[nodiscard]] bool empty() const { return first == last; }
+  };
+
+  // size: of the input along the axis.
+  void Assign(const RoiAxis& axis, int64_t bins, int64_t size);
+
+  [[nodiscard]] Shares OfBin(int64_t bin) const;
+  [[nodiscard]] const std::vector<int64_t>& cells() const { return cells_; }  // by slot
+
+  // All cells lie in [begin, end), which is empty if there are none.
+  [[nodiscard]] int64_t cells_begin() const { return cells_begin_; }
+  [[nodiscard]] int64_t cells_end() const { return cells_end_; }
+
+ private:
+  void AddSample(float position, int64_t size);
+  void Add(int64_t cell, double weight);
+  [[nodiscard]] int64_t SlotOf(int64_t cell);
+
+  std::vector<Share> shares_;
+  std::vector<size_t> bins_;  // the first share of each bin, and the end
+  std::vector<int64_t> cells_;
+  int64_t cells_begin_ = 0;
+  int64_t cells_end_ = 0;
+};
+
+// A box of some image, with its weights.
+struct RoiWeighted {
+  int64_t index;
+  float divisor;
+  RoiWeights rows;
+  RoiWeights columns;
+};
+
+}  // namespace acl_host

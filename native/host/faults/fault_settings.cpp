@@ -1,0 +1,86 @@
+#include "faults/fault_settings.h"
+
+#include <algorithm>
+
+#include "acl/acl_rt.h"
+#include "api/error.h"
+#include "settings/values.h"
+
+namespace acl_host {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kLongestMs = 24 * 3600 * 1000;
+constexpr int64_t kHighestCode = 999999;
+
+// A kind of fault. The keys "kind", "at" and "count" belong to all. "hang" is a kernel that does not end; the other
+// hangs are calls that do not return.
+struct Row {
+  const char* name;
+  FaultKind kind;
+  Site site;
+  aclError default_code;  // 0: there is no key "code"
+  bool has_duration;
+  bool needs_duration;
+};
+
+// clang-format off
+constexpr Row kRows[] = {
+    {"out_of_memory",   FaultKind::kOutOfMemory, Site::kAllocation, 0,                             false, false},
+    {"launch_error",    FaultKind::kLaunchError, Site::kLaunch,     ACL_ERROR_RT_AICORE_EXCEPTION, false, false},
+    {"hang",            FaultKind::kHang,        Site::kLaunch,     0,                             true,  false},
+    {"slow_copy",       FaultKind::kSlowCopy,    Site::kCopy,       0,                             true,  true},
+    {"copy_error",      FaultKind::kCopyError,   Site::kCopy,       ACL_ERROR_RT_INTERNAL_ERROR,   false, false},
+    {"hang_allocation", FaultKind::kHangingCall, Site::kAllocation, 0,                             true,  false},
+    {"hang_launch",     FaultKind::kHangingCall, Site::kLaunch,     0,                             true,  false},
+    {"hang_copy",       FaultKind::kHangingCall, Site::kCopy,       0,                             true,  false},
+};
+// clang-format on
+
+const Row& ReadKind(const std::string& key, const Json& fault) {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  const std::string name = OneOf(key + ".kind", fault.value("kind", Json()), names);
+  return *std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return name == row.name; });
+}
+
+void CheckKeys(const std::string& key, const Json& fault, const Row& row) {
+  std::vector<std::string> known = {"kind", "at", "count"};
+  if (row.default_code != 0) known.emplace_back("code");
+  if (row.has_duration) known.emplace_back("duration_ms");
+  for (const auto& [name, value] : fault.items()) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    throw Error(ACL_ERROR_INVALID_PARAM, "unknown key " + key + "." + name + " of a fault of kind " + row.name);
+  }
+}
+
+Fault ReadFault(const std::string& key, const Json& value) {
+  if (!value.is_object()) FailSetting(key, "an object", value);
+  const Row& row = ReadKind(key, value);
+  CheckKeys(key, value, row);
+  const auto integer = [&](const char* name, const Json& otherwise, int64_t low, int64_t high) {
+    return IntegerBetween(key + "." + name, value.value(name, otherwise), low, high);
+  };
+  Fault fault{row.kind, row.site, 0, 0, row.default_code, std::nullopt};
+  fault.at = static_cast<uint64_t>(integer("at", Json(), 1, INT64_MAX));
+  fault.count = static_cast<uint64_t>(integer("count", 1, 1, INT64_MAX));
+  if (row.default_code != 0) fault.code = static_cast<aclError>(integer("code", row.default_code, 1, kHighestCode));
+  if (row.needs_duration || value.contains("duration_ms")) {
+    fault.duration = std::chrono::milliseconds(integer("duration_ms", Json(), 0, kLongestMs));
+  }
+  return fault;
+}
+
+}  // namespace
+
+std::vector<Fault> ReadFaults(const std::string& key, const Json& value) {
+  if (!value.is_array()) FailSetting(key, "a list", value);
+  std::vector<Fault> faults;
+  for (const Json& fault : value) {
+    faults.push_back(ReadFault(key + "[" + std::to_string(faults.size()) + "]", fault));
+  }
+  return faults;
+}
+
+}  // namespace acl_host

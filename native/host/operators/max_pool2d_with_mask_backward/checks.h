@@ -1,0 +1,41 @@
+// What the arguments of aclnnMaxPool2dWithMaskBackward say, and the checks that they say something.
+#pragma once
+
+#include <cstdint>
+
+#include "aclnn/acl_meta.h"
+#include "families/max_pool/pooling.h"
+#include "settings/product.h"
+#include "tensors/tensor.h"
+
+namespace acl_host {
+
+struct MaxPoolArguments {
+  const aclTensor* grad_output;
+  const aclTensor* self;
+  const aclTensor* indices;
+  const aclIntArray* kernel_size;
+  const aclIntArray* stride;
+  const aclIntArray* padding;
+  const aclIntArray* dilation;
+  bool ceil_mode;
+  const aclTensor* grad_input;
+};
+
+// In CANN's order and with CANN's codes.
+[[nodiscard]] MaxPool CheckMaxPool(const MaxPoolArguments& arguments);
+
+// Which of the two layouts indices has: INT32 positions, or the mask of UINT16 words.
+[[nodiscard]] bool UsesArgmax(const Product& product, const MaxPool& pool);
+
+// Each channel has a bit of its own in a word of the mask.
+constexpr int64_t kMaskChannels = 16;
+[[nodiscard]] int64_t MaskChannelGroups(const MaxPool& pool);
+[[nodiscard]] int64_t MaskWordsPerCell(const MaxPool& pool);
+
+// The bytes that are read, as a tensor. Both throw if indices has fewer: CANN computes which shape indices should have,
+// but ignores the result, so any other shape is legal as long as nothing outside of it is read.
+[[nodiscard]] aclTensor ArgmaxTensor(const aclTensor& indices, const MaxPool& pool);
+[[nodiscard]] aclTensor MaskTensor(const aclTensor& indices, const MaxPool& pool);
+
+}  // namespace acl_host

@@ -1,0 +1,117 @@
+// aclnnMaxUnpool3dBackward: every cell of the gradient is the element of gradOutput that its index names, within its
+// plane, which is the last three axes as one. Elements are moved, never computed with.
+#include <algorithm>
+
+#include "aclnnop/aclnn_max_unpool3d_backward.h"
+#include "computation.h"
+#include "plan/checks.h"
+#include "plan/executor.h"
+#include "plan/int_arrays.h"
+
+namespace acl_host {
+namespace {
+
+struct Arguments {
+  const aclTensor* grad_output;
+  const aclTensor* self;
+  const aclTensor* indices;
+  const aclIntArray* output_size;
+  const aclIntArray* stride;
+  const aclIntArray* padding;
+  const aclTensor* out;
+};
+
+void CheckTensors(const Argument& grad_output, const Argument& self, const Argument& indices, const Argument& out) {
+  if (!out.tensor.contiguous()) FailInvalid("out: expected contiguous strides, got " + DimsText(out.tensor.strides));
+
+  const std::vector<aclDataType> types = {ACL_FLOAT, ACL_FLOAT16, ACL_INT8,  ACL_UINT8,
+                                          ACL_INT16, ACL_INT32,   ACL_INT64, ACL_DOUBLE};
+  for (const Argument& argument : {grad_output, self, out}) CheckDataType(argument, types);
+  CheckSameDataType(grad_output, self);
+  CheckSameDataType(out, self);
+  CheckDataType(indices, {ACL_INT64});
+
+  CheckRank(self, {4, 5});
+  CheckSameRank(indices, self);
+  CheckSameRank(out, self);
+  CheckSameShape(indices, self);
+  CheckSameShape(out, self);
+
+  const Dims& dims = self.tensor.view_dims;
+  if (std::any_of(dims.begin() + 1, dims.end(), [](int64_t dim) { return dim <= 0; })) {
+    FailInvalid("self: expected no empty dim but the first, got shape " + DimsText(dims));
+  }
+}
+
+void CheckSizes(const Argument& self, const Argument& grad_output, const IntArrayArgument& output_size,
+                const IntArrayArgument& stride, const IntArrayArgument& padding) {
+  for (const IntArrayArgument& array : {output_size, stride, padding}) CheckLength(array, {3});
+  CheckEachPositive(stride);
+  CheckEachPositive(output_size);
+  const Dims cells(self.tensor.view_dims.end() - 3, self.tensor.view_dims.end());
+  if (ElementCount(output_size.values) < ElementCount(cells)) {
+    FailInvalid("outputSize: expected room for the " + DimsText(cells) + " cells of self, got " +
+                DimsText(output_size.values));
+  }
+
+  CheckSameRank(grad_output, self);
+  CheckSameLeadingDims(grad_output, self, self.tensor.rank() - 3);
+  const Dims& grad_dims = grad_output.tensor.view_dims;
+  if (!std::equal(output_size.values.begin(), output_size.values.end(), grad_dims.end() - 3)) {
+    FailInvalid("gradOutput: expected the last three dims to be outputSize, " + DimsText(output_size.values) +
+                ", got shape " + DimsText(grad_dims));
+  }
+}
+
+void Check(const Arguments& arguments) {
+  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument self{"self", arguments.self};
+  const Argument indices{"indices", arguments.indices};
+  const IntArrayArgument output_size{"outputSize", arguments.output_size};
+  const IntArrayArgument stride{"stride", arguments.stride};
+  const IntArrayArgument padding{"padding", arguments.padding};
+  const Argument out{"out", arguments.out};
+  CheckTensors(grad_output, self, indices, out);
+  // Neither the formats nor the values of padding are checked, as on a device.
+  CheckSizes(self, grad_output, output_size, stride, padding);
+  CheckNoNegativeDim(self);
+  for (const Argument& argument : {grad_output, indices, out}) CheckAddressable(argument);
+}
+
+Plan MakePlan(const Arguments& arguments) {
+  Check(arguments);
+  Plan plan;
+  if (arguments.grad_output->empty()) return plan;
+
+  const Dims& dims = arguments.self->view_dims;
+  const Dims planes(dims.begin(), dims.end() - 3);
+  const MaxUnpool3d unpool{ElementCount(planes), ElementCount(Dims(dims.end() - 3, dims.end())),
+                           ElementCount(arguments.output_size->values)};
+  (void)ElementCount(arguments.grad_output->view_dims);
+  plan.AddInput(*arguments.grad_output);
+  plan.AddInput(*arguments.indices);
+  plan.AddOutput(*arguments.out);
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<MaxUnpool3dBackward>(), unpool,
+                   type = arguments.self->data_type](const Launch& launch) { run(unpool, type, launch); });
+  return plan;
+}
+
+}  // namespace
+}  // namespace acl_host
+
+aclnnStatus aclnnMaxUnpool3dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
+                                                     const aclTensor* indices, const aclIntArray* outputSize,
+                                                     const aclIntArray* stride, const aclIntArray* padding,
+                                                     aclTensor* out, uint64_t* workspaceSize,
+                                                     aclOpExecutor** executor) {
+  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
+    return acl_host::MakePlan({gradOutput, self, indices, outputSize, stride, padding, out});
+  });
+}
+
+aclnnStatus aclnnMaxUnpool3dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                     aclrtStream stream) {
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}

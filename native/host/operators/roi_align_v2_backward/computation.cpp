@@ -1,0 +1,171 @@
+#include "computation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "tensors/elements.h"
+
+namespace acl_host {
+namespace {
+
+// One number for each channel of a group.
+template <int kLanes>
+struct alignas(kLanes * sizeof(float)) Lanes {
+  float values[kLanes];
+};
+
+template <int kLanes>
+void AddScaled(Lanes<kLanes>& to, const Lanes<kLanes>& values, float weight) {
+  Lanes<kLanes> sum = to;
+  for (int lane = 0; lane < kLanes; ++lane) sum.values[lane] += weight * values.values[lane];
+  to = sum;
+}
+
+constexpr int kTileCells = 16;
+
+// Some cells with the numbers of each channel side by side: compilers make vector shuffles of it.
+template <int kLanes>
+struct Tile {
+  explicit Tile(const Lanes<kLanes>* sums) {
+    for (int cell = 0; cell < kTileCells; ++cell) {
+      for (int lane = 0; lane < kLanes; ++lane) values[lane][cell] = sums[cell].values[lane];
+    }
+  }
+  alignas(64) float values[kLanes][kTileCells];
+};
+
+template <int kLanes>
+class BandSum {
+ public:
+  BandSum(const RoiPlanes& planes, const RoiBand& band, std::byte* sums, bool fresh)
+      : roi_(planes.roi),
+        planes_(planes),
+        band_(band),
+        fresh_(fresh),
+        sums_(reinterpret_cast<Lanes<kLanes>*>(sums)),
+        touched_(static_cast<size_t>(band.rows)) {}
+
+  // Per row of bins, the bins are first spread along the columns, and that then along the rows.
+  void Add(const RoiWeighted& box) {
+    const int64_t last_row = band_.first_row + band_.rows;
+    if (box.rows.cells_begin() >= last_row || box.rows.cells_end() <= band_.first_row) return;
+    for (int64_t bin_row = 0; bin_row < roi_.pooled_height; ++bin_row) {
+      bool spread = false;
+      for (const RoiWeights::Share& share : box.rows.OfBin(bin_row)) {
+        const int64_t cell = box.rows.cells()[static_cast<size_t>(share.slot)];
+        if (cell < band_.first_row || cell >= last_row) continue;
+        if (!spread) SpreadColumns(box, bin_row);
+        spread = true;
+        AddRow(cell - band_.first_row, box.columns.cells(), static_cast<float>(share.weight));
+      }
+    }
+  }
+
+  // Runs of rows, because what is contiguous in a plane should be written at once.
+  void Write() const {
+    for (int64_t row = 0; row < band_.rows;) {
+      const auto begin = touched_.begin() + row;
+      const int64_t rows = std::find(begin, touched_.end(), static_cast<uint8_t>(*begin == 0)) - begin;
+      if (*begin != 0) {
+        WriteSums(row, rows * roi_.width);
+      } else if (fresh_) {
+        for (int lane = 0; lane < band_.channels; ++lane) {
+          std::memset(RowOf(row, lane), 0, static_cast<size_t>(rows * roi_.width) * sizeof(float));
+        }
+      }
+      row += rows;
+    }
+  }
+
+ private:
+  void SpreadColumns(const RoiWeighted& box, int64_t bin_row) {
+    spread_.assign(box.columns.cells().size(), {});
+    for (int64_t bin = 0; bin < roi_.pooled_width; ++bin) {
+      const RoiWeights::Shares shares = box.columns.OfBin(bin);
+      if (shares.empty()) continue;
+      const Lanes<kLanes> grad = LoadBin(box, bin_row, bin);
+      for (const RoiWeights::Share& share : shares) {
+        AddScaled(spread_[static_cast<size_t>(share.slot)], grad, static_cast<float>(share.weight));
+      }
+    }
+  }
+
+  // Each channel's gradient of a bin, for one sample.
+  Lanes<kLanes> LoadBin(const RoiWeighted& box, int64_t bin_row, int64_t bin) const {
+    const int64_t bins = roi_.pooled_height * roi_.pooled_width;
+    const int64_t first = (box.index * roi_.channels + band_.first_channel) * bins + bin_row * roi_.pooled_width + bin;
+    Lanes<kLanes> grad = {};
+    for (int lane = 0; lane < band_.channels; ++lane) {
+      grad.values[lane] = LoadElement<float>(planes_.grad_output, first + lane * bins);
+    }
+    for (float& value : grad.values) value /= box.divisor;
+    return grad;
+  }
+
+  void AddRow(int64_t row, const std::vector<int64_t>& cells, float weight) {
+    Lanes<kLanes>* const sums = sums_ + row * roi_.width;
+    if (touched_[static_cast<size_t>(row)] == 0) {
+      touched_[static_cast<size_t>(row)] = 1;
+      BeginRow(row, sums);
+    }
+    for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], spread_[slot], weight);
+  }
+
+  void BeginRow(int64_t row, Lanes<kLanes>* sums) const {
+    std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(roi_.width) * sizeof(*sums));
+    if (fresh_) return;
+    for (int lane = 0; lane < band_.channels; ++lane) {
+      const std::byte* const out = RowOf(row, lane);
+      for (int64_t x = 0; x < roi_.width; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
+    }
+  }
+
+  void WriteSums(int64_t row, int64_t cells) const {
+    const Lanes<kLanes>* const sums = sums_ + row * roi_.width;
+    int64_t cell = 0;
+    for (; cell + kTileCells <= cells; cell += kTileCells) {
+      const Tile<kLanes> tile(sums + cell);
+      for (int lane = 0; lane < band_.channels; ++lane) {
+        std::memcpy(RowOf(row, lane) + cell * int64_t{sizeof(float)}, tile.values[lane], sizeof(tile.values[lane]));
+      }
+    }
+    for (; cell < cells; ++cell) {
+      for (int lane = 0; lane < band_.channels; ++lane) StoreElement(RowOf(row, lane), cell, sums[cell].values[lane]);
+    }
+  }
+
+  [[nodiscard]] std::byte* RowOf(int64_t row, int lane) const {
+    const int64_t plane = band_.image * roi_.channels + band_.first_channel + lane;
+    return planes_.grad_input +
+           static_cast<size_t>((plane * roi_.height + band_.first_row + row) * roi_.width) * sizeof(float);
+  }
+
+  const RoiAlign& roi_;
+  const RoiPlanes& planes_;
+  const RoiBand& band_;
+  const bool fresh_;
+  Lanes<kLanes>* const sums_;
+  std::vector<uint8_t> touched_;       // rows of the band that have sums
+  std::vector<Lanes<kLanes>> spread_;  // a row of bins, by slot of the box's columns
+};
+
+template <int kLanes>
+void Add(const RoiPlanes& planes, const RoiBand& band, std::byte* sums, const RoiWeighted* boxes,
+         const RoiWeighted* boxes_end, bool fresh) {
+  BandSum<kLanes> sum(planes, band, sums, fresh);
+  for (; boxes != boxes_end; ++boxes) sum.Add(*boxes);
+  sum.Write();
+}
+
+}  // namespace
+
+template <>
+void RoiAlignV2Backward<VECTOR_LEVEL>::Run(const RoiPlanes& planes, const RoiBand& band, int64_t lanes, std::byte* sums,
+                                           const RoiWeighted* boxes, const RoiWeighted* boxes_end, bool fresh) {
+  if (lanes == 16) return Add<16>(planes, band, sums, boxes, boxes_end, fresh);
+  if (lanes == 4) return Add<4>(planes, band, sums, boxes, boxes_end, fresh);
+  Add<1>(planes, band, sums, boxes, boxes_end, fresh);
+}
+
+}  // namespace acl_host

@@ -1,0 +1,185 @@
+// aclnnRoiAlignV2Backward: each element of gradOutput is spread over the cells that its bin's samples interpolate.
+//
+// Boxes are ordered by image and their weights computed once, for all channels; then each band of an image's planes
+// takes the boxes of its image.
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "aclnnop/aclnn_roi_align_v2_backward.h"
+#include "batches.h"
+#include "device/runtime.h"
+#include "families/roi_align/bands.h"
+#include "families/roi_align/sampling.h"
+#include "plan/checks.h"
+#include "plan/executor.h"
+#include "plan/int_arrays.h"
+#include "tensors/elements.h"
+
+namespace acl_host {
+namespace {
+
+constexpr int64_t kBoxesPerPiece = 256;
+constexpr int64_t kCoordinates = 5;
+
+// Beyond this a device would run into its time limit, and a processor for minutes.
+constexpr int64_t kMostSamples = int64_t{1} << 31;
+
+// Along each axis of a bin: with no more, boxes take about as long as their gradients have bytes.
+constexpr int64_t kFewSamples = 4;
+
+template <typename T>
+T* Aligned(std::byte* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
+}
+
+void CheckWork(const RoiAlign& roi, const RoiBox* boxes) {
+  int64_t samples = 0;
+  for (int64_t index = 0; index < roi.boxes; ++index) {
+    samples += boxes[index].samples_to_visit;
+    if (samples > kMostSamples) {
+      throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "aclnnRoiAlignV2Backward: the boxes up to number " +
+                                                   std::to_string(index) + " have more than " +
+                                                   std::to_string(kMostSamples) + " samples along their axes");
+    }
+  }
+}
+
+void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const Launch& launch) {
+  const RoiScratch scratch{Aligned<RoiBox>(launch.scratch[0]), Aligned<int64_t>(launch.scratch[1]),
+                           Aligned<int64_t>(launch.scratch[2]), Aligned<std::byte>(launch.scratch[3])};
+  launch.pool.ParallelFor(roi.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      std::array<float, kCoordinates> coordinates;
+      std::memcpy(coordinates.data(), launch.inputs[1] + static_cast<size_t>(index) * sizeof(coordinates),
+                  sizeof(coordinates));
+      scratch.boxes[index] = MakeRoiBox(roi, coordinates);
+    }
+  });
+  CheckWork(roi, scratch.boxes);
+  AddRoiBoxes(roi, bands, slots, launch, scratch);
+}
+
+struct Arguments {
+  const aclTensor* grad_output;
+  const aclTensor* boxes;
+  const aclIntArray* input_shape;
+  int64_t pooled_height;
+  int64_t pooled_width;
+  float spatial_scale;
+  int64_t sampling_ratio;
+  bool aligned;
+  const aclTensor* grad_input;
+};
+
+void Check(const Arguments& arguments) {
+  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument boxes{"boxes", arguments.boxes};
+  const IntArrayArgument input_shape{"inputShape", arguments.input_shape};
+  const Argument grad_input{"gradInput", arguments.grad_input};
+
+  CheckDataType(grad_output, {ACL_FLOAT});
+  CheckSameDataType(boxes, grad_output);
+  CheckSameDataType(grad_input, grad_output);
+  CheckFormat(grad_output, ACL_FORMAT_NCHW);
+  CheckFormat(boxes, ACL_FORMAT_ND);
+  CheckFormat(grad_input, ACL_FORMAT_NCHW);
+
+  CheckRank(grad_output, {4});
+  CheckRank(boxes, {2});
+  CheckDim(boxes, 1, "the coordinates of a box", kCoordinates);
+  CheckLength(input_shape, {4});
+  CheckDim(boxes, 0, "gradOutput's dim 0", grad_output.tensor.view_dims[0]);
+  CheckDim(grad_output, 2, "pooledHeight", arguments.pooled_height);
+  CheckDim(grad_output, 3, "pooledWidth", arguments.pooled_width);
+  CheckRank(grad_input, {4});
+  CheckDim(grad_input, 1, "gradOutput's dim 1", grad_output.tensor.view_dims[1]);
+  if (grad_input.tensor.view_dims != input_shape.values) {
+    FailInvalid("gradInput: expected inputShape, " + DimsText(input_shape.values) + ", got shape " +
+                DimsText(grad_input.tensor.view_dims));
+  }
+
+  if (arguments.sampling_ratio < 0) {
+    FailInvalid("samplingRatio: expected 0 or more, got " + std::to_string(arguments.sampling_ratio));
+  }
+  // Negated, so that NaN fails.
+  if (!(arguments.spatial_scale > std::numeric_limits<float>::min())) {
+    FailInvalid("spatialScale: expected more than 1.17549e-38, got " + std::to_string(arguments.spatial_scale));
+  }
+
+  // Not checked on a device, which counts samples in 32 bits.
+  if (arguments.sampling_ratio > std::numeric_limits<int32_t>::max()) {
+    FailInvalid("samplingRatio: expected less than 2147483648, got " + std::to_string(arguments.sampling_ratio));
+  }
+  CheckNoNegativeDim(grad_output);
+  CheckNoNegativeDim(grad_input);
+  for (const Argument& argument : {grad_output, boxes, grad_input}) CheckAddressable(argument);
+}
+
+// With room to start at an aligned address, whatever the workspace's own is.
+void AddArray(Plan& plan, int64_t count, uint64_t element_bytes) {
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(static_cast<uint64_t>(count), element_bytes, &bytes) ||
+      __builtin_add_overflow(bytes, kRoiSumAlignment, &bytes)) {
+    FailInvalid("boxes: there is no workspace for " + std::to_string(count));
+  }
+  plan.AddScratch(bytes);
+}
+
+Plan MakePlan(const Arguments& arguments) {
+  Check(arguments);
+  const int64_t elements = ElementCount(arguments.grad_input->view_dims);
+  (void)ElementCount(arguments.grad_output->view_dims);
+  Plan plan;
+  if (elements == 0) return plan;
+
+  // The one operator that writes its output although there is no input: without boxes, zeros are all that is left.
+  const int64_t boxes = arguments.grad_output->empty() ? 0 : arguments.boxes->view_dims[0];
+  const Dims& shape = arguments.input_shape->values;
+  const RoiAlign roi{shape[0],
+                     shape[1],
+                     shape[2],
+                     shape[3],
+                     boxes,
+                     arguments.pooled_height,
+                     arguments.pooled_width,
+                     arguments.spatial_scale,
+                     static_cast<int32_t>(arguments.sampling_ratio),
+                     arguments.aligned};
+  plan.AddInput(*arguments.grad_output);
+  plan.AddInput(*arguments.boxes);
+  plan.AddOutput(*arguments.grad_input);
+  const int64_t threads = Runtime::Current()->config().threads;
+  const RoiBands bands = DivideIntoBands(roi, threads);
+  const int64_t slots = std::min(threads, roi.images * bands.per_image());
+  AddArray(plan, roi.boxes, sizeof(RoiBox));
+  AddArray(plan, roi.boxes, sizeof(int64_t));
+  AddArray(plan, roi.images + 1, sizeof(int64_t));
+  AddArray(plan, slots, RoiSumBytes(roi, bands));
+  // With 0 each box asks for as many as it is large.
+  if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
+  plan.SetCompute([roi, bands, slots](const Launch& launch) { Compute(roi, bands, slots, launch); });
+  return plan;
+}
+
+}  // namespace
+}  // namespace acl_host
+
+aclnnStatus aclnnRoiAlignV2BackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* boxes,
+                                                    const aclIntArray* inputShape, int64_t pooledHeight,
+                                                    int64_t pooledWidth, float spatialScale, int64_t samplingRatio,
+                                                    bool aligned, aclTensor* gradInput, uint64_t* workspaceSize,
+                                                    aclOpExecutor** executor) {
+  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
+    return acl_host::MakePlan(
+        {gradOutput, boxes, inputShape, pooledHeight, pooledWidth, spatialScale, samplingRatio, aligned, gradInput});
+  });
+}
+
+aclnnStatus aclnnRoiAlignV2Backward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                    aclrtStream stream) {
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}

@@ -1,0 +1,94 @@
+#include "plan/executor.h"
+
+#include <memory>
+#include <string>
+
+#include "device/runtime.h"
+#include "plan/device_access.h"
+#include "plan/launch.h"
+#include "strict/strict.h"
+
+namespace acl_host {
+namespace {
+
+std::string_view OperatorName(std::string_view phase_one) {
+  constexpr std::string_view kSuffix = "GetWorkspaceSize";
+  return phase_one.substr(0, phase_one.size() - kSuffix.size());
+}
+
+void CheckWorkspace(const void* workspace, uint64_t size_bytes, uint64_t needed_bytes) {
+  if (size_bytes > 0) CheckNotNull<OperatorError>(workspace, "workspace, with a workspaceSize above 0,");
+  if (size_bytes < needed_bytes) {
+    if (Strict::Active() != nullptr) {
+      Report("workspace too small", std::to_string(size_bytes) + " bytes where " + std::to_string(needed_bytes) +
+                                        " are needed; given in " + Origin::Here().Text());
+    }
+    throw OperatorError(ACLNN_ERR_PARAM_INVALID, "workspaceSize is " + std::to_string(size_bytes) +
+                                                     ", but this executor needs " + std::to_string(needed_bytes) +
+                                                     " bytes");
+  }
+}
+
+// Before any check of the launch: a refused executor is consumed as well.
+std::shared_ptr<const Plan> TakePlan(aclOpExecutor* executor) {
+  if (executor->repeatable) CheckAlive(executor);
+  auto plan = executor->plan;
+  if (!executor->repeatable) Discard(executor, ObjectLedger::End::kLaunched);
+  return plan;
+}
+
+// What a launch reads and writes.
+std::vector<Access> AccessesOf(const Plan& plan, const Plan::Addresses& addresses, const void* workspace) {
+  std::vector<Access> accesses;
+  auto address = addresses.begin();
+  plan.ForOperands([&](const aclTensor& tensor, bool is_output) {
+    CheckAlive(tensor.storage->tensor);
+    const ByteExtent view = ViewExtent(tensor);
+    const void* const storage = *address++;
+    if (view.size > 0) accesses.push_back({static_cast<const std::byte*>(storage) + view.begin, view.size, is_output});
+  });
+  if (plan.workspace_bytes() > 0) accesses.push_back({workspace, plan.workspace_bytes(), true});
+  return accesses;
+}
+
+}  // namespace
+
+void PublishPlan(const char* phase_one, Plan plan, uint64_t& workspace_size, aclOpExecutor*& executor) {
+  auto shared = std::make_shared<const Plan>(std::move(plan));
+  workspace_size = shared->workspace_bytes();
+  auto owned = std::make_unique<aclOpExecutor>(aclOpExecutor{std::move(shared), OperatorName(phase_one)});
+  if (Strict* const strict = Strict::Active()) strict->objects.Add("an executor", owned.get());
+  executor = owned.release();
+}
+
+aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
+                        aclrtStream stream) noexcept {
+  return GuardOperator(function, [&] {
+    CheckNotNull<OperatorError>(executor, "executor");
+    const std::shared_ptr<const Plan> plan = TakePlan(executor);
+    CheckWorkspace(workspace, workspace_size, plan->workspace_bytes());
+    if (plan->does_nothing()) {
+      (void)Runtime::Current()->FindStream(stream);
+      return;
+    }
+    auto addresses = plan->ReadAddresses();
+    const auto runtime = Runtime::Current();
+    const auto target = runtime->FindStream(stream);
+    CheckLaunchSides(*runtime, target->device(), *plan, addresses, workspace, workspace_size);
+    Strict* const strict = Strict::Active();
+    std::vector<Access> accesses;
+    if (strict != nullptr) {
+      accesses = AccessesOf(*plan, addresses, workspace);
+      for (const Access& access : accesses) strict->memory.CheckReachable(access);
+    }
+    QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
+                        runtime->faults().Next(Site::kLaunch), nullptr};
+    if (strict != nullptr) launch.use = strict->memory.BeginUse(accesses, "launch", launch.occurrence.number);
+    // Faults may take any time, and strict mode tells misuse from what has not ended yet.
+    const bool now = plan->is_short() && strict == nullptr && launch.occurrence.fault == nullptr;
+    auto task = [launch = std::move(launch), &owner = *target] { launch.Run(owner); };
+    now ? target->EnqueueShort(std::move(task)) : target->Enqueue(std::move(task));
+  });
+}
+
+}  // namespace acl_host

@@ -1,0 +1,43 @@
+// The two phases that all operators share: phase 1 turns a Plan into an executor, phase 2 queues its plan on a stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "acl/acl_rt.h"
+#include "aclnn/acl_meta.h"
+#include "api/error.h"
+#include "api/pointers.h"
+#include "plan/plan.h"
+
+struct aclOpExecutor {
+  // Shared with the launches that are queued or running: a repeatable executor may be destroyed meanwhile.
+  std::shared_ptr<const acl_host::Plan> plan;
+  std::string_view operator_name;
+  bool repeatable = false;
+};
+
+namespace acl_host {
+
+// phase_one is the name of the operator's first function.
+void PublishPlan(const char* phase_one, Plan plan, uint64_t& workspace_size, aclOpExecutor*& executor);
+
+// Phase 1. make_plan checks the operator's arguments, by throwing OperatorError, and returns its Plan.
+template <typename MakePlan>
+[[nodiscard]] aclnnStatus PlanOperator(const char* function, uint64_t* workspace_size, aclOpExecutor** executor,
+                                       MakePlan&& make_plan) noexcept {
+  return GuardOperator(function, [&] {
+    uint64_t& size = Required<OperatorError>(workspace_size, "workspaceSize");
+    aclOpExecutor*& made = Required<OperatorError>(executor, "executor");
+    PublishPlan(function, std::forward<MakePlan>(make_plan)(), size, made);
+  });
+}
+
+// Phase 2: queues the executor's plan with the addresses that its tensors have now. Destroys the executor, whatever the
+// outcome, unless it is repeatable.
+[[nodiscard]] aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspace_size,
+                                      aclOpExecutor* executor, aclrtStream stream) noexcept;
+
+}  // namespace acl_host

@@ -1,0 +1,32 @@
+#include "plan/launch.h"
+
+#include <string>
+
+#include "acl/acl_rt.h"
+#include "api/error.h"
+#include "device/device.h"
+#include "plan/red_zone.h"
+#include "strict/strict.h"
+
+namespace acl_host {
+
+void QueuedLaunch::Run(Stream& stream) const {
+  Device& device = stream.device();
+  device.CheckUsable();
+  const uint64_t used_bytes = plan->used_workspace_bytes();
+  const RedZone red_zone(used_bytes == 0 ? nullptr : workspace + used_bytes);
+  if (occurrence.Has(FaultKind::kHang) && !stream.Pause(occurrence.fault->duration)) return;
+  if (occurrence.Has(FaultKind::kLaunchError)) {
+    device.Fail(occurrence.fault->code, "launch " + std::to_string(occurrence.number) + " fails by the fault plan");
+  }
+  plan->Run(device.pool, addresses, workspace);
+  if (const uint64_t intact_bytes = red_zone.IntactBytes(); intact_bytes != kRedZoneBytes) {
+    const std::string text = "launch " + std::to_string(occurrence.number) +
+                             ": something wrote behind the workspace, at byte " +
+                             std::to_string(used_bytes + intact_bytes) + " of it";
+    if (Strict::Active() != nullptr) Report("workspace overrun", text);
+    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, text);
+  }
+}
+
+}  // namespace acl_host

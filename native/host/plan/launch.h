@@ -1,0 +1,24 @@
+// One launch of an operator: what its stream runs.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "device/stream.h"
+#include "faults/fault_plan.h"
+#include "plan/plan.h"
+
+namespace acl_host {
+
+struct QueuedLaunch {
+  std::shared_ptr<const Plan> plan;
+  Plan::Addresses addresses;
+  std::byte* workspace;
+  Occurrence occurrence;
+  std::shared_ptr<const void> use;  // of memory, known to strict mode
+
+  // On the stream's thread.
+  void Run(Stream& stream) const;
+};
+
+}  // namespace acl_host

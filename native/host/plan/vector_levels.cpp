@@ -1,0 +1,41 @@
+#include "plan/vector_levels.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "device/runtime.h"
+
+namespace acl_host {
+namespace {
+
+constexpr std::array kNames = {"baseline", "avx2", "avx512"};
+
+// Exactly the instructions that the build compiles a level for.
+VectorLevel HighestVectorLevel() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return VectorLevel::avx512;
+  }
+  if (__builtin_cpu_supports("avx2")) return VectorLevel::avx2;
+#endif
+  return VectorLevel::baseline;
+}
+
+}  // namespace
+
+std::vector<std::string> SupportedVectorLevels() {
+  return {kNames.begin(), kNames.begin() + 1 + static_cast<int>(HighestVectorLevel())};
+}
+
+VectorLevel FindVectorLevel(const std::string& name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  return static_cast<VectorLevel>(found - kNames.begin());
+}
+
+VectorLevel CurrentVectorLevel() { return Runtime::Current()->config().vector_level; }
+
+}  // namespace acl_host

@@ -1,0 +1,135 @@
+#include "settings/config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/error.h"
+#include "faults/fault_settings.h"
+#include "operator_table.h"
+#include "settings/cpus.h"
+#include "settings/values.h"
+#include "settings/visible_devices.h"
+
+namespace acl_host {
+namespace {
+
+using Json = nlohmann::json;
+
+uint64_t PhysicalMemoryBytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || page_bytes <= 0) return uint64_t{1} << 30;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
+}
+
+// A container sees the memory of its machine, but is ended when it takes more than its control group may.
+uint64_t DeviceMemoryBytes() {
+  const uint64_t of_machine = PhysicalMemoryBytes() / 4 * 3;
+  for (const char* name : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    uint64_t limit = 0;
+    // The other half is for the process: messages take as much as the tensors in them. No limit is a word or 2^63.
+    if (std::ifstream(name) >> limit) return std::min(of_machine, limit / 2);
+  }
+  return of_machine;
+}
+
+const std::vector<std::string>& Operators() {
+#define NAME(symbol) #symbol,
+  static const std::vector<std::string> operators = {ACLNN_OPERATORS(NAME)};
+#undef NAME
+  return operators;
+}
+
+std::vector<std::string> ReadOperators(const std::string& key, const Json& value) {
+  if (!value.is_array()) FailSetting(key, "a list of operators", value);
+  std::vector<std::string> names;
+  for (const Json& name : value) {
+    names.push_back(OneOf(key + "[" + std::to_string(names.size()) + "]", name, Operators()));
+  }
+  return names;
+}
+
+using Setter = std::function<void(Config&, const std::string&, const Json&)>;
+
+const std::map<std::string, Setter>& Setters() {
+  static const std::map<std::string, Setter> setters = {
+      {"product", [](Config& config, const std::string& key,
+                     const Json& value) { config.product = &FindProduct(String(key, value)); }},
+      {"devices", [](Config& config, const std::string& key,
+                     const Json& value) { config.devices = static_cast<int32_t>(IntegerBetween(key, value, 1, 64)); }},
+      {"memory_bytes",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.memory_bytes = static_cast<uint64_t>(IntegerBetween(key, value, 1, INT64_MAX));
+       }},
+      {"threads",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.threads = static_cast<int32_t>(IntegerBetween(key, value, 1, 1024));
+       }},
+      {"vector_level",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.vector_level = FindVectorLevel(OneOf(key, value, SupportedVectorLevels()));
+       }},
+      {"host_pointers",
+       [](Config& config, const std::string& key, const Json& value) { config.host_pointers = Boolean(key, value); }},
+      {"strict",
+       [](Config& config, const std::string& key, const Json& value) { config.strict = Boolean(key, value); }},
+      {"strict_report",
+       [](Config& config, const std::string& key, const Json& value) { config.strict_report = String(key, value); }},
+      {"not_repeatable", [](Config& config, const std::string& key,
+                            const Json& value) { config.not_repeatable = ReadOperators(key, value); }},
+      {"faults",
+       [](Config& config, const std::string& key, const Json& value) { config.faults = ReadFaults(key, value); }},
+  };
+  return setters;
+}
+
+Json ReadJson(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw Error(ACL_ERROR_INVALID_PARAM, "cannot read the configuration file " + path);
+  try {
+    return Json::parse(file);
+  } catch (const Json::exception& error) {
+    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " is not JSON: " + error.what());
+  }
+}
+
+void Apply(const Json& host, Config& config) {
+  if (!host.is_object()) throw Error(ACL_ERROR_INVALID_PARAM, "the key \"host\" must hold an object");
+  for (const auto& [key, value] : host.items()) {
+    const auto setter = Setters().find(key);
+    if (setter == Setters().end()) throw Error(ACL_ERROR_INVALID_PARAM, "unknown key host." + key);
+    setter->second(config, "host." + key, value);
+  }
+}
+
+void ApplyFile(const std::string& path, Config& config) {
+  const Json json = ReadJson(path);
+  if (!json.is_object()) {
+    throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " must hold an object");
+  }
+  if (const auto host = json.find("host"); host != json.end()) Apply(*host, config);
+}
+
+}  // namespace
+
+Config LoadConfig(const char* path) {
+  // A quarter stays with the process itself and the rest of the machine: device memory is this machine's memory.
+  Config config{&FindProduct("910B"), 1, DeviceMemoryBytes(), UsableCpus(),
+                FindVectorLevel(SupportedVectorLevels().back())};
+  if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
+  if (path != nullptr && *path != '\0') ApplyFile(path, config);
+  if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {
+    config.devices = CountVisibleDevices(visible, config.devices);
+  }
+  return config;
+}
+
+}  // namespace acl_host

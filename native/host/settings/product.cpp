@@ -1,0 +1,30 @@
+#include "settings/product.h"
+
+#include "api/error.h"
+
+namespace acl_host {
+namespace {
+
+// clang-format off
+constexpr Product kProducts[] = {
+    {"910A",   "Ascend910A",       2048, 32, false},
+    {"910B",   "Ascend910B1",      1984, 32, true},
+    {"910_93", "Ascend910_9391",   1984, 32, true},
+    {"310P",   "Ascend310P3",      1024, 32, false},
+    {"310B",   "Ascend310B1",       512, 32, false},
+    {"950",    "Ascend950PR_9589", 1984,  0, true},
+};
+// clang-format on
+
+}  // namespace
+
+const Product& FindProduct(const std::string& name) {
+  std::string known;
+  for (const Product& product : kProducts) {
+    if (name == product.name) return product;
+    known += (known.empty() ? "" : ", ") + std::string(product.name);
+  }
+  throw Error(ACL_ERROR_INVALID_PARAM, "there is no product \"" + name + "\"; choose one of: " + known);
+}
+
+}  // namespace acl_host

@@ -1,0 +1,71 @@
+// What strict mode knows about device memory and pinned memory, alive and freed, and about the work that uses it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strict/origin.h"
+
+namespace acl_host {
+
+// Bytes that something reads or writes.
+struct Access {
+  const void* address;
+  uint64_t size_bytes;
+  bool writes;
+};
+
+class MemoryLedger {
+ public:
+  // Fills the memory with a pattern.
+  void Add(void* address, size_t size_bytes, const char* kind, uint64_t number);
+
+  // Each of the checks reports and refuses.
+  void CheckFree(const void* address) const;                    // a second time, or of what work uses
+  void CheckReachable(const Access& access) const;              // freed, or partly beyond the end of a block
+  void CheckUnused(const std::vector<Access>& accesses) const;  // by queued or running work that would be disturbed
+
+  // Fills freed memory with another pattern and keeps it aside for a while.
+  void Retire(const void* address, std::shared_ptr<void> memory);
+
+  // Work that was queued and did not end yet, until the returned handle is gone.
+  [[nodiscard]] std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const char* what,
+                                                     uint64_t number);
+
+  [[nodiscard]] std::vector<std::string> Live() const;
+  void Clear();
+
+ private:
+  struct Block {
+    size_t size_bytes;
+    const char* kind;
+    Origin made;
+    std::optional<Origin> freed;
+    std::shared_ptr<void> kept;
+  };
+  struct Use {
+    std::vector<Access> accesses;
+    Origin origin;
+  };
+  using Blocks = std::map<uintptr_t, Block>;
+
+  [[nodiscard]] Blocks::const_iterator Find(uintptr_t address) const;
+  [[nodiscard]] const Use* FindUse(const Access& access) const;
+  [[nodiscard]] static std::string Text(const Block& block);
+
+  mutable std::mutex mutex_;
+  Blocks blocks_;
+  std::deque<uintptr_t> freed_;  // the oldest first
+  uint64_t freed_bytes_ = 0;
+  std::list<Use> uses_;
+};
+
+}  // namespace acl_host

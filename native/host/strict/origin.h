@@ -1,0 +1,28 @@
+// Where in the program something happened: strict reports tell where an object was made and where it was misused.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace acl_host {
+
+class Origin {
+ public:
+  // The ABI function that this thread is in, and who called it. number tells which allocation or launch it is.
+  [[nodiscard]] static Origin Here(const char* what = nullptr, uint64_t number = 0);
+
+  // "aclrtMalloc (allocation 3) called from main+0x1f (program), libfoo.so+0x2a40"
+  [[nodiscard]] std::string Text() const;
+
+ private:
+  static constexpr size_t kFrames = 24;
+
+  const char* function_ = nullptr;
+  const char* what_ = nullptr;
+  uint64_t number_ = 0;
+  std::array<void*, kFrames> frames_{};
+  int frame_count_ = 0;
+};
+
+}  // namespace acl_host

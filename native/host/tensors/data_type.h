@@ -1,0 +1,20 @@
+// Names and sizes of aclDataType and aclFormat.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "acl/acl_base.h"
+
+namespace acl_host {
+
+// "FLOAT16"; for values outside the enum "data type 99".
+[[nodiscard]] std::string DataTypeName(aclDataType type);
+
+// "NCHW"; for values outside the enum "format 99".
+[[nodiscard]] std::string FormatName(aclFormat format);
+
+// Formats whose memory is not laid out as the view's dims tell.
+[[nodiscard]] bool IsPrivateFormat(aclFormat format);
+
+}  // namespace acl_host

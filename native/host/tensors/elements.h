@@ -1,0 +1,105 @@
+// Elements in memory of any alignment, and the choice of a C++ type for a data type.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "acl/acl_base.h"
+#include "api/error.h"
+#include "tensors/data_type.h"
+#include "tensors/half.h"
+
+namespace acl_host {
+
+// Payloads may start at any byte, so elements are copied in and out; compilers make plain unaligned moves of it.
+template <typename T>
+[[nodiscard]] T LoadElement(const std::byte* base, int64_t index) {
+  T element;
+  std::memcpy(&element, base + static_cast<size_t>(index) * sizeof(T), sizeof(T));
+  return element;
+}
+
+template <typename T>
+void StoreElement(std::byte* base, int64_t index, T element) {
+  std::memcpy(base + static_cast<size_t>(index) * sizeof(T), &element, sizeof(T));
+}
+
+// The type in which sums of T are made: float for the 16-bit types, which cannot hold a sum.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
+
+template <typename T>
+[[nodiscard]] Wide<T> LoadWide(const std::byte* base, int64_t index) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    return LoadElement<T>(base, index);
+  } else {
+    return LoadElement<T>(base, index).ToFloat();
+  }
+}
+
+template <typename T>
+void StoreRounded(std::byte* base, int64_t index, Wide<T> value) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    StoreElement(base, index, value);
+  } else {
+    StoreElement(base, index, T::FromFloat(value));
+  }
+}
+
+template <typename T>
+struct TypeTag {
+  using Type = T;
+};
+
+// Calls visit with the TypeTag of a floating-point type of up to 32 bits.
+template <typename Visitor>
+void VisitFloatType(aclDataType type, Visitor&& visit) {
+  switch (type) {
+    case ACL_FLOAT:
+      return visit(TypeTag<float>{});
+    case ACL_FLOAT16:
+      return visit(TypeTag<Float16>{});
+    case ACL_BF16:
+      return visit(TypeTag<BFloat16>{});
+    default:
+      throw OperatorError(ACLNN_ERR_INNER_FIND_KERNEL_ERROR, "no kernel for " + DataTypeName(type));
+  }
+}
+
+// The same, with the types of 64 and 128 bits: DOUBLE, COMPLEX64 and COMPLEX128.
+template <typename Visitor>
+void VisitFloatOrComplexType(aclDataType type, Visitor&& visit) {
+  switch (type) {
+    case ACL_DOUBLE:
+      return visit(TypeTag<double>{});
+    case ACL_COMPLEX64:
+      return visit(TypeTag<std::complex<float>>{});
+    case ACL_COMPLEX128:
+      return visit(TypeTag<std::complex<double>>{});
+    default:
+      return VisitFloatType(type, std::forward<Visitor>(visit));
+  }
+}
+
+// Calls visit with the TypeTag of an integer of the data type's size, for kernels that only move elements.
+template <typename Visitor>
+void VisitElementSize(aclDataType type, Visitor&& visit) {
+  switch (aclDataTypeSize(type)) {
+    case 1:
+      return visit(TypeTag<uint8_t>{});
+    case 2:
+      return visit(TypeTag<uint16_t>{});
+    case 4:
+      return visit(TypeTag<uint32_t>{});
+    case 8:
+      return visit(TypeTag<uint64_t>{});
+    default:
+      throw OperatorError(ACLNN_ERR_INNER_FIND_KERNEL_ERROR, "no kernel for " + DataTypeName(type));
+  }
+}
+
+}  // namespace acl_host

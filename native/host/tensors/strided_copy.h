@@ -1,0 +1,16 @@
+// Copies between a strided view and contiguous memory.
+#pragma once
+
+#include <cstddef>
+
+#include "device/thread_pool.h"
+#include "tensors/tensor.h"
+
+namespace acl_host {
+
+// The view is that of tensor, of a storage at the address given; the contiguous side is row-major and may start at any
+// byte.
+void CopyFromView(ThreadPool& pool, const aclTensor& tensor, const void* storage, std::byte* contiguous);
+void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor, void* storage);
+
+}  // namespace acl_host

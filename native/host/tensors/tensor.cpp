@@ -1,0 +1,62 @@
+#include "tensors/tensor.h"
+
+#include <algorithm>
+
+#include "api/error.h"
+
+namespace acl_host {
+
+std::string DimsText(const Dims& dims) {
+  std::string text = "[";
+  for (const int64_t dim : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(dim);
+  return text + "]";
+}
+
+int64_t ElementCount(const Dims& dims) {
+  // A zero anywhere makes the product zero, even if the others alone would not fit.
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
+  int64_t count = 1;
+  for (const int64_t dim : dims) {
+    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) {
+      throw OperatorError(ACLNN_ERR_PARAM_INVALID, "there is no tensor of shape " + DimsText(dims));
+    }
+  }
+  return count;
+}
+
+Dims ContiguousStrides(const Dims& dims) {
+  Dims strides(dims.size());
+  // Unsigned: shapes too large to exist may overflow here and are refused when they are used.
+  uint64_t stride = 1;
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    strides[axis] = static_cast<int64_t>(stride);
+    stride *= static_cast<uint64_t>(std::max<int64_t>(dims[axis], 1));
+  }
+  return strides;
+}
+
+ByteExtent ViewExtent(const aclTensor& tensor) {
+  if (tensor.empty()) return {0, 0};
+  int64_t lowest = tensor.offset;
+  int64_t highest = tensor.offset;
+  for (size_t axis = 0; axis < tensor.view_dims.size(); ++axis) {
+    const int64_t reach = (tensor.view_dims[axis] - 1) * tensor.strides[axis];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  const auto element_bytes = static_cast<int64_t>(aclDataTypeSize(tensor.data_type));
+  return {lowest * element_bytes, static_cast<uint64_t>((highest - lowest + 1) * element_bytes)};
+}
+
+}  // namespace acl_host
+
+bool aclTensor::empty() const { return std::find(view_dims.begin(), view_dims.end(), 0) != view_dims.end(); }
+
+bool aclTensor::contiguous() const {
+  if (empty()) return true;
+  const acl_host::Dims row_major = acl_host::ContiguousStrides(view_dims);
+  for (size_t axis = 0; axis < view_dims.size(); ++axis) {
+    // The stride of an axis of one element is never used.
+    if (view_dims[axis] != 1 && strides[axis] != row_major[axis]) return false;
+  }
+  return true;
+}

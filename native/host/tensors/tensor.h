@@ -1,0 +1,63 @@
+// The objects behind aclTensor and aclIntArray: plain values, copied into whatever outlives them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "acl/acl_base.h"
+#include "aclnn/acl_meta.h"
+
+namespace acl_host {
+
+using Dims = std::vector<int64_t>;
+
+// "[2, 3]"
+[[nodiscard]] std::string DimsText(const Dims& dims);
+
+// The product; empty dims make 1. Throws if it exceeds 63 bits or a dim is negative.
+[[nodiscard]] int64_t ElementCount(const Dims& dims);
+
+// Row-major strides of a tensor of these dims.
+[[nodiscard]] Dims ContiguousStrides(const Dims& dims);
+
+// Where a tensor's data lies. Shared with the executors that were made from the tensor: a new address is theirs as
+// well, from the next launch on.
+struct Storage {
+  void* address;
+  const void* tensor = nullptr;  // that it was made for, which may be gone
+};
+
+// Bytes from the address of a storage on.
+struct ByteExtent {
+  int64_t begin;
+  uint64_t size;
+};
+
+}  // namespace acl_host
+
+struct aclTensor {
+  acl_host::Dims view_dims;
+  acl_host::Dims strides;  // in elements
+  int64_t offset;          // in elements, from the storage's address to the view's first element
+  acl_host::Dims storage_dims;
+  aclDataType data_type;
+  aclFormat format;
+  std::shared_ptr<acl_host::Storage> storage;
+
+  [[nodiscard]] int64_t rank() const { return static_cast<int64_t>(view_dims.size()); }
+  [[nodiscard]] bool empty() const;
+  [[nodiscard]] bool contiguous() const;  // row-major, whatever the offset
+};
+
+struct aclIntArray {
+  std::vector<int64_t> values;
+};
+
+namespace acl_host {
+
+// From the first to the last element of a view that passed CheckAddressable.
+[[nodiscard]] ByteExtent ViewExtent(const aclTensor& tensor);
+
+}  // namespace acl_host

@@ -1,0 +1,81 @@
+"""Derives from include/ what the build would otherwise list by hand: `python operator_table.py FOLDER` writes
+
+* FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
+* FOLDER/exports.map: what libacl_host.so exports, the functions that the headers declare and nothing else.
+
+It fails, with a sentence for each, if a declared operator is not implemented or an implemented one not declared.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+NATIVE = Path(__file__).parent
+PHASE_1 = "GetWorkspaceSize"
+_DECLARED = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s[^;(]*?(\w+)\(", re.MULTILINE)
+
+
+def functions_of(header: Path) -> list[str]:
+    """Returns the functions that a header declares."""
+    return _DECLARED.findall(header.read_text())
+
+
+def folder_of(symbol: str) -> str:
+    """Returns the name of an operator's folder: adaptive_avg_pool2d for aclnnAdaptiveAvgPool2d."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", symbol.removeprefix("aclnn")).lower()
+
+
+def find_operators(native: Path) -> dict[str, Path]:
+    """Returns the header of each operator, by the name of its second phase."""
+    operators: dict[str, Path] = {}
+    for header in sorted(native.glob("include/aclnnop/*.h")):
+        for name in functions_of(header):
+            if not name.endswith(PHASE_1):
+                operators[name] = header
+    return operators
+
+
+def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:
+    """Yields what is missing, and where it belongs."""
+    headers = {name: header for header in native.glob("include/aclnnop/*.h") for name in functions_of(header)}
+    for name, header in headers.items():
+        pair = name.removesuffix(PHASE_1) if name.endswith(PHASE_1) else name + PHASE_1
+        if pair not in functions_of(header):
+            yield f"{header} declares {name} without {pair}: declare both there"
+    for symbol, header in operators.items():
+        plan = native / "host/operators" / folder_of(symbol) / "plan.cpp"
+        if not plan.exists():
+            yield f"{header} declares {symbol}, which has no kernel: write its checks and plan in {plan}"
+    known = {folder_of(symbol) for symbol in operators}
+    for folder in sorted(native.glob("host/operators/*/")):
+        if folder.name not in known:
+            yield f"{folder} implements no operator: declare its functions in a header of {native / 'include/aclnnop'}"
+
+
+def write(path: Path, text: str) -> None:
+    """Leaves a file alone that would stay the same, so that nothing is compiled again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main(native: Path, target: Path) -> str | None:
+    operators = find_operators(native)
+    if faults := list(find_faults(native, operators)):
+        return "\n".join(faults)
+    headers = sorted({header.name for header in operators.values()})
+    includes = "".join(f'#include "aclnnop/{name}"\n' for name in headers)
+    rows = "".join(f" \\\n  ROW({symbol})" for symbol in sorted(operators))
+    write(
+        target / "operator_table.h",
+        f"// Written by operator_table.py.\n#pragma once\n\n{includes}\n#define ACLNN_OPERATORS(ROW){rows}\n",
+    )
+    names = [name for header in sorted(native.glob("include/**/*.h")) for name in functions_of(header)]
+    listed = "".join(f"    {name};\n" for name in names)
+    write(target / "exports.map", f"{{\n  global:\n{listed}  local:\n    *;\n}};\n")
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main(NATIVE, Path(sys.argv[1])))

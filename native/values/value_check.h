@@ -1,0 +1,53 @@
+// What is checked of an input's values before a device reads them, and what the device then reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <variant>
+#include <vector>
+
+#include "argmax.h"
+#include "boxes.h"
+#include "invalid_value.h"
+
+namespace aclgrad {
+
+// Every value is a 64-bit index below the bound.
+struct IndexCheck {
+  int64_t bound = 0;
+};
+
+enum class MaskEncoding { kNone, kInt32, kBits };
+
+// Every value is a position inside its own pooling window; the device reads them as they are or encoded as a mask.
+struct ArgmaxCheck {
+  Pooling pooling;
+  std::size_t item_bytes;
+  int64_t batch;
+  int64_t channels;
+  MaskEncoding encoding;
+};
+
+// Every box is finite after scaling, and all of them together ask for at most so much work.
+struct BoxCheck {
+  RoiAlign roi_align;
+  double max_work;
+};
+
+using ValueCheck = std::variant<IndexCheck, ArgmaxCheck, BoxCheck>;
+
+// An input asks for more work than its check allows.
+class TooMuchWork : public std::runtime_error {
+ public:
+  TooMuchWork(double work, double limit);
+  const double work;
+  const double limit;
+};
+
+// Throws InvalidValue or TooMuchWork. Returns the bytes to read instead of the data, if these are to be encoded.
+[[nodiscard]] std::optional<std::vector<std::byte>> Apply(const ValueCheck& check, const void* data,
+                                                          std::size_t size_bytes);
+
+}  // namespace aclgrad
