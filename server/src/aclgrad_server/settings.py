@@ -47,9 +47,11 @@ def _host_and_port(address: str, other: str) -> str:
     return address
 
 
-def _listen_address(address: str) -> str:
-    is_unix = address.startswith("unix:") and len(address) > len("unix:")
-    return address if is_unix else _host_and_port(address, "unix:path")
+def _listen_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    for address in addresses:
+        if not (address.startswith("unix:") and len(address) > len("unix:")):
+            _host_and_port(address, "unix:path")
+    return addresses
 
 
 def _admin_address(address: str) -> str:
@@ -60,8 +62,7 @@ Bytes = Annotated[PositiveInt, Field(le=2**48)]
 """At most more than a machine has."""
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
-ListenAddress = Annotated[str, AfterValidator(_listen_address)]
-AdminAddress = Annotated[str, AfterValidator(_admin_address)]
+ListenAddresses = Annotated[tuple[str, ...], NoDecode, Field(min_length=1), AfterValidator(_listen_addresses)]
 
 
 class Settings(BaseSettings):
@@ -78,9 +79,9 @@ class Settings(BaseSettings):
 
     config: Path | None = None
     """TOML file with settings under these names, with underscores."""
-    listen: Annotated[tuple[ListenAddress, ...], NoDecode, Field(min_length=1)] = ("127.0.0.1:50051",)
+    listen: ListenAddresses = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
-    admin: AdminAddress = "127.0.0.1:9464"
+    admin: Annotated[str, AfterValidator(_admin_address)] = "127.0.0.1:9464"
     """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
     backend: str = "auto"
     """Device library: auto, ascend, host, or the path of an ACL library."""

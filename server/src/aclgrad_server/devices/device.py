@@ -143,7 +143,8 @@ class Device:
         """Runs many. Returns their outputs, each behind its prefix, and the error of each that failed."""
         natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
         # Not beyond the deadline: a late call has its own status, and its neighbours' results go out with it.
-        reply, errors = await self._submit(self._device.submit_batch, natives, deadline, on_end=on_end)
+        submit = self._device.submit_batch
+        reply, errors = await self._submit(submit, natives, deadline, hung_at=math.inf, on_end=on_end)
         translated: list[AclgradError | None] = []
         for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
             translated.append(None if error is None else self._error_of(error, plan))
@@ -203,15 +204,15 @@ class Device:
         submit: Callable[..., Any],
         *arguments: Any,
         plan: OperatorPlan | None = None,
-        hung_at: float = math.inf,
+        hung_at: float | None = None,
         on_end: OnEnd | None = None,
     ) -> Any:
-        """Returns the result of native work, or raises our error for its exception."""
-        look = partial(self._look, hung_at)
+        """Returns the result of native work, or raises our error; looks at calls also if nobody waits for them."""
+        look = None if hung_at is None else partial(self._look, hung_at)
         try:
             return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
         except (aclgrad_native.AclError, aclgrad_native.InvalidValueError) as error:
-            raise error_of_native(error, plan) from error
+            raise self._error_of(error, plan) from error
 
     def _look(self, hung_at: float, error: Exception) -> None:
         """Looks whether failed work means a lost device, also if its client has gone long ago."""
