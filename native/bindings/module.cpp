@@ -45,5 +45,7 @@ PYBIND11_MODULE(_native, module) {
 
   aclgrad::DeviceClass device = aclgrad::BindDevice(module);
   aclgrad::BindStaging(module, device);
+  aclgrad::BindCallPlan(module);
   aclgrad::BindCalls(module, device);
+  aclgrad::BindBatches(device);
 }

@@ -1,0 +1,95 @@
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <exception>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+#include "held_call.h"
+
+namespace py = pybind11;
+
+namespace aclgrad {
+namespace {
+
+// Runs many operators into the sections of one bytes object.
+class BatchWork final : public SubmittedWork {
+ public:
+  BatchWork(py::object given_ticket, Device& device, std::vector<std::shared_ptr<HeldCall>> held, py::object reply,
+            Deadline deadline)
+      : SubmittedWork(std::move(given_ticket)),
+        device_(device),
+        held_(std::move(held)),
+        errors_(held_.size()),
+        reply_(std::move(reply)),
+        deadline_(deadline) {}
+
+  void Run() override {
+    std::vector<std::shared_ptr<const OperatorCall>> calls;
+    std::vector<std::size_t> indices;
+    for (std::size_t i = 0; i < held_.size(); ++i) {
+      try {
+        ThrowIfOver(*cancellation, deadline_);
+        ApplyChecks(*held_[i]);
+        const OutputView& output = held_[i]->call.output;
+        if (held_[i]->plan->is_empty) {
+          std::memset(output.address, 0, output.size_bytes);
+        } else {
+          calls.push_back(CallOf(held_[i]));
+          indices.push_back(i);
+        }
+      } catch (...) {
+        errors_[i] = std::current_exception();
+      }
+    }
+    std::vector<std::exception_ptr> found = device_.ExecuteAll(calls, deadline_, cancellation->is_cancelled);
+    for (std::size_t i = 0; i < found.size(); ++i) errors_[indices[i]] = std::move(found[i]);
+  }
+
+  [[nodiscard]] py::object Result() override {
+    py::list errors;
+    for (const std::exception_ptr& each : errors_) errors.append(each ? ToPython(each) : py::none());
+    return py::make_tuple(std::move(reply_), std::move(errors));
+  }
+
+  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
+
+ private:
+  Device& device_;
+  std::vector<std::shared_ptr<HeldCall>> held_;
+  std::vector<std::exception_ptr> errors_;
+  py::object reply_;
+  const Deadline deadline_;
+};
+
+std::shared_ptr<Cancellation> SubmitBatch(
+    ServedDevice& served, py::object ticket,
+    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline) {
+  std::vector<std::shared_ptr<HeldCall>> held;
+  std::vector<ReplyBuffer::Section> sections;
+  for (const auto& [plan, contents, prefix] : calls) {
+    held.push_back(MakeHeldCall(served, plan, contents));
+    sections.emplace_back(std::string_view(prefix), held.back()->call.output.size_bytes);
+  }
+  const ReplyBuffer reply(sections);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    held[i]->call.output.address = reply.payload(i);
+    held[i]->output = reply.object();
+  }
+  auto work = std::make_unique<BatchWork>(std::move(ticket), served.device, std::move(held), reply.object(),
+                                          DeadlineOf(deadline));
+  auto cancellation = work->cancellation;
+  served.calls.Submit(std::move(work));
+  return cancellation;
+}
+
+}  // namespace
+
+void BindBatches(DeviceClass& device) {
+  device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"));
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,100 @@
+#include "held_call.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "error.h"
+
+namespace py = pybind11;
+
+namespace aclgrad {
+namespace {
+
+// Has a call deleted by whoever drains the completions, who has the GIL. The device's threads never take it: they would
+// wait for it in vain, or be ended, while the interpreter ends.
+class CallDeletion final : public SubmittedWork {
+ public:
+  explicit CallDeletion(HeldCall* held) : SubmittedWork(py::object()), held_(held) {}
+  void Run() override {}
+
+ private:
+  const std::unique_ptr<HeldCall> held_;
+};
+
+}  // namespace
+
+std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
+                                       const Contents& contents) {
+  // Without the GIL the device is at work or closes, and then it has its completions still.
+  const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
+    // The check alone says yes to everybody once the interpreter has ended.
+    if (PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0) {
+      delete held;
+    } else {
+      completions.Add(std::make_unique<CallDeletion>(held));
+    }
+  };
+  const std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
+  held->call = plan->form;
+  held->plan = std::move(plan);
+  if (contents.size() != held->call.inputs.size()) {
+    throw py::value_error("the operator has " + std::to_string(held->call.inputs.size()) + " inputs; " +
+                          std::to_string(contents.size()) + " are given");
+  }
+  held->buffers.reserve(contents.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    InputView& view = held->call.inputs[i];
+    if (contents[i].is_none()) continue;
+    if (py::isinstance<StagedTensor>(contents[i])) {
+      const auto& tensor = contents[i].cast<const StagedTensor&>();
+      if (!tensor.held) throw py::value_error("an input's tensor is closed");
+      held->stagings.push_back(tensor.held);
+      if (tensor.is_on_host()) {
+        view.values = HostBytes{tensor.address(), tensor.size_bytes};
+      } else {
+        view.values = DeviceBytes{tensor.address(), tensor.size_bytes};
+      }
+    } else {
+      const BufferView& buffer = held->buffers.emplace_back(contents[i], /*writable=*/false);
+      view.values = HostBytes{buffer.data(), buffer.size_bytes()};
+    }
+  }
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    if (!held->plan->checks[i] || std::holds_alternative<HostBytes>(held->call.inputs[i].values)) continue;
+    // An input of an empty call may have no values.
+    if (held->plan->is_empty && contents[i].is_none()) continue;
+    throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
+  }
+  return held;
+}
+
+void ApplyChecks(HeldCall& held) {
+  for (std::size_t i = 0; i < held.plan->checks.size(); ++i) {
+    const std::optional<ValueCheck>& check = held.plan->checks[i];
+    auto* const given = std::get_if<HostBytes>(&held.call.inputs[i].values);
+    if (!check || given == nullptr) continue;
+    try {
+      if (auto encoded = Apply(*check, given->data, given->size_bytes)) {
+        const std::vector<std::byte>& kept = held.encoded.emplace_back(std::move(*encoded));
+        *given = {kept.data(), kept.size()};
+      }
+    } catch (const TooMuchWork& error) {
+      InvalidInput invalid(i, error.what());
+      invalid.work = error.work;
+      invalid.limit = error.limit;
+      throw invalid;
+    } catch (const InvalidValue& error) {
+      throw InvalidInput(i, error.what());
+    }
+  }
+}
+
+void ThrowIfOver(const Cancellation& cancellation, Deadline deadline) {
+  const char* why = nullptr;
+  if (cancellation.is_cancelled) why = "its client has gone";
+  if (Deadline::clock::now() >= deadline) why = "its deadline passed before it began";
+  if (why != nullptr) throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", why);
+}
+
+}  // namespace aclgrad
