@@ -16,13 +16,13 @@ constexpr std::array kNames = {"baseline", "avx2", "avx512"};
 VectorLevel HighestVectorLevel() {
 #ifdef __x86_64__
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return VectorLevel::avx512;
-  }
-  if (__builtin_cpu_supports("avx2")) return VectorLevel::avx2;
-#endif
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("f16c")) return VectorLevel::baseline;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return avx512 ? VectorLevel::avx512 : VectorLevel::avx2;
+#else
   return VectorLevel::baseline;
+#endif
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "families/max_pool/windows.h"
-#include "tensors/elements.h"
+#include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
@@ -38,7 +38,7 @@ class Band {
     while (base_ < row) {
       const int64_t rows = std::min(row - base_, rows_);
       const int64_t cells = rows * width_;
-      Store(out_ + static_cast<size_t>((out_row_ + base_) * width_) * sizeof(T), cells);
+      RoundRow<T>(sums_, out_ + static_cast<size_t>((out_row_ + base_) * width_) * sizeof(T), cells);
       std::copy(sums_ + cells, sums_ + none(), sums_);
       std::fill(sums_ + none() - cells, sums_ + none(), 0.0F);
       base_ += rows;
@@ -46,11 +46,6 @@ class Band {
   }
 
  private:
-  void Store(std::byte* __restrict out, int64_t cells) const {
-    const float* __restrict const sums = sums_;
-    for (int64_t cell = 0; cell < cells; ++cell) StoreRounded<T>(out, cell, sums[cell]);
-  }
-
   const int64_t width_;
   const int64_t rows_;
   float* const sums_;

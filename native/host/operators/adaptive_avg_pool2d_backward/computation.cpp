@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tensors/elements.h"
+#include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
@@ -97,6 +98,10 @@ class Rows {
   Rows(const AdaptivePool& pool, const Windows& windows, const Launch& launch)
       : pool_(pool), windows_(windows), grad_output_(launch.inputs[0]), out_(launch.outputs[0]) {
     shares_.resize(static_cast<size_t>(pool.pooled_width) + 1);  // the last one stays 0
+    if constexpr (kConverts<T>) {
+      grads_.resize(static_cast<size_t>(pool.pooled_width));
+      sums_.resize(static_cast<size_t>(pool.width));
+    }
   }
 
   // Rows [begin, end), counted through all planes.
@@ -121,35 +126,56 @@ class Rows {
   // The shares of a row's windows, added up over the rows of windows.
   void AddRows(int64_t plane, const Range& cover) {
     const int64_t count = pool_.pooled_width;
-    const float* __restrict const sizes = windows_.column_sizes.data();
-    float* __restrict const shares = shares_.data();
     for (int64_t index = cover.begin; index < cover.end; ++index) {
       const auto height = static_cast<float>(windows_.rows[static_cast<size_t>(index)].size());
       const std::byte* const grad =
           grad_output_ + static_cast<size_t>((plane * pool_.pooled_height + index) * count) * sizeof(T);
-      if (index == cover.begin) {
-        for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<T>(grad, i) / (height * sizes[i]);
+      if constexpr (kConverts<T>) {
+        WidenRow<T>(grad, grads_.data(), count);
+        AddRow<float>(reinterpret_cast<const std::byte*>(grads_.data()), height, index == cover.begin);
       } else {
-        for (int64_t i = 0; i < count; ++i) shares[i] += LoadWide<T>(grad, i) / (height * sizes[i]);
+        AddRow<T>(grad, height, index == cover.begin);
       }
     }
   }
 
+  template <typename Source>
+  void AddRow(const std::byte* __restrict grad, float height, bool first) {
+    const int64_t count = pool_.pooled_width;
+    const float* __restrict const sizes = windows_.column_sizes.data();
+    float* __restrict const shares = shares_.data();
+    if (first) {
+      for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<Source>(grad, i) / (height * sizes[i]);
+    } else {
+      for (int64_t i = 0; i < count; ++i) shares[i] += LoadWide<Source>(grad, i) / (height * sizes[i]);
+    }
+  }
+
+  void Spread(std::byte* target) {
+    if constexpr (kConverts<T>) {
+      SpreadInto<float>(reinterpret_cast<std::byte*>(sums_.data()));
+      RoundRow<T>(sums_.data(), target, pool_.width);
+    } else {
+      SpreadInto<T>(target);
+    }
+  }
+
   // Each cell of a row is the sum of its windows' shares.
-  void Spread(std::byte* __restrict target) const {
+  template <typename Target>
+  void SpreadInto(std::byte* __restrict target) const {
     const float* __restrict const shares = shares_.data();
     if (pool_.width == pool_.pooled_width) {
-      for (int64_t x = 0; x < pool_.width; ++x) StoreRounded<T>(target, x, shares[x]);
+      for (int64_t x = 0; x < pool_.width; ++x) StoreRounded<Target>(target, x, shares[x]);
     } else if (windows_.pairs) {
       const int32_t* __restrict const first = windows_.first.data();
       const int32_t* __restrict const second = windows_.second.data();
-      for (int64_t x = 0; x < pool_.width; ++x) StoreRounded<T>(target, x, shares[first[x]] + shares[second[x]]);
+      for (int64_t x = 0; x < pool_.width; ++x) StoreRounded<Target>(target, x, shares[first[x]] + shares[second[x]]);
     } else {
       for (int64_t x = 0; x < pool_.width; ++x) {
         const Range& cover = windows_.column_covers[static_cast<size_t>(x)];
         float sum = 0;
         for (int64_t window = cover.begin; window < cover.end; ++window) sum += shares[window];
-        StoreRounded<T>(target, x, sum);
+        StoreRounded<Target>(target, x, sum);
       }
     }
   }
@@ -168,6 +194,9 @@ class Rows {
   const std::byte* const grad_output_;
   std::byte* const out_;
   std::vector<float> shares_;
+  // Rows of float16, widened and not yet rounded.
+  std::vector<float> grads_;
+  std::vector<float> sums_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "mask.h"
 #include "plan/scratch_slots.h"
 #include "tensors/elements.h"
+#include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
@@ -60,11 +61,11 @@ class Planes {
     if (table_.fits && layout_.FindCells(block, sums_.base(), static_cast<int32_t>(sums_.none()), cells_.data())) {
       // Widened beforehand, in vectors: the additions are made one by one.
       float* __restrict const grads = grads_.data();
-      for (int64_t i = 0; i < count; ++i) grads[i] = LoadWide<T>(grad, i);
+      WidenRow<T>(grad, grads, count);
       for (int64_t i = 0; i < count; ++i) sums[cells[i]] += grads[i];
     } else {
       layout_.ForChosenCells(block, sums_.base(),
-                             [&](int64_t cell, int64_t window) { sums[cell] += LoadWide<T>(grad, window); });
+                             [&](int64_t cell, int64_t window) { sums[cell] += WidenElement<T>(grad, window); });
     }
   }
 

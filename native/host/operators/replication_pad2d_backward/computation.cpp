@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tensors/elements.h"
+#include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
@@ -89,12 +90,23 @@ class Rows {
   }
 
   void AddRows(const std::byte* grad, int64_t count) {
-    const int64_t columns = pad_.columns.padded;
-    sums_.assign(static_cast<size_t>(columns), Wide<T>{});
-    Wide<T>* __restrict const sums = sums_.data();
-    for (int64_t row = 0; row < count; ++row, grad += static_cast<size_t>(columns) * sizeof(T)) {
-      for (int64_t column = 0; column < columns; ++column) sums[column] += LoadWide<T>(grad, column);
+    sums_.assign(static_cast<size_t>(pad_.columns.padded), Wide<T>{});
+    if constexpr (kConverts<T>) widened_.resize(sums_.size());
+    for (int64_t row = 0; row < count; ++row, grad += sums_.size() * sizeof(T)) {
+      if constexpr (kConverts<T>) {
+        WidenRow<T>(grad, widened_.data(), pad_.columns.padded);
+        AddRow<Wide<T>>(reinterpret_cast<const std::byte*>(widened_.data()));
+      } else {
+        AddRow<T>(grad);
+      }
     }
+  }
+
+  template <typename Source>
+  void AddRow(const std::byte* __restrict source) {
+    const int64_t columns = pad_.columns.padded;
+    Wide<T>* __restrict const sums = sums_.data();
+    for (int64_t column = 0; column < columns; ++column) sums[column] += LoadWide<Source>(source, column);
   }
 
   // Makes a row of the gradient from padded cells of type Source: T, or what sums of T are made in.
@@ -107,17 +119,16 @@ class Rows {
     if constexpr (std::is_same_v<Source, T>) {
       std::memcpy(target, first_moved, static_cast<size_t>(moved_.size()) * sizeof(T));
     } else {
-      const int64_t count = moved_.size();
-      for (int64_t i = 0; i < count; ++i) StoreRounded<T>(target, i, LoadWide<Source>(first_moved, i));
+      RoundRow<T>(reinterpret_cast<const Source*>(first_moved), target, moved_.size());
     }
-    StoreRounded<T>(out, 0, Sum<Source>(source, first_));
-    StoreRounded<T>(out, columns.size - 1, Sum<Source>(source, last_));
+    RoundElement<T>(out, 0, Sum<Source>(source, first_));
+    RoundElement<T>(out, columns.size - 1, Sum<Source>(source, last_));
   }
 
   template <typename Source>
   [[nodiscard]] static Wide<T> Sum(const std::byte* source, const Range& copies) {
     Wide<T> sum{};
-    for (int64_t column = copies.begin; column < copies.end; ++column) sum += LoadWide<Source>(source, column);
+    for (int64_t column = copies.begin; column < copies.end; ++column) sum += WidenElement<Source>(source, column);
     return sum;
   }
 
@@ -129,6 +140,7 @@ class Rows {
   const Range last_;
   const bool whole_rows_;  // the columns have no padding
   std::vector<Wide<T>> sums_;
+  std::vector<Wide<T>> widened_;
 };
 
 }  // namespace
