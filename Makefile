@@ -182,7 +182,7 @@ clean: ## Remove the environment and everything built
 $(SETUP): pyproject.toml $(SOURCES)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable ./client --editable ./native --editable ./server --group test
+	$(BIN)/python -m pip install --quiet --editable './client[cli]' --editable ./native --editable ./server --group test
 	touch $@
 
 $(SETUP_LINT): $(SETUP)

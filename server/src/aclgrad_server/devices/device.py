@@ -120,10 +120,11 @@ class DeviceGroup:
     """The devices that one server owns, and the library they belong to.
 
     `shape_only` says whether an input may come without values if the operator does not read them: always (True), never
-    (False), or if the product is known not to read them (None).
+    (False), or if the product is known not to read them (None). `executor_cache` says that executors run again.
     """
 
     library: str
     runtime_version: str
     devices: tuple[Device, ...]
     shape_only: bool | None = None
+    executor_cache: bool = False

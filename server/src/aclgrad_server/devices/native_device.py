@@ -100,7 +100,9 @@ def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) 
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
     name = Path(files[0][0]).name
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
-    return DeviceGroup(name, library.version(), devices, _takes_shapes(library, settings))
+    return DeviceGroup(
+        name, library.version(), devices, _takes_shapes(library, settings), _keeps_executors(library, settings)
+    )
 
 
 class NativeDevice:

@@ -89,6 +89,7 @@ class OperatorService:
             ),
             deterministic=all(device.deterministic for device in self._group.devices),
             endpoints=self._endpoints,
+            executor_cache=self._group.executor_cache,
         ).SerializeToString()
 
     def _queue_status(self) -> pb.QueueStatus:
