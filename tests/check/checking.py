@@ -33,10 +33,11 @@ class Checked:
         return {row["verdict"] for row in self.rows if row["check"] == check}
 
 
-def check(folder: Path, *arguments: str) -> Checked:
-    """Runs the quick form with a JSON file in the folder."""
+def check(folder: Path, *arguments: str, only: Sequence[str] = ()) -> Checked:
+    """Runs the quick form, or these checks of it, with a JSON file in the folder."""
     path = folder / "rows.jsonl"
-    result = CliRunner().invoke(aclgrad, ["check", "--quick", "--json", str(path), *arguments])
+    chosen = [word for name in only for word in ("--only", name)]
+    result = CliRunner().invoke(aclgrad, ["check", "--quick", "--json", str(path), *chosen, *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Checked(result.exit_code, result.output, *read(path))
 

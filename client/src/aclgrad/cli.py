@@ -11,8 +11,9 @@ def main() -> None:
     try:
         from aclgrad.check.command import aclgrad
     except ModuleNotFoundError as error:
-        if error.name not in ("click", "rich", "jinja2"):
+        library = (error.name or "").partition(".")[0]
+        if library not in ("click", "rich", "jinja2"):
             raise
-        print(f"aclgrad: {error.name} is not installed; run: pip install 'aclgrad[cli]'", file=sys.stderr)
+        print(f"aclgrad: {library} is not installed; run: pip install 'aclgrad[cli]'", file=sys.stderr)
         sys.exit(_MISSING)
     aclgrad()

@@ -9,13 +9,15 @@ from typing import Final
 from aclgrad.check.rows import Row
 
 _WIDTH, _HEIGHT = 460, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 26, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 26, 40
 _COLOURS: Final = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#8b6f47", "#7b3ff2", "#a8a800", "#c00000", "#777777"),
 )
 _FLOOR: Final = 1e-6
 """An error of 0 has no place on a logarithmic axis: it is drawn at this share of the limit."""
+
+_SUPERSCRIPTS: Final = str.maketrans("-0123456789", "\N{SUPERSCRIPT MINUS}⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 Points = list[tuple[float, float]]
 
@@ -55,10 +57,13 @@ def error_charts(rows: Sequence[Row]) -> Iterator[str]:
                 share = max(row.figures["error_of_limit"] or 0.0, _FLOOR)
                 series.setdefault(row.dtype, []).append((float(row.elements), share))
         everything = [row.elements for row in own]
-        axes = Axis.over("elements of the gradient", everything), Axis.over("error / limit", [_FLOOR, 1.0])
+        axes = (
+            Axis.over("elements of the gradient", everything),
+            Axis.over("error / limit, 0 at the bottom", [_FLOOR, 1.0]),
+        )
         highest = max(y for points in series.values() for _, y in points)
         if highest > 1:
-            axes = axes[0], Axis.over("error / limit", [_FLOOR, highest])
+            axes = axes[0], Axis.over("error / limit, 0 at the bottom", [_FLOOR, highest])
         yield _chart(operator, axes, series, _dots, limit=1.0)
 
 
@@ -94,7 +99,7 @@ def _chart(
     for number, name in enumerate(names):
         colour = _COLOURS[number % len(_COLOURS)]
         parts.extend(draw(colour, [(_x(axes[0], x), _y(axes[1], y)) for x, y in series[name]]))
-        x, y = _LEFT + 200 * (number % 2), _HEIGHT + 12 + 18 * (number // 2)
+        x, y = _LEFT + 190 * (number % 2), _HEIGHT + 12 + 18 * (number // 2)
         parts.append(
             f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{colour}"/><text x="{x + 9}" y="{y}">{escape(name)}</text>'
         )
@@ -131,7 +136,7 @@ def _grid(across: Axis, up: Axis) -> Iterator[str]:
 
 
 def _power(exponent: int) -> str:
-    return f"{10**exponent}" if 0 <= exponent <= 2 else f'10<tspan dy="-4" font-size="8">{exponent}</tspan>'
+    return f"{10**exponent}" if 0 <= exponent <= 2 else "10" + str(exponent).translate(_SUPERSCRIPTS)
 
 
 def _x(axis: Axis, value: float) -> float:

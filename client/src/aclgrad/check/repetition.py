@@ -69,7 +69,7 @@ def _determinism(target: Target, typed: TypedCase) -> Finding:
     message = f"{len(different)} of {len(others)} repeated runs differ: {judgement.difference(first, different[0])}"
     if target.status.deterministic:
         return Finding(Verdict.FAILED, message, figures)
-    return Finding(Verdict.NOTED, f"{message}; the server runs with --deterministic off", figures)
+    return Finding(Verdict.NOTED, f"{message}; the server runs without --deterministic true", figures)
 
 
 def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:

@@ -1,9 +1,10 @@
 """What a whole run found, and how it ended."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TextIO
 
 from aclgrad.check.rows import Row, Verdict
@@ -51,7 +52,7 @@ class Report:
             return _EXIT_CODES[self.end]
         if self.count(Verdict.FAILED):
             return 1
-        return 0 if any(row.operator and row.verdict is Verdict.PASSED for row in self.rows) else 2
+        return 0 if self.count(Verdict.PASSED) else 2
 
     def summary(self) -> dict[str, object]:
         """Returns what the last line of a JSON file holds."""
@@ -73,10 +74,10 @@ def write_line(file: TextIO, fields: object) -> None:
     file.flush()
 
 
-def read_rows(path: str, lines: Iterable[str]) -> list[Row]:
+def read_rows(path: Path) -> list[Row]:
     """Returns the rows of a file that `--json` wrote; raises CheckError for another file."""
     rows = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
         try:
             fields = json.loads(line)
             if "summary" not in fields:

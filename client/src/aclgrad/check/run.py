@@ -1,7 +1,7 @@
 """One run: plans the tasks of every check, judges one after the other, and ends with a report whatever happens."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from aclgrad.check.gradients import accuracy, fills, layouts
@@ -22,14 +22,20 @@ from aclgrad.errors import (
 
 Check = Callable[[Selection], Iterator[Task]]
 
-CHECKS: Final[tuple[Check, ...]] = (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
+CHECKS: Final[dict[str, Check]] = {
+    check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
+}
+"""In the order in which they run; memory comes last, for it looks at what the others left behind."""
 _GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
 
 
-def plan(target: Target, other: Target | None, *, is_quick: bool) -> list[Task]:
-    """Returns the tasks on one server, or on both and between them; raises CheckError if they cannot be compared."""
+def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
+    """Returns the tasks on one server, or on both and between them; raises CheckError if they cannot be compared.
+
+    `only` names the checks to make; all of them by default.
+    """
     first = Selection(target, is_quick)
-    tasks = _tasks(first)
+    tasks = _tasks(first, only)
     if other is not None:
         if other.product is not target.product:
             raise CheckError(
@@ -37,7 +43,7 @@ def plan(target: Target, other: Target | None, *, is_quick: bool) -> list[Task]:
                 "compare servers on the same product"
             )
         second = Selection(other, is_quick)
-        tasks = [*tasks, *_tasks(second), *against(first, second)]
+        tasks = [*tasks, *_tasks(second, only), *against(first, second)]
     return tasks
 
 
@@ -62,8 +68,8 @@ def run(
     report.switches = judge_switches(report.rows, target, other, report.end is End.COMPLETE)
 
 
-def _tasks(selection: Selection) -> list[Task]:
-    return [task for check in CHECKS for task in check(selection)]
+def _tasks(selection: Selection, only: Collection[str]) -> list[Task]:
+    return [task for name, check in CHECKS.items() if not only or name in only for task in check(selection)]
 
 
 def _judged(task: Task) -> Finding:

@@ -51,6 +51,8 @@ def latency(selection: Selection) -> Iterator[Task]:
 def memory(selection: Selection) -> Iterator[Task]:
     """What the devices have in use comes back to what it was at the start, and equal calls need no more each time."""
     target = selection.target
+    if not any(target.cases()):
+        return
     before = _in_use(target)
 
     def row(case: str, judge: partial[Finding]) -> Task:

@@ -1,6 +1,6 @@
 """Which switches of the server the rows show to be safe."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from aclgrad.check.report import SwitchFinding
 from aclgrad.check.rows import Row, Verdict
@@ -54,7 +54,7 @@ def _executor_cache(rows: Sequence[Row], target: Target, other: Target | None) -
     return SwitchFinding(switch, SAFE, f"{len(own)} calls with repeated executors gave the bits of fresh ones")
 
 
-def _failed(rows: Iterator[Row] | Sequence[Row]) -> list[Row]:
+def _failed(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.verdict is Verdict.FAILED]
 
 
