@@ -190,7 +190,7 @@ $(VENV):
 
 # Without isolation: the build tools stay where they are, so that an edit of C++ is a matter of ninja alone.
 $(SETUP): $(VENV) $(PACKAGED)
-	$(BIN)/python -m pip install --quiet --editable ./client --group build --group test
+	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test
 	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native
 	$(BIN)/python -m pip install --quiet --editable ./server
 	touch $@

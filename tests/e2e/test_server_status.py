@@ -23,6 +23,7 @@ async def test_status_of_a_server_on_the_host_library(client: AnyClient, server:
     assert status.version == aclgrad.__version__
     assert status.runtime_version.count(".") == 2
     assert status.library == "libacl_host.so"
+    assert status.executor_cache
     assert status.product == Product.ATLAS_A2
     assert status.start_time.ToDatetime(UTC) <= datetime.now(UTC)
     assert tuple(status.endpoints) == server.addresses

@@ -234,12 +234,16 @@ OnLost = Callable[[Device, DeviceLostError], None]
 
 @dataclass(frozen=True, slots=True)
 class DeviceGroup:
-    """The devices that one server owns, and their library; `shape_only` is that of `InputSpec.takes_shape`."""
+    """The devices that one server owns, and their library; `shape_only` is that of `InputSpec.takes_shape`.
+
+    `executor_cache` says that executors run again.
+    """
 
     library: str
     runtime_version: str
     devices: tuple[Device, ...]
     shape_only: bool | None = None
+    executor_cache: bool = False
 
 
 def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
@@ -266,7 +270,8 @@ def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) 
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
     # Of the host library it is known that it reads nothing else; of a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
-    return DeviceGroup(name, library.version(), devices, shape_only)
+    executor_cache = _is_on(settings.executor_cache, library.is_host)
+    return DeviceGroup(name, library.version(), devices, shape_only, executor_cache)
 
 
 def _is_on(setting: str, default: bool) -> bool:

@@ -95,4 +95,5 @@ class OperatorService:
             limits=pb.Limits(message_bytes=settings.max_message_bytes, tensor_bytes=settings.max_tensor_bytes),
             deterministic=all(device.deterministic for device in self._group.devices),
             endpoints=self._endpoints,
+            executor_cache=self._group.executor_cache,
         ).SerializeToString()

@@ -1,0 +1,1 @@
+"""`aclgrad check`: what a server computes, compared with the definitions and with another server."""

@@ -1,0 +1,77 @@
+"""Checks of single gradients: accuracy, layouts of masks, and elements that receive no gradient."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from aclgrad import reference
+from aclgrad.check import judgement
+from aclgrad.check.rows import Finding, Task, Verdict
+from aclgrad.check.selection import Selection, free_inputs, patterned, task
+from aclgrad.check.target import Target
+from aclgrad.masks import mask_of_argmax
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.values import ArgmaxRule
+
+
+def accuracy(selection: Selection) -> Iterator[Task]:
+    """Every case with every dtype, beside the float64 definition of the same rounded inputs."""
+    target = selection.target
+    for typed in selection.all():
+        yield task(target, "accuracy", typed, partial(_accuracy, target, typed))
+    if not selection.is_quick:
+        for size, typed in selection.timed("6 MB"):
+            yield task(target, "accuracy", typed, partial(_accuracy, target, typed), size)
+
+
+def layouts(selection: Selection) -> Iterator[Task]:
+    """The device's own mask, beside the argmax that it stands for: the gradients have the same bits."""
+    target = selection.target
+    for typed in selection.of_first_dtype():
+        arguments = typed.arguments
+        for input in typed.spec.inputs:
+            rule = input.values(arguments, target.product)
+            if isinstance(rule, ArgmaxRule) and arguments.inputs[input.name].dtype is not rule.mask.dtype:
+                yield task(target, "layouts", typed, partial(_layout, target, typed, input.name, rule))
+
+
+def fills(selection: Selection) -> Iterator[Task]:
+    """Elements that receive no gradient are 0, also in memory that held something else before."""
+    target = selection.target
+    for typed in selection.of_first_dtype():
+        yield task(target, "fills", typed, partial(_fill, target, typed))
+
+
+def _accuracy(target: Target, typed: TypedCase) -> Finding:
+    inputs = typed.arrays()
+    gradient = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
+    if wrong := judgement.wrong_type(gradient, typed.spec.output.infer(typed.arguments)):
+        return wrong
+    truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
+    return judgement.against_truth(gradient, truth, typed.spec.tolerance(target.product, typed.dtype))
+
+
+def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Finding:
+    inputs = typed.arrays()
+    mask = mask_of_argmax(inputs[name], rule.pooling, rule.layout)
+    gradients = [
+        target.client.execute(typed.spec.name, {**inputs, name: each}, typed.case.attributes)
+        for each in (inputs[name], mask)
+    ]
+    if judgement.same_bits(*gradients):
+        return Finding(Verdict.PASSED, f"{rule.layout.value}")
+    how = judgement.difference(*gradients)
+    return Finding(Verdict.FAILED, f"{rule.layout.value}: of the gradients of argmax and mask {how}")
+
+
+def _fill(target: Target, typed: TypedCase) -> Finding:
+    """Gradients of ones: weights are never negative, so an element is 0 exactly if nothing reaches it."""
+    arrays = typed.arrays()
+    target.sender.execute(typed.spec.name, patterned(arrays, free_inputs(target, typed)), typed.case.attributes)
+    first = typed.spec.inputs[0].name
+    inputs = {**arrays, first: np.ones_like(arrays[first])}
+    gradient = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
+    if wrong := judgement.wrong_type(gradient, typed.spec.output.infer(typed.arguments)):
+        return wrong
+    return judgement.zeros(gradient, reference.define(typed.spec.name, inputs, typed.case.attributes))

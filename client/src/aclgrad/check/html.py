@@ -1,0 +1,73 @@
+"""The HTML report: one file without any other, two columns if there are two servers or two runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+import aclgrad
+from aclgrad.check.charts import error_charts, latency_charts
+from aclgrad.check.console import line_of
+from aclgrad.check.report import Report
+from aclgrad.check.rows import Origin, Row, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The rows of one server in one run."""
+
+    title: str
+    origin: Origin
+    rows: Sequence[Row]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(row.verdict is verdict for row in self.rows)
+
+    @property
+    def charts(self) -> list[Markup]:
+        return [Markup(chart) for chart in (*error_charts(self.rows), *latency_charts(self.rows))]
+
+    @property
+    def tolerances(self) -> list[tuple[str, str, float, float]]:
+        """The tolerances by operator and dtype."""
+        own = [row for row in self.rows if row.figures.get("relative_tolerance") is not None]
+        return sorted(
+            {
+                (
+                    row.operator,
+                    row.dtype,
+                    row.figures["relative_tolerance"] or 0,
+                    row.figures["absolute_tolerance"] or 0,
+                )
+                for row in own
+            }
+        )
+
+
+def render(report: Report, compared: Sequence[Row] = (), compared_name: str = "") -> str:
+    """Returns the page: the run's servers and, beside them, those of an earlier run."""
+    sides = [*_sides(report.rows, "this run"), *_sides(compared, compared_name)]
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files("aclgrad.check").joinpath("report.html.j2").read_text("utf-8"))
+    notable = [row for row in report.rows if row.verdict is not Verdict.PASSED]
+    page: dict[str, Any] = {"changes": changes(report.rows, compared), "notable": notable, "sides": sides}
+    return template.render(page, report=report, verdicts=tuple(Verdict), line_of=line_of, version=aclgrad.__version__)
+
+
+def changes(rows: Sequence[Row], compared: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Returns the pairs of rows about the same case whose verdicts differ between two runs."""
+    earlier = {_case(row): row for row in compared}
+    pairs = [(earlier[_case(row)], row) for row in rows if _case(row) in earlier]
+    return [(before, now) for before, now in pairs if before.verdict is not now.verdict]
+
+
+def _case(row: Row) -> tuple[str, ...]:
+    return (row.check, row.operator, row.dtype, row.case)
+
+
+def _sides(rows: Sequence[Row], run: str) -> list[Side]:
+    origins = dict.fromkeys(row.origin for row in rows)
+    return [Side(run, origin, [row for row in rows if row.origin == origin]) for origin in origins]

@@ -1,0 +1,104 @@
+"""Checks that compare gradients of the same call: repeated, without values that nobody reads, on another server."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.check import judgement
+from aclgrad.check.rows import Finding, Task, Verdict
+from aclgrad.check.selection import Selection, free_inputs, patterned, task
+from aclgrad.check.target import Target
+from aclgrad.errors import InputValuesRequiredError
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.samples import Arrays
+
+_RUNS: Final = 10
+"""One after the other, and then as many at once."""
+_AGAIN: Final = 3
+
+Array = np.ndarray[Any, Any]
+
+
+def determinism(selection: Selection) -> Iterator[Task]:
+    """20 runs of one call, half of them at once, have the same bits."""
+    target = selection.target
+    for typed in selection.of_first_dtype():
+        yield task(target, "determinism", typed, partial(_determinism, target, typed))
+    if not selection.is_quick:
+        for size, typed in selection.timed("6 MB"):
+            yield task(target, "determinism", typed, partial(_determinism, target, typed), size)
+
+
+def shape_only(selection: Selection) -> Iterator[Task]:
+    """Inputs that are said not to be read: real values, others, NaN and none at all give the same bits."""
+    target = selection.target
+    for typed in selection.of_first_dtype():
+        names = [input.name for input in typed.spec.inputs if input.unread_on is not None]
+        if names:
+            yield task(target, "shape_only", typed, partial(_shape_only, target, typed, names))
+
+
+def against(off: Selection, on: Selection) -> Iterator[Task]:
+    """The second server gives the bits of the first: at once, again, several at once, and after all other calls."""
+    rounds = ("",) if off.is_quick else ("", ", after all others")
+    for later in rounds:
+        for typed in off.all():
+            if on.target.serves(typed):
+                judge = partial(_against, off.target, on.target, typed)
+                yield task(on.target, "against", typed, judge, typed.case.name + later)
+
+
+def _repeated(target: Target, typed: TypedCase, inputs: Arrays, runs: int) -> list[Array]:
+    """Returns gradients of calls one after the other, and then of as many in one batch, which run at the same time."""
+    gradients = [target.client.execute(typed.spec.name, inputs, typed.case.attributes) for _ in range(runs)]
+    batch = target.client.batch()
+    for _ in range(runs):
+        batch.execute(typed.spec.name, inputs, typed.case.attributes)
+    return [*gradients, *batch.run()]
+
+
+def _determinism(target: Target, typed: TypedCase) -> Finding:
+    first, *others = _repeated(target, typed, typed.arrays(), _RUNS)
+    different = [each for each in others if not judgement.same_bits(first, each)]
+    figures = {"runs": float(len(others) + 1), "different": float(len(different))}
+    if not different:
+        return Finding(Verdict.PASSED, figures=figures)
+    message = f"{len(different)} of {len(others)} repeated runs differ: {judgement.difference(first, different[0])}"
+    if target.status.deterministic:
+        return Finding(Verdict.FAILED, message, figures)
+    return Finding(Verdict.NOTED, f"{message}; the server runs without --deterministic true", figures)
+
+
+def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
+    real = typed.arrays()
+    nan = {name: np.full_like(real[name], np.nan) for name in names if real[name].dtype.kind not in "iu"}
+    free = [name for name in names if name in free_inputs(target, typed)]
+    variants: dict[str, dict[str, Any]] = {"0xCB bytes": patterned(real, free), "NaN": {**real, **nan}}
+    first = target.sender.execute(typed.spec.name, real, typed.case.attributes)
+    if all(target.takes_shape(typed.spec.name, name) for name in names):
+        variants = {"no values": {**real, **{name: real[name].shape for name in names}}, **variants}
+    gradients = {}
+    for variant, inputs in variants.items():
+        # The server wants the values for some attributes only.
+        with suppress(InputValuesRequiredError):
+            gradients[variant] = target.sender.execute(typed.spec.name, inputs, typed.case.attributes)
+    figures = {"unsent": float("no values" in gradients)}
+    for variant, gradient in gradients.items():
+        if not judgement.same_bits(first, gradient):
+            how = f"{', '.join(names)} with {variant}: {judgement.difference(first, gradient)}"
+            # A server that wants the values may read them.
+            return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
+    return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
+
+
+def _against(off: Target, on: Target, typed: TypedCase) -> Finding:
+    inputs = typed.arrays()
+    first = off.client.execute(typed.spec.name, inputs, typed.case.attributes)
+    for number, gradient in enumerate(_repeated(on, typed, inputs, _AGAIN), 1):
+        if not judgement.same_bits(first, gradient):
+            how = judgement.difference(first, gradient)
+            return Finding(Verdict.FAILED, f"call {number} differs from {off.origin.target}: {how}")
+    return Finding(Verdict.PASSED)

@@ -1,0 +1,87 @@
+"""What a whole run found, and how it ended."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+from aclgrad.check.rows import Row, Verdict
+from aclgrad.check.target import CheckError
+
+
+class End(StrEnum):
+    """How a run ended; other than `complete`, its report is partial."""
+
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+    SERVER_GONE = "server gone"
+
+
+_EXIT_CODES = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFinding:
+    """Whether a switch of the server may be on: `safe`, `not safe` or `not compared`, and why."""
+
+    switch: str
+    verdict: str
+    why: str
+
+
+@dataclass(slots=True)
+class Report:
+    """The rows so far."""
+
+    planned: int = 0
+    rows: list[Row] = field(default_factory=list)
+    end: End = End.COMPLETE
+    message: str = ""
+    seconds: float = 0.0
+    switches: Sequence[SwitchFinding] = ()
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(row.verdict is verdict for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all is well, 1 after a failed row, 2 if nothing passed or the server went away, 130 after Ctrl-C."""
+        if self.end in _EXIT_CODES:
+            return _EXIT_CODES[self.end]
+        if self.count(Verdict.FAILED):
+            return 1
+        return 0 if self.count(Verdict.PASSED) else 2
+
+    def summary(self) -> dict[str, object]:
+        """Returns what the last line of a JSON file holds."""
+        return {
+            "end": self.end,
+            "message": self.message,
+            "exit_code": self.exit_code,
+            "planned": self.planned,
+            "rows": len(self.rows),
+            **{verdict: self.count(verdict) for verdict in Verdict},
+            "seconds": round(self.seconds, 1),
+            "switches": {each.switch: {"verdict": each.verdict, "why": each.why} for each in self.switches},
+        }
+
+
+def write_line(file: TextIO, fields: object) -> None:
+    """Writes one object as a line, at once: an interrupted run leaves whole lines."""
+    file.write(json.dumps(fields, allow_nan=False) + "\n")
+    file.flush()
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Returns the rows of a file that `--json` wrote; raises CheckError for another file."""
+    rows = []
+    for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
+        try:
+            fields = json.loads(line)
+            if "summary" not in fields:
+                rows.append(Row.from_json(fields))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckError(f"line {number} of {path} is no row: {error!r}; give a file that --json wrote") from error
+    return rows

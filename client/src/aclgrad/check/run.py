@@ -1,0 +1,87 @@
+"""One run: plans the tasks of every check, judges one after the other, and ends with a report whatever happens."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+from aclgrad.check.gradients import accuracy, fills, layouts
+from aclgrad.check.repetition import against, determinism, shape_only
+from aclgrad.check.report import End, Report
+from aclgrad.check.rows import Finding, Row, Task, Verdict
+from aclgrad.check.selection import Selection
+from aclgrad.check.service import latency, listing, memory
+from aclgrad.check.switches import judge_switches
+from aclgrad.check.target import CheckError, Target
+from aclgrad.errors import (
+    AclgradError,
+    ConnectionLostError,
+    DeviceLostError,
+    LimitExceededError,
+    ServerDrainingError,
+)
+
+Check = Callable[[Selection], Iterator[Task]]
+
+CHECKS: Final[dict[str, Check]] = {
+    check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
+}
+"""In the order in which they run; memory comes last, for it looks at what the others left behind."""
+_GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
+
+
+def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
+    """Returns the tasks on one server, or on both and between them; raises CheckError if they cannot be compared.
+
+    `only` names the checks to make; all of them by default.
+    """
+    first = Selection(target, is_quick)
+    tasks = _tasks(first, only)
+    if other is not None:
+        if other.product is not target.product:
+            raise CheckError(
+                f"{target.origin.target} serves product {target.product} and {other.origin.target} {other.product}; "
+                "compare servers on the same product"
+            )
+        second = Selection(other, is_quick)
+        tasks = [*tasks, *_tasks(second, only), *against(first, second)]
+    return tasks
+
+
+def run(
+    tasks: Sequence[Task], target: Target, other: Target | None, take: Callable[[Row], None], report: Report
+) -> None:
+    """Judges the tasks, hands each row to `take`, and fills in the report, also of a run that is interrupted."""
+    report.planned = len(tasks)
+    start = time.monotonic()
+    try:
+        for task in tasks:
+            begin = time.monotonic()
+            row = Row.of(task, _judged(task), time.monotonic() - begin)
+            report.rows.append(row)
+            take(row)
+    except KeyboardInterrupt:
+        report.end, report.message = End.INTERRUPTED, f"interrupted after {len(report.rows)} of {len(tasks)} rows"
+    except _GONE as error:
+        done = f"after {len(report.rows)} of {len(tasks)} rows"
+        report.end, report.message = End.SERVER_GONE, f"the server went away {done}, at {_name(task)}: {error}"
+    report.seconds = time.monotonic() - start
+    report.switches = judge_switches(report.rows, target, other, report.end is End.COMPLETE)
+
+
+def _tasks(selection: Selection, only: Collection[str]) -> list[Task]:
+    return [task for name, check in CHECKS.items() if not only or name in only for task in check(selection)]
+
+
+def _judged(task: Task) -> Finding:
+    try:
+        return task.judge()
+    except _GONE:
+        raise
+    except LimitExceededError as error:
+        return Finding(Verdict.SKIPPED, f"the server refuses the call: {error}")
+    except AclgradError as error:
+        return Finding(Verdict.FAILED, f"{type(error).__name__}: {error}")
+
+
+def _name(task: Task) -> str:
+    return " ".join(part for part in (task.check, task.operator, task.dtype, task.case) if part)

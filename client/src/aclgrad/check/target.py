@@ -1,0 +1,99 @@
+"""The server to check, as it describes itself."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import aclgrad
+from aclgrad._client import Client
+from aclgrad.check.rows import Origin
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+from aclgrad.tensors import DTYPES
+from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
+
+CONNECT_TIMEOUT_S: Final = 5.0
+
+
+class CheckError(Exception):
+    """The check cannot be made as asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One server. `client` calls it as programs do; `sender` sends every array, so that shapes are sent on request."""
+
+    origin: Origin
+    product: Product
+    status: GetServerStatusResponse
+    described: Mapping[str, OperatorDescription]
+    client: Client
+    sender: Client
+
+    @property
+    def shape_only(self) -> bool:
+        """Whether the server takes the shape of any input in place of its values."""
+        return any(input.shape_only for operator in self.described.values() for input in operator.inputs)
+
+    @property
+    def executor_cache(self) -> bool:
+        return self.status.executor_cache
+
+    @property
+    def unknown_operators(self) -> list[str]:
+        """The operators that the server has and this client does not know."""
+        return sorted(set(self.described) - set(OPERATORS))
+
+    @property
+    def missing_operators(self) -> list[str]:
+        """The operators that the product should have and the server does not list."""
+        should = {name for name, spec in OPERATORS.items() if self.product in spec.products}
+        return sorted(should - set(self.described))
+
+    def cases(self) -> Iterator[TypedCase]:
+        """Yields the sample calls that the server takes, in the same order at every run."""
+        return filter(self.serves, typed_cases(self.product))
+
+    def serves(self, typed: TypedCase) -> bool:
+        """Says whether the server lists the operator, with the dtypes of the call."""
+        described = self.described.get(typed.spec.name)
+        if described is None:
+            return False
+        taken = {input.name: set(input.data_types) for input in described.inputs}
+        types = typed.arguments.inputs
+        return all(type.dtype.wire in taken.get(name, ()) for name, type in types.items())
+
+    def takes_shape(self, operator: str, input: str) -> bool:
+        """Says whether the server takes the shape of this input in place of its values."""
+        return any(each.shape_only for each in self.described[operator].inputs if each.name == input)
+
+    def unknown_dtypes(self, operator: str) -> list[int]:
+        """The numbers of dtypes that the server lists for an operator and this client does not know."""
+        known = {dtype.wire for dtype in DTYPES.values()}
+        return sorted({type for input in self.described[operator].inputs for type in input.data_types} - known)
+
+
+@contextmanager
+def open_target(address: str, timeout_s: float) -> Iterator[Target]:
+    """Yields the server; raises CheckError for a product without a table, and an AclgradError without an answer."""
+    with (
+        Client(address, timeout_s=timeout_s, connect_timeout_s=CONNECT_TIMEOUT_S) as client,
+        Client(address, timeout_s=timeout_s, connect_timeout_s=CONNECT_TIMEOUT_S, shape_only=False) as sender,
+    ):
+        status = client.server_status()
+        described = {each.name: each for each in client.list_operators()}
+        origin = Origin(address, status.product, status.library, status.runtime_version)
+        yield Target(origin, _product(status), status, described, client, sender)
+
+
+def _product(status: GetServerStatusResponse) -> Product:
+    try:
+        return Product(status.product)
+    except ValueError:
+        known = ", ".join(Product)
+        raise CheckError(
+            f"the server's product {status.product!r} is not known to aclgrad {aclgrad.__version__}, which knows "
+            f"{known}; upgrade aclgrad to the server's version {status.version}"
+        ) from None

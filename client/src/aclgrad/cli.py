@@ -1,0 +1,19 @@
+"""The program `aclgrad`. Its commands need the libraries of the extra `cli`, which the client itself does without."""
+
+import sys
+from typing import Final
+
+_MISSING: Final = 2
+
+
+def main() -> None:
+    """Runs a command; exits with 2 and names the remedy if the extra is not installed."""
+    try:
+        from aclgrad.check.command import aclgrad
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in ("click", "rich", "jinja2"):
+            raise
+        print(f"aclgrad: {library} is not installed; run: pip install 'aclgrad[cli]'", file=sys.stderr)
+        sys.exit(_MISSING)
+    aclgrad()

@@ -1,0 +1,96 @@
+"""Comparisons of gradients, on arrays whose outcome is plain."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from aclgrad.check import judgement
+from aclgrad.check.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.operators.spec import Tolerance
+from aclgrad.tensors import DTYPES, TensorType
+
+TRUTH = np.array([[0.0, 1.0], [-2.0, 1000.0]])
+LIMIT = Tolerance(relative=1e-3, absolute=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_the_definition_itself_passes(dtype: type) -> None:
+    finding = judgement.against_truth(TRUTH.astype(dtype), TRUTH, LIMIT)
+    assert (finding.verdict, finding.figures["outside"]) == (Verdict.PASSED, 0)
+
+
+@pytest.mark.parametrize(
+    ("element", "error", "verdict"),
+    [
+        ((0, 0), 0.9e-4, Verdict.PASSED),
+        ((0, 0), 1.1e-4, Verdict.FAILED),
+        ((1, 1), 1.0, Verdict.PASSED),
+        ((1, 1), -1.1, Verdict.FAILED),
+        ((1, 0), np.nan, Verdict.FAILED),
+        ((0, 1), np.inf, Verdict.FAILED),
+    ],
+)
+def test_an_element_outside_its_own_limit_fails(element: tuple[int, int], error: float, verdict: Verdict) -> None:
+    gradient = TRUTH.copy()
+    gradient[element] += error
+    finding = judgement.against_truth(gradient, TRUTH, LIMIT)
+    assert finding.verdict is verdict
+    if verdict is Verdict.FAILED:
+        assert f"at {element}" in finding.message
+        assert finding.figures["outside"] == 0.25
+
+
+def test_figures_are_those_of_the_largest_errors() -> None:
+    figures = judgement.against_truth(TRUTH + np.array([[0, 0.0005], [0, 0]]), TRUTH, Tolerance(1e-3, 0.0)).figures
+    assert figures["max_error"] == pytest.approx(0.0005)
+    assert figures["max_relative_error"] == pytest.approx(0.0005)
+    assert figures["mean_relative_error"] == pytest.approx(0.0005 / 3)
+    assert figures["error_of_limit"] == pytest.approx(0.5)
+
+
+def test_an_exact_limit_takes_no_error_at_all() -> None:
+    exact = Tolerance(0.0, 0.0)
+    integers = np.array([3, -4], np.int32)
+    assert judgement.against_truth(integers, integers.astype(np.float64), exact).verdict is Verdict.PASSED
+    assert judgement.against_truth(integers + 1, integers.astype(np.float64), exact).verdict is Verdict.FAILED
+
+
+def test_an_empty_gradient_passes() -> None:
+    empty = np.zeros((0, 3))
+    assert judgement.against_truth(empty, empty, LIMIT).verdict is Verdict.PASSED
+    assert judgement.zeros(empty, empty).verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize("left", [1e-30, np.nan, -1.0])
+def test_only_zero_is_zero(left: float) -> None:
+    truth = np.array([0.0, 2.0, 0.0])
+    assert judgement.zeros(np.array([0.0, 5.0, -0.0]), truth).verdict is Verdict.PASSED
+    finding = judgement.zeros(np.array([0.0, 5.0, left]), truth)
+    assert finding.verdict is Verdict.FAILED
+    assert "at (2,)" in finding.message
+
+
+def test_bits_tell_zeros_and_types_apart() -> None:
+    zero = np.zeros(2, np.float32)
+    assert judgement.same_bits(zero, zero.copy())
+    assert not judgement.same_bits(zero, -zero)
+    assert not judgement.same_bits(zero, zero.astype(np.int32))
+    assert not judgement.same_bits(zero, zero.reshape(1, 2))
+    assert judgement.difference(zero, np.array([0, 3], np.float32)) == "1 of 2 elements differ, by up to 3"
+
+
+def test_another_shape_or_dtype_is_told() -> None:
+    expected = TensorType(DTYPES["float32"], (2, 3))
+    assert judgement.wrong_type(np.zeros((2, 3), np.float32), expected) is None
+    for gradient in (np.zeros((3, 2), np.float32), np.zeros((2, 3), np.float64)):
+        finding = judgement.wrong_type(gradient, expected)
+        assert finding is not None
+        assert "instead of float32 (2, 3)" in finding.message
+
+
+def test_a_row_is_the_same_after_json() -> None:
+    origin = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
+    task = Task(origin, "accuracy", "operator", "float32", (2, 3), "case", lambda: Finding(Verdict.PASSED))
+    row = Row.of(task, Finding(Verdict.NOTED, "told", {"p50_ms": 1.5, "error": float("inf")}), 0.25)
+    assert row.figures == {"p50_ms": 1.5, "error": None}
+    assert Row.from_json(row.to_json()) == row

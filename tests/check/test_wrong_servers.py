@@ -1,0 +1,172 @@
+"""What a run says of servers that compute wrongly, or that it cannot check."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.v1 import operator_service_pb2 as pb
+from tests.check.checking import changed, check, of_gradients, of_status
+from tests.serving import Server
+
+OPERATOR = "replication_pad2d_backward"
+Array = np.ndarray[Any, Any]
+
+
+def test_a_negated_gradient_fails_its_operator_alone(server: Server, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    with changed(server.address, of_gradients(OPERATOR, np.negative)) as address:
+        checked = check(tmp_path, address, "--html", str(page))
+    assert checked.exit_code == 1
+    failed = [row for row in checked.rows if row["verdict"] == "failed"]
+    assert {(row["operator"], row["check"]) for row in failed} == {(OPERATOR, "accuracy")}
+    assert "elements are outside the tolerance" in failed[0]["message"]
+    assert failed[0]["figures"]["outside"] > 0.9
+    assert "Rows that did not pass" in page.read_text()
+
+
+def test_a_gradient_of_another_shape_fails(server: Server, tmp_path: Path) -> None:
+    def doubled(method: str, request: bytes, reply: bytes) -> bytes:
+        if method != "ExecuteOperator":
+            return reply
+        message = pb.ExecuteOperatorResponse.FromString(reply)
+        message.outputs[0].shape[-1] *= 2
+        message.outputs[0].data *= 2
+        return message.SerializeToString()
+
+    with changed(server.address, doubled) as address:
+        checked = check(tmp_path, address, only=("accuracy",))
+    assert checked.exit_code == 1
+    assert checked.verdicts("accuracy") == {"failed"}
+    assert "instead of" in next(row["message"] for row in checked.rows if row["check"] == "accuracy")
+
+
+def test_what_stays_in_elements_that_receive_nothing_fails_fills(server: Server, tmp_path: Path) -> None:
+    def stained(gradient: Array) -> Array:
+        return np.where(gradient == 0, np.asarray(1e-7, gradient.dtype), gradient)
+
+    with changed(server.address, of_gradients("roi_align_v2_backward", stained)) as address:
+        checked = check(tmp_path, address, only=("accuracy", "fills"))
+    assert checked.exit_code == 1
+    assert checked.verdicts("accuracy") == {"passed"}
+    failed = [row for row in checked.rows if row["verdict"] == "failed"]
+    assert {(row["check"], row["operator"]) for row in failed} == {("fills", "roi_align_v2_backward")}
+
+
+def _unsteady() -> Any:
+    numbers = itertools.count()
+
+    def unsteady(gradient: Array) -> Array:
+        return np.nextafter(gradient, gradient.dtype.type(np.inf)) if next(numbers) % 7 == 6 else gradient
+
+    return of_gradients("roi_align_v2_backward", unsteady)
+
+
+def test_a_last_bit_that_changes_fails_a_server_that_calls_itself_deterministic(server: Server, tmp_path: Path) -> None:
+    with changed(server.address, of_status(deterministic=True)) as told, changed(told, _unsteady()) as address:
+        checked = check(tmp_path, address, only=("determinism",))
+    assert checked.verdicts("determinism") == {"passed", "failed"}
+    assert checked.exit_code == 1
+
+
+def test_a_last_bit_that_changes_is_noted_of_another_server(server: Server, tmp_path: Path) -> None:
+    with changed(server.address, _unsteady()) as address:
+        checked = check(tmp_path, address, only=("determinism",))
+    assert checked.verdicts("determinism") == {"passed", "noted"}
+
+
+def test_executors_that_change_bits_are_not_safe(server: Server, tmp_path: Path) -> None:
+    with (
+        changed(server.address, of_status(executor_cache=False)) as off,
+        changed(server.address, _unsteady()) as on,
+    ):
+        checked = check(tmp_path, off, "--against", on, only=("accuracy",))
+    assert checked.exit_code == 1
+    switch = checked.summary["switches"]["--executor-cache"]
+    assert switch["verdict"] == "not safe"
+    assert "roi_align_v2_backward" in switch["why"]
+
+
+def test_an_input_whose_values_matter_makes_shape_only_unsafe(server: Server, tmp_path: Path) -> None:
+    def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
+        if method != "ExecuteOperator":
+            return reply
+        call = pb.ExecuteOperatorRequest.FromString(request)
+        sent = next((each.data for each in call.inputs if each.name == "self"), b"")
+        if call.operator != OPERATOR or sent.count(0xCB) < len(sent) or not sent:
+            return reply
+        message = pb.ExecuteOperatorResponse.FromString(reply)
+        message.outputs[0].data = sent
+        return message.SerializeToString()
+
+    with changed(server.address, reads_self) as address:
+        checked = check(tmp_path, address, only=("shape_only",))
+    assert checked.exit_code == 1
+    assert checked.summary["switches"]["--shape-only"]["verdict"] == "not safe"
+
+
+def test_memory_that_does_not_come_back_fails(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aclgrad.check.service._IDLE_S", 0.2)
+    kept = itertools.count(2**20, 512)
+
+    def leaking(method: str, request: bytes, reply: bytes) -> bytes:
+        if method != "GetServerStatus":
+            return reply
+        status = pb.GetServerStatusResponse.FromString(reply)
+        status.devices[0].pool.allocated_bytes = status.devices[0].pool.reserved_bytes = next(kept)
+        return status.SerializeToString()
+
+    with changed(server.address, leaking) as address:
+        checked = check(tmp_path, address, only=("memory",))
+    assert checked.verdicts("memory") == {"failed"}
+
+
+def test_an_unknown_product_is_named_with_the_remedy(server: Server, tmp_path: Path) -> None:
+    with changed(server.address, of_status(product="910Z")) as address:
+        checked = check(tmp_path, address)
+    assert checked.exit_code == 2
+    assert "product '910Z' is not known" in checked.output
+    assert "310P" in checked.output
+    assert "upgrade aclgrad" in checked.output
+
+
+def test_servers_of_different_products_are_not_compared(server: Server, tmp_path: Path) -> None:
+    with changed(server.address, of_status(product="950")) as address:
+        checked = check(tmp_path, server.address, "--against", address)
+    assert checked.exit_code == 2
+    assert "compare servers on the same product" in checked.output
+
+
+def test_operators_and_dtypes_that_only_one_side_knows_have_a_row(server: Server, tmp_path: Path) -> None:
+    def other_operators(method: str, request: bytes, reply: bytes) -> bytes:
+        if method != "ListOperators":
+            return reply
+        message = pb.ListOperatorsResponse.FromString(reply)
+        kept = [each for each in message.operators if each.name != OPERATOR]
+        kept[0].inputs[0].data_types.append(99)
+        return pb.ListOperatorsResponse(
+            operators=[*kept, pb.OperatorDescription(name="fold_backward")]
+        ).SerializeToString()
+
+    with changed(server.address, other_operators) as address:
+        checked = check(tmp_path, address, only=("listing", "accuracy"))
+    assert checked.exit_code == 0
+    listing = {row["operator"]: row for row in checked.rows if row["check"] == "listing"}
+    assert "does not know the operator" in listing["fold_backward"]["message"]
+    assert "does not list the operator" in listing[OPERATOR]["message"]
+    assert listing[min(OPERATORS)]["dtype"] == "DataType 99"
+    assert {row["verdict"] for row in listing.values()} == {"skipped"}
+    assert {row["operator"] for row in checked.rows if row["check"] == "accuracy"} == set(OPERATORS) - {OPERATOR}
+
+
+def test_a_server_without_operators_is_no_success(server: Server, tmp_path: Path) -> None:
+    def none(method: str, request: bytes, reply: bytes) -> bytes:
+        return b"" if method == "ListOperators" else reply
+
+    with changed(server.address, none) as address:
+        checked = check(tmp_path, address)
+    assert checked.exit_code == 2
+    assert "lists no operator" in checked.output
