@@ -110,6 +110,7 @@ def loss():
         device.native.check_steps()
     except aclgrad_native.AclError as error:
         return error.fault
+begin = time.monotonic()
 ctypes.CDLL(sys.argv[1]).Hang()
 """
 LATE = "device.native.submit(None, call, contents, deadline(0.1))"
