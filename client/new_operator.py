@@ -309,10 +309,8 @@ COMPUTATION = """\
 
 namespace acl_host {{
 
-template <VectorLevel level>
-void {type}<level>::Run(aclDataType, const Launch&) {{}}
-
-template struct {type}<kVectorLevel>;
+template <>
+void {type}<VECTOR_LEVEL>::Run(aclDataType, const Launch&) {{}}
 
 }}  // namespace acl_host
 """
