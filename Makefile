@@ -9,8 +9,9 @@ GOOGLEAPIS := build/googleapis
 PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests -name '*.cpp' -o -name '*.h')
-# Tests wait more than they compute; those of one file share their servers.
-PYTEST := $(BIN)/python -m pytest --numprocesses 4 --dist loadfile
+# $(call pytest,ENVIRONMENT,FOLDERS). Tests wait more than they compute; those of one file share their servers.
+pytest = $(1) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m "not alone" $(2) && \
+	$(1) $(BIN)/python -m pytest -m alone $(2)
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
@@ -32,7 +33,7 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 build: $(BUILT) ## Set up, and build and install C++ that has changed
 
 test: $(BUILT) ## Set up and run the tests
-	$(PYTEST)
+	$(call pytest)
 
 bench: $(BUILT) $(BIN)/.setup-bench h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --group frameworks
@@ -76,9 +77,9 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on devices that refu
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false}}' > build/copies.json
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt"}}' > build/strict.json
-	TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/copies.json $(PYTEST) tests/e2e tests/native
-	TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
-		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json $(PYTEST) tests/e2e tests/native
+	$(call pytest,TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/copies.json,tests/e2e tests/native)
+	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,tests/e2e tests/native)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow

@@ -15,6 +15,8 @@ import aclgrad
 from tests.calling import maybe_await
 from tests.serving import Server
 
+pytestmark = pytest.mark.alone
+
 GRAD = np.ones((1, 1, 1), np.float32)
 DOWN_S = 6.0
 """Long enough for the delays between attempts to connect to have reached their longest."""

@@ -16,7 +16,7 @@ from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
 from .fault_plans import ATTRIBUTES, INPUTS, OPERATOR, TRUTH, WARM_UP, FaultyServer, assert_sound, once
 from .raw_calls import SERVICE, execute_batch, open_channel
 
-pytestmark = once
+pytestmark = [once, pytest.mark.alone]
 
 COUNT = 8
 ALLOCATION, COPY, LAUNCH = WARM_UP["allocations"] + 1, WARM_UP["copies"] + 1, WARM_UP["launches"] + 1

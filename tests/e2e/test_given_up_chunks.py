@@ -16,6 +16,8 @@ from tests.serving import Server
 
 from .raw_calls import SMALL, assert_idle, chunked_messages, error_of, open_channel, open_chunked
 
+pytestmark = pytest.mark.alone
+
 CALL = SMALL["adaptive_avg_pool2d_backward"]
 NAMES = [each.name for each in CALL.inputs]
 LARGE = OperatorCall(

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import pytest
 
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
 from tests.serving import Server
+
+pytestmark = pytest.mark.alone
 
 FLAGS = ("--idle-trim-s", "2", "--log-level", "debug")
 SHAPE = (8, 64, 112, 112)

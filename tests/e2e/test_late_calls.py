@@ -11,6 +11,8 @@ import aclgrad
 from tests.calling import wait_until
 from tests.serving import Server
 
+pytestmark = pytest.mark.alone
+
 SMALL = (np.ones((1, 2, 2), np.float32), (1, 4, 4))
 
 

@@ -3,11 +3,15 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from aclgrad.wire.messages import encode_request
 
 from .fault_plans import write_config
 from .raw_calls import CALLS, SERVICE, assert_idle, execute, execute_batch, execute_chunked, open_channel
 from .shared_objects import Objects, sharing_server
+
+pytestmark = pytest.mark.alone
 
 HELD = re.compile(r"loop held for [\d.]+ ms, ([\d.]+) ms of it on the CPU: .*")
 LIMIT_MS = 50

@@ -17,6 +17,8 @@ from tests.serving import Server
 from .raw_calls import SERVICE, assert_idle, error_of
 from .shared_objects import Objects
 
+pytestmark = pytest.mark.alone
+
 SILENT = 38
 MIB = 2**20
 REPLY_BYTES = 8 * MIB

@@ -5,12 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import numpy as np
 import psutil
+import pytest
 
 import aclgrad
 from aclgrad._exchanges import SERVICE
 from tests.serving import Server
 
 from .raw_calls import error_of
+
+pytestmark = pytest.mark.alone
 
 MIB = 2**20
 LIMIT_BYTES = 400 * MIB

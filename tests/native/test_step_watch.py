@@ -9,6 +9,8 @@ import pytest
 
 from . import shims
 
+pytestmark = pytest.mark.alone
+
 HANG_MS = 300
 START = """
 import os, pathlib, sys, time
