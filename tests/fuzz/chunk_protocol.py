@@ -11,12 +11,15 @@ from aclgrad.tensors import Announced
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import chunk_prefix, decode_header, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall
+from aclgrad_server.calls import call as call_module
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
 from tests.server.fakes import FakeContext, FakeDevice, new_call, settle, tensor
 
+# Nothing here waits for time.
+call_module.CANCELLATION_S = 0.0
 PLANNER: Final = Planner(Product.ATLAS_A2, 2**14)
 MEMORY_LIMIT: Final = 2**15
 MESSAGE_LIMIT: Final = 2**20

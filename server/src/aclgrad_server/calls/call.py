@@ -24,7 +24,7 @@ REQUEST_ID: Final = "x-request-id"
 MAX_REQUEST_ID: Final = 128
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
-_CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
+CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 _PROCESS: Final = secrets.token_hex(8)  # what tells our request ids from those of other servers
 _numbers = itertools.count(1)
@@ -66,7 +66,7 @@ class Call:
         if message is None:
             # gRPC says the same of a message over its limit and of a client that has gone, and then cancels the call.
             self.is_cut_short = True
-            await asyncio.sleep(_CANCELLATION_S)
+            await asyncio.sleep(CANCELLATION_S)
             raise MalformedRequestError("the call ended before its message")
         return message
 
