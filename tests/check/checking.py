@@ -17,7 +17,11 @@ from aclgrad.check.command import aclgrad
 from aclgrad.tensors import dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
 
-COMMAND = [sys.executable, "-c", "from aclgrad.cli import main; main()", "check"]
+# A shell starts what runs in the background with SIGINT ignored.
+_PROGRAM = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aclgrad.cli import main; main()"
+)
+COMMAND = [sys.executable, "-c", _PROGRAM, "check"]
 
 
 @dataclass(frozen=True)
