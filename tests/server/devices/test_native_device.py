@@ -1,7 +1,6 @@
 """A device of the host library: what becomes of work whose caller has gone."""
 
 import asyncio
-import gc
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,8 +21,6 @@ SIZE = 2**20
 
 @pytest.fixture
 async def group() -> AsyncIterator[DeviceGroup]:
-    # The library of the test before ends the runtime of the process when it goes: not while this one is in use.
-    gc.collect()
     completions = Completions()
     settings = Settings(backend="host", pool_bytes=2**28)
     yield await asyncio.to_thread(open_devices, settings, completions, lambda device, error: None)
