@@ -16,6 +16,9 @@ from aclgrad_server.plan import plan_call
 from aclgrad_server.settings import Settings
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until
 
+# Other files open the library in their own process too, and the last to go ends the runtime for all.
+pytestmark = pytest.mark.alone
+
 SIZE = 2**20
 
 
