@@ -35,8 +35,12 @@ BAD = OperatorCall("adaptive_avg_pool2d_backward", (), {})
 
 
 def open_channel(server: Server) -> grpc.Channel:
-    """Returns a channel that takes replies of any size."""
-    return grpc.insecure_channel(server.address, [("grpc.max_receive_message_length", -1)])
+    """Returns a channel that takes replies of any size, with a connection of its own.
+
+    The server closes the connection of a client that does not read, and no other call is to go with it.
+    """
+    options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+    return grpc.insecure_channel(server.address, options)
 
 
 def execute(channel: grpc.Channel, call: OperatorCall) -> bytes:
