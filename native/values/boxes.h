@@ -20,7 +20,7 @@ struct RoiAlign {
 
 // Throws InvalidValue for a box that is not finite after scaling. Returns a bound on the work that the boxes ask for,
 // in elementary steps: bilinear samples, cells that a separable kernel passes over, and the preparation of both axes. A
-// double, for it may exceed 64 bits.
+// double, because it may exceed 64 bits.
 [[nodiscard]] double CountWork(const void* boxes, std::size_t count, const RoiAlign& roi_align);
 
 }  // namespace aclgrad

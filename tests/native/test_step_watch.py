@@ -12,13 +12,14 @@ from . import shims
 pytestmark = pytest.mark.alone
 
 HANG_MS = 300
-START = """
-import os, pathlib, sys, time
+IMPORTS = """
+import ctypes, os, sys, time
 import aclgrad_native
 from tests.native.blocking import BlockingDevice, deadline
 from tests.native.pooling import plan
-library = aclgrad_native.open("host", sys.argv[1])
-device = BlockingDevice(library, hang_timeout_ms=int(sys.argv[2]))
+from tests.native.shims import open_with
+"""
+READY = """
 waiting = device.waiting
 call = plan((1, 1, 1), (1, 2, 2))
 contents = [b"grad", None]
@@ -30,6 +31,10 @@ def loss():
         return error.fault
 begin = time.monotonic()
 """
+START = f"""{IMPORTS}
+library = aclgrad_native.open("host", sys.argv[1])
+device = BlockingDevice(library, hang_timeout_ms=int(sys.argv[2]))
+{READY}"""
 
 
 @pytest.fixture
@@ -96,23 +101,9 @@ extern "C" int {name}({parameters}) {{
   return Real<int({parameters})>("{name}")({arguments});
 }}
 """
-WITH_SHIM = """
-import ctypes, os, sys, time
-import aclgrad_native
-from tests.native.blocking import BlockingDevice, deadline
-from tests.native.pooling import plan
-from tests.native.shims import open_with
+WITH_SHIM = f"""{IMPORTS}
 device = BlockingDevice(open_with(sys.argv[1], sys.argv[2]), pool_pass_through=True, hang_timeout_ms=300)
-waiting = device.waiting
-call = plan((1, 1, 1), (1, 2, 2))
-contents = [b"grad", None]
-far = deadline(3600)
-def loss():
-    try:
-        device.native.check_steps()
-    except aclgrad_native.AclError as error:
-        return error.fault
-begin = time.monotonic()
+{READY}
 ctypes.CDLL(sys.argv[1]).Hang()
 """
 LATE = "device.native.submit(None, call, contents, deadline(0.1))"

@@ -99,7 +99,7 @@ class Execution:
         return encode_request(self.plan.call)
 
     def read(self, reply: bytes) -> Array:
-        """Returns the gradient in a reply; raises ServerFaultError for bytes that are none."""
+        """Returns the gradient in a reply; raises ServerFaultError for other bytes."""
         try:
             return gradient_of(decode_response(reply))
         except ValueError as error:

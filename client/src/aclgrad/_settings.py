@@ -109,7 +109,7 @@ def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOptio
         # Only this library knows which failures are safe to retry; the core would retry on its own.
         "grpc.enable_retries": 0,
         # A peer that vanished without a word, behind a NAT or in a dead pod, is noticed within the sum of the two; idle
-        # channels are kept alive too, for it is the first call after a pause that would meet the dead connection.
+        # channels are kept alive too: otherwise the first call after a pause would meet the dead connection.
         "grpc.keepalive_time_ms": 30_000,
         "grpc.keepalive_timeout_ms": 10_000,
         "grpc.keepalive_permit_without_calls": 1,
@@ -128,7 +128,7 @@ def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOptio
 
 
 def grpc_compression(name: Compression) -> grpc.Compression:
-    """Returns how requests are compressed; raises ValueError for a name that is none."""
+    """Returns how requests are compressed; raises ValueError for an unknown name."""
     if name not in _COMPRESSIONS:
         raise ValueError(f"compression is {name!r}; give 'gzip' or None")
     return _COMPRESSIONS[name]

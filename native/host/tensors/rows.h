@@ -2,7 +2,7 @@
 // conversions, where a vector level or the architecture has them: they give the bits of half.h, but for signalling
 // NaNs, which they make quiet.
 //
-// In an unnamed namespace, for each vector level has its own.
+// In an unnamed namespace, because each vector level has its own.
 #pragma once
 
 #include <cstddef>

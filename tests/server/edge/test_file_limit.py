@@ -18,7 +18,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def run(connections: int, soft: int, hard: int) -> tuple[int, str]:
-    """Returns the soft limit and the log of a process of its own, for a limit cannot be raised again."""
+    """Returns the soft limit and the log of a process of its own, because a limit cannot be raised again."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(connections=connections)],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),

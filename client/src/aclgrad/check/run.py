@@ -25,7 +25,7 @@ Check = Callable[[Selection], Iterator[Task]]
 CHECKS: Final[dict[str, Check]] = {
     check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
 }
-"""In the order in which they run; memory comes last, for it looks at what the others left behind."""
+"""In the order in which they run; memory comes last and looks at what the others left behind."""
 _GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
 
 

@@ -7,11 +7,11 @@ from itertools import islice
 from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, UnknownOperatorError, Violation
 from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.limits import MAX_VIOLATIONS
-from aclgrad.wire.messages import AttributeValue, OperatorCall
+from aclgrad.wire.messages import OperatorCall
 
 MAX_INT64 = 2**63 - 1
 
@@ -93,27 +93,3 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
     elif tensor.data is not None and tensor.data.nbytes != tensor.type.size_bytes:
         problem = f"has {tensor.data.nbytes} bytes where {tensor.type} takes {tensor.type.size_bytes}"
         yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")
-
-
-def _check_attribute(spec: AttributeSpec, value: AttributeValue) -> Iterator[Violation]:
-    field = f"attributes[{spec.name}]"
-    kinds = {
-        AttributeKind.BOOL: isinstance(value, bool),
-        AttributeKind.INT: isinstance(value, int) and not isinstance(value, bool),
-        AttributeKind.DOUBLE: isinstance(value, float),
-        AttributeKind.INTS: isinstance(value, tuple),
-    }
-    if not kinds[spec.kind]:
-        yield Violation(field, f"is {value!r}", f"send {spec.kind.value}")
-        return
-    values = value if isinstance(value, tuple) else (value,)
-    if spec.lengths and len(values) not in spec.lengths:
-        lengths = " or ".join(map(str, spec.lengths))
-        yield Violation(field, f"has {len(values)} values", f"send {lengths}")
-    for each in values:
-        if not math.isfinite(each):
-            yield Violation(field, f"is {each}", "send a finite number")
-        elif spec.minimum is not None and not each >= spec.minimum:
-            yield Violation(field, f"is {each}", f"send at least {spec.minimum}")
-        elif spec.maximum is not None and not each <= spec.maximum:
-            yield Violation(field, f"is {each}", f"send at most {spec.maximum}")

@@ -1,5 +1,5 @@
 // Which cells were chosen, by INT32 positions.
-// In an unnamed namespace, for each vector level has its own.
+// In an unnamed namespace, because each vector level has its own.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Where the gradient of a plane is summed up, and how it is rounded and stored.
-// In an unnamed namespace, for each vector level has its own.
+// In an unnamed namespace, because each vector level has its own.
 #pragma once
 
 #include <algorithm>

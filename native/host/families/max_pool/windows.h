@@ -1,5 +1,5 @@
 // Where the windows of a max pooling lie on a plane of its input.
-// In an unnamed namespace, for each vector level has its own.
+// In an unnamed namespace, because each vector level has its own.
 #pragma once
 
 #include <algorithm>

@@ -48,7 +48,7 @@ def error_of_fault(fault: str, code: int | str) -> AclgradError:
 
 
 def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
-    """Returns our error for one of the native runtime, with that as its cause, for the log; re-raises any other."""
+    """Returns our error for one of the native runtime, which the log names as its cause; re-raises any other."""
     ours: AclgradError
     if isinstance(error, aclgrad_native.OutOfMemoryError):
         ours = _out_of_memory(error, plan.size_bytes if plan else 0)

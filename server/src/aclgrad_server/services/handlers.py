@@ -104,7 +104,7 @@ def _explain(call: Call, error: BaseException) -> Status | None:
         if cut is None:
             why = "was cancelled"
             if call.is_cut_short:
-                why = "ended, for its message exceeds --max-message-bytes or its client has gone,"
+                why = "ended (its message exceeds --max-message-bytes, or its client has gone)"
             log.info("%s %s %s for %s", call.request_id, call.method, why, call.peer)
             return None
         error = cut
