@@ -13,16 +13,22 @@ CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests -name '*.cpp' -o -name '
 pytest = $(1) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m "not alone" $(2) && \
 	$(1) $(BIN)/python -m pytest -m alone $(2)
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
+# What takes memory in different ways: it is run again on a pool that gives each tensor a block of its own.
+POOLED := tests/e2e/batches tests/e2e/chunks tests/e2e/shared_memory
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
 # An input that fails is written to build/fuzz; what reaches new code to the first folder after the target's name.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-modes soak soak-short test-huge bench bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
 
-help: ## List the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+##@ Use
+
+help: ## List the targets, by what they are for
+	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(BUILT) ## Set up, and build and install C++ that has changed
 
 demo: $(BUILT) ## Set up, start a server on the host library, make one checked call of each operator, stop
 	$(BIN)/python examples/demo.py
@@ -30,14 +36,146 @@ demo: $(BUILT) ## Set up, start a server on the host library, make one checked c
 serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
-build: $(BUILT) ## Set up, and build and install C++ that has changed
+new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=... [LIKE=OPERATOR]
+	@$(PYTHON) client/new_operator.py $(NAME) $(SYMBOL) $(LIKE)
+
+generate: $(SETUP) $(BIN)/.setup-lint ## Write what lists the operators, from their folders
+	$(BIN)/python client/generate.py
+
+format: $(BIN)/.setup-lint ## Put every source file into the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+	$(BIN)/buf format --write proto
+
+clean: ## Remove the environment and everything built
+	rm -rf .venv build dist native/build client/src/aclgrad/v1
+
+##@ Test
+
+ci: lint test test-bridges test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
+
+lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/buf lint proto
+	$(BIN)/buf format --diff --exit-code proto
+	$(BIN)/python client/generate.py --check
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
+	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
+
+lint-overlays: $(BIN)/.setup-lint
+	mkdir -p build/kubernetes
+	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
+		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 test: $(BUILT) ## Set up and run the tests
 	$(call pytest)
 
-bench: $(BUILT) $(BIN)/.setup-bench h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
-	$(BIN)/python -m pip install --quiet --group frameworks
+# CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
+test-abi: $(BUILT) ## Run the ABI tests on any library: ACL_LIBRARY=FILE:FILE; without, on the host library as split packages
+	$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi)
+
+# A device may take no host memory as its own and report every misuse. The pool cuts its blocks from larger allocations, where
+# strict mode sees who touches his neighbour's padding, or makes each an allocation, where it sees who leaves his own.
+test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory, in two ways
+	mkdir -p build
+	rm -f build/strict.txt
+	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
+		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
+	$(call pytest,TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,tests/e2e tests/native)
+	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,$(POOLED) tests/native)
+	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
+
+test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py
+
+test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
+	$(BIN)/python -m pytest tests/frameworks
+	$(BIN)/python -m tests.frameworks.error_table
+
+test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
+	command -v aarch64-linux-gnu-g++ qemu-aarch64 || { apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends g++-aarch64-linux-gnu qemu-user; }
+	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+		-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
+	$(BIN)/cmake --build build/aarch64 --target acl_host
+	$(BIN)/python -m pytest tests/portable
+
+test-huge: $(BUILT) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
+	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
+
+soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
+	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
+
+soak-short: $(BUILT) ## The same with 5,000 calls
+	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
+
+rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
+	$(BIN)/python -m tests.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
+
+hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers beside an honest client and judge how they withstand: HOSTILE_FLAGS="costly watches"
+	$(BIN)/python -m tests.hostile $(HOSTILE_FLAGS)
+
+hostile-short: $(BUILT) build/hostile/libslow_look.so ## A bit of each attack in 90 seconds, without a judgement of percentiles
+	$(BIN)/python -m tests.hostile --short $(HOSTILE_FLAGS)
+
+build/hostile/libslow_look.so: tests/hostile/slow_look.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
+
+fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; tests/fuzz/corpus gains what reached new code
+	mkdir -p build/fuzz
+	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
+		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
+
+fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, and the corpus stays as it is
+	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
+		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
+
+sanitize: $(BUILT) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
+	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done
+
+sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on host libraries that are built so
+	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
+		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
+
+##@ Measure
+
+bench: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
 	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
+
+build/bench/pool: tests/benchmarks/pool.cpp $(NATIVE)
+	mkdir -p $(@D)
+	$(PYTHON) native/operator_table.py $(@D)
+	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime -I$(@D) $< native/runtime/*.cpp -ldl -o $@
+
+# Without its own idea of memcpy, a compiler would have memcpy call itself.
+build/bench/libcopies.so: tests/benchmarks/copies.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
+
+bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure what aclgrad.torch adds to a call (installs PyTorch)
+	$(BIN)/python -m tests.benchmarks.bridge
+
+bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
+	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
+
+build/bench-kernels/libtouch.so: tests/benchmarks/touch.cpp
+	mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
 
 load: $(BUILT) $(BIN)/.setup-load ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tests.load $(LOAD_FLAGS)
@@ -52,116 +190,7 @@ h2load: ## Install h2load from Debian's nghttp2-client, where it is missing; nee
 	@command -v h2load > /dev/null || { apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nghttp2-client; }
 
-build/bench/pool: tests/benchmarks/pool.cpp $(NATIVE)
-	mkdir -p $(@D)
-	$(PYTHON) native/operator_table.py $(@D)
-	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime -I$(@D) $< native/runtime/*.cpp -ldl -o $@
-
-bench-kernels: $(BUILT) $(BIN)/.setup-bench build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
-	$(BIN)/python -m pip install --quiet --group frameworks
-	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
-	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
-
-build/bench-kernels/libtouch.so: tests/benchmarks/touch.cpp
-	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
-
-# Without its own idea of memcpy, a compiler would have memcpy call itself.
-build/bench/libcopies.so: tests/benchmarks/copies.cpp
-	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
-
-# The ways in which a device may differ: it takes no host memory as its own; it reports every misuse and sees every block.
-test-modes: $(BUILT) ## Run the tests of runtime and server on devices that refuse host memory, and on a strict one
-	mkdir -p build
-	rm -f build/strict.txt
-	echo '{"host": {"host_pointers": false}}' > build/copies.json
-	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt"}}' > build/strict.json
-	$(call pytest,TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/copies.json,tests/e2e tests/native)
-	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
-		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,tests/e2e tests/native)
-	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
-
-soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
-	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
-
-soak-short: $(BUILT) ## The same with 5,000 calls
-	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
-
-test-huge: $(BUILT) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
-	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
-
-hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers beside an honest client and judge how they withstand: HOSTILE_FLAGS="costly watches"
-	$(BIN)/python -m tests.hostile $(HOSTILE_FLAGS)
-
-hostile-short: $(BUILT) build/hostile/libslow_look.so ## A bit of each attack in 90 seconds, without a judgement of percentiles
-	$(BIN)/python -m tests.hostile --short $(HOSTILE_FLAGS)
-
-build/hostile/libslow_look.so: tests/hostile/slow_look.cpp
-	mkdir -p $(@D)
-	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
-
-test-frameworks: $(BUILT) ## Compare with live PyTorch (installs it)
-	$(BIN)/python -m pip install --quiet --group frameworks
-	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
-	$(BIN)/python -m pytest tests/frameworks
-	$(BIN)/python -m tests.frameworks.error_table
-
-test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
-	command -v aarch64-linux-gnu-g++ qemu-aarch64 || { apt-get update -q && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends g++-aarch64-linux-gnu qemu-user; }
-	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
-		-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
-	$(BIN)/cmake --build build/aarch64 --target acl_host
-	$(BIN)/python -m pytest tests/portable
-
-sanitize: $(BUILT) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
-	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done
-
-sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on host libraries that are built so
-	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
-		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
-
-fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; tests/fuzz/corpus gains what reached new code
-	mkdir -p build/fuzz
-	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
-		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
-
-fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, and the corpus stays as it is
-	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
-		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
-
-lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror $(CPP)
-	$(BIN)/buf lint proto
-	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/python client/generate.py --check
-	$(BIN)/hadolint Dockerfile
-	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
-	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml))
-	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
-
-lint-overlays: $(BIN)/.setup-lint
-	mkdir -p build/kubernetes
-	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
-		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
-
-format: $(BIN)/.setup-lint ## Put every source file into the project's style
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(CPP)
-	$(BIN)/buf format --write proto
-
-generate: $(SETUP) $(BIN)/.setup-lint ## Write what lists the operators, from their folders
-	$(BIN)/python client/generate.py
-
-new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=...
-	@$(PYTHON) client/new_operator.py $(NAME) $(SYMBOL)
+##@ Release
 
 # The native wheel gets the tag of the oldest glibc that has every symbol it asks for: the machine's own would say less.
 dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and run the demo from them alone
@@ -179,10 +208,7 @@ image: ## Build the container image, aclgrad:host; IMAGE=ascend with BUILD_FLAGS
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
 
-ci: lint test test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
-
-clean: ## Remove the environment and everything built
-	rm -rf .venv build dist native/build client/src/aclgrad/v1
+# What the targets need.
 
 $(VENV):
 	$(PYTHON) -m venv .venv
@@ -196,10 +222,12 @@ $(SETUP): $(VENV) $(PACKAGED)
 	$(BIN)/python -m pip install --quiet --editable ./server
 	touch $@
 
+# As of its beginning: what is edited while it runs is built the next time.
 $(BUILT): $(SETUP) $(NATIVE)
+	touch $@.begun
 	$(BIN)/cmake --build native/build/editable
 	$(BIN)/cmake --install native/build/editable --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
-	touch $@
+	mv $@.begun $@
 
 $(BIN)/.setup-%: $(VENV) pyproject.toml
 	$(BIN)/python -m pip install --quiet --group $*

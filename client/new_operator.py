@@ -1,6 +1,8 @@
 """Writes the stubs of a new operator from its declaration in native/include/aclnnop, and says what is left to do.
 
-Usage: make new-operator NAME=upsample_nearest2d_backward SYMBOL=aclnnUpsampleNearest2dBackward
+Usage: make new-operator NAME=upsample_nearest2d_backward SYMBOL=aclnnUpsampleNearest2dBackward [LIKE=OPERATOR]
+
+With LIKE the stubs are copies of the files of another operator, such as one of the same family, under the new names.
 """
 
 import argparse
@@ -10,12 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "native"))
+
+from operator_table import folder_of  # noqa: E402 - the build's own rule
+
 HEADERS = ROOT / "native/include/aclnnop"
 PYTHON = ROOT / "client/src/aclgrad/operators"
 NATIVE = ROOT / "native/host/operators"
 KINDS = {
     "bool": ("BOOL", "bool"),
     "int8_t": ("INT", "int"),
+    "int32_t": ("INT", "int"),
     "int64_t": ("INT", "int"),
     "float": ("DOUBLE", "float"),
     "double": ("DOUBLE", "float"),
@@ -33,7 +40,9 @@ class Parameter(NamedTuple):
 
     @property
     def name(self) -> str:
-        return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: "_" + found[0].lower(), self.abi_name)
+        """The wire name: CANN's in lower case, but the gradient that every operator is given has one name."""
+        name = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: "_" + found[0].lower(), self.abi_name)
+        return "grad_output" if name == "grad_out" else name
 
     @property
     def python_name(self) -> str:
@@ -128,23 +137,49 @@ def native_files(symbol: str, declared: Declaration) -> dict[str, str]:
     }  # fmt: skip
 
 
+def copied_files(folder: Path, like: str, name: str, symbol: str, header: str) -> dict[str, str]:
+    """Returns the files of an operator with the name, the symbol and the header of another."""
+    spec = (PYTHON / like / "spec.py").read_text()
+    found = re.search(r"aclnn\w+", spec)
+    if found is None:
+        raise SystemExit(f"{like}: its spec.py has to begin with the symbol; see the others")
+    renamed = {found[0]: symbol, found[0].removeprefix("aclnn"): symbol.removeprefix("aclnn"), like: name}
+    files = {}
+    for path in sorted(folder.glob("*.*")):
+        text = re.sub(r"aclnnop/\w+\.h", f"aclnnop/{header}", path.read_text())
+        for old, new in renamed.items():
+            text = text.replace(old, new)
+        files[path.name] = text
+    return files
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make new-operator", description=__doc__)
     parser.add_argument("name", help="the wire name, such as upsample_nearest2d_backward")
     parser.add_argument("symbol", help="CANN's name, such as aclnnUpsampleNearest2dBackward")
+    parser.add_argument("like", nargs="?", help="an operator whose files are copied in place of empty stubs")
     given = parser.parse_args()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", given.name) or not re.fullmatch(r"aclnn[A-Z]\w*", given.symbol):
         parser.error("give NAME in lower case with underscores and SYMBOL as aclnn followed by CANN's name")
+    if given.name != folder_of(given.symbol):
+        parser.error(
+            f"the NAME of {given.symbol} is {folder_of(given.symbol)}, not {given.name}: the build looks for it"
+        )
     declared = declaration_of(given.symbol)
     folders = {
         PYTHON / given.name: python_files(given.name, given.symbol, declared),
         NATIVE / given.name: native_files(given.symbol, declared),
     }
+    if given.like is not None:
+        if not (PYTHON / given.like / "spec.py").is_file():
+            parser.error(f"there is no operator {given.like} to copy from in {PYTHON.relative_to(ROOT)}")
+        names = given.like, given.name, given.symbol, declared.header
+        folders = {folder: copied_files(folder.with_name(given.like), *names) for folder in folders}
     for folder in folders:
-        if folder.exists():
+        if any(folder.glob("*.*")):
             raise SystemExit(f"{folder.relative_to(ROOT)} exists; remove it or choose another name")
     for folder, files in folders.items():
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text)
             print(f"wrote {(folder / name).relative_to(ROOT)}")
@@ -175,8 +210,8 @@ _DTYPES = same_on((Product.ATLAS_A2, Product.ATLAS_A3), ("float32", "float16", "
 _RANKS = (3, 4)
 
 
-def _check(arguments: Arguments) -> Iterator[Violation]:
-    """What the table cannot say: how inputs and attributes have to fit each other."""
+def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    """What the table cannot say: how inputs and attributes have to fit each other, and what a product gets wrong."""
     yield from same_dtype(arguments, "grad_output")
 
 
@@ -240,6 +275,11 @@ def _draw(integer: Integer) -> Case:
     return _case("drawn", (*draw_leading(integer), *draw_sizes(integer, 2, 1, 12)))
 
 
+def _rows(length: int) -> tuple[Case, ...]:
+    """Around the lengths of vectors, so that each loop of the kernel meets a remainder."""
+    return (_case("rows", (2, 4, length)),)
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -248,9 +288,10 @@ def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
 
 SAMPLES = Samples(
     draw=_draw,
+    rows=_rows,
     timed={{size: _case("timed", shape) for size, shape in PLANES.items()}},
     pytorch=_pytorch,
-    # First the one that demo and warm-up make; then each rank, edge sizes, every attribute, empty tensors.
+    # First the one that the demo and the self-test make; then each rank, edge sizes, every attribute, empty tensors.
     cases=(),
 )
 '''
@@ -317,10 +358,12 @@ void {type}<VECTOR_LEVEL>::Run(aclDataType, const Launch&) {{}}
 
 LEFT = """
 Left to do:
- 1. client/src/aclgrad/operators/{name}/spec.py: products, dtypes, ranks, bounds, and _check.
+ 1. client/src/aclgrad/operators/{name}/spec.py: products, dtypes, ranks, bounds, _check, and in its docstring what
+    devices get wrong.
  2. client/src/aclgrad/operators/{name}/definition.py: backward and forward, from the documentation.
  3. client/src/aclgrad/operators/{name}/samples.py: the cases, legal values if not any will do, PyTorch's call.
- 4. native/host/operators/{name}/: CANN's checks in its order, the plan, the computation.
+ 4. native/host/operators/{name}/: CANN's checks in its order, the plan, the computation; without computation.* if one
+    of native/host/families does it.
  5. make format generate: the catalogue, the clients' methods, aclgrad.reference, README; it says what is missing.
  6. CHANGELOG.md: a line.
  7. tests/abi/test_{name}_status.py, only for the order and the codes of CANN's checks.

@@ -85,7 +85,7 @@ def run_abi_tests(*arguments: str) -> int:
     # AddressSanitizer looks for the C++ library when it starts, in which it catches exceptions on their way.
     preloaded = [RUNTIMES[name] for name in SANITIZE.split(",")] + ["libstdc++.so"]
     environment = {
-        "ACLGRAD_ABI_LIBRARY": str(library),
+        "ACL_LIBRARY": str(library),
         "LD_PRELOAD": " ".join(map(runtime_of, preloaded)),
         # The interpreter keeps much of what it allocates until its end. The programs look for leaks.
         "ASAN_OPTIONS": "detect_leaks=0",

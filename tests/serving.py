@@ -1,15 +1,20 @@
 """A server in a process of its own, as its users start it."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc
+
+from aclgrad.operators.cases import first_cases
+from aclgrad.products import Product
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
@@ -26,6 +31,14 @@ def clean_environment(**variables: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
     # Servers of tests that run at once must not ask for the same port.
     return kept | {"ACLGRAD_ADMIN": "127.0.0.1:0"} | MODE | variables
+
+
+def write_host_config(folder: Path, **host: Any) -> str:
+    """Returns a file for aclInit of a server on one device; planned faults count from after its self-test."""
+    self_tests = len(list(first_cases(Product(host.get("product", Product.ATLAS_A2)))))
+    path = folder / "acl.json"
+    path.write_text(json.dumps({"host": {"faults_after_launches": self_tests} | host}))
+    return str(path)
 
 
 def announced(lines: Iterable[str]) -> dict[str, str]:

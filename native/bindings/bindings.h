@@ -5,10 +5,7 @@
 
 namespace aclgrad {
 
-// Settings of the C library's allocator, see process/allocator.h.
-void BindAllocator(pybind11::module_& module);
-
-// The memory pool by itself, and the statistics of every pool.
+// The statistics of memory pools.
 void BindPool(pybind11::module_& module);
 
 // The scan of serialized messages.

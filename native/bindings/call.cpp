@@ -78,9 +78,10 @@ void BindCalls(py::module_& module, DeviceClass& device) {
   py::class_<Cancellation, std::shared_ptr<Cancellation>>(module, "Cancellation").def("cancel", [](Cancellation& self) {
     self.is_cancelled = true;
   });
-  device.def("submit", &Submit, py::arg("ticket"), py::arg("plan"), py::arg("contents"), py::arg("deadline"))
-      .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan"), py::arg("contents"), py::arg("target"),
-           py::arg("deadline"));
+  device
+      .def("submit", &Submit, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"))
+      .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),
+           py::arg("target"), py::arg("deadline"));
 }
 
 }  // namespace aclgrad

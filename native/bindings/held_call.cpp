@@ -36,6 +36,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     }
   };
   const std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
+  if (plan == nullptr) throw py::type_error("a call has no plan");
   held->call = plan->form;
   held->plan = std::move(plan);
   if (contents.size() != held->call.inputs.size()) {

@@ -25,7 +25,6 @@ PYBIND11_MODULE(_native, module) {
   module.def(
       "fault_class", [](int code) { return aclgrad::FaultClassName(aclgrad::ClassifyFault(code)); }, py::arg("code"));
   module.def("operator_symbols", &aclgrad::OperatorSymbols);
-  aclgrad::BindAllocator(module);
   aclgrad::BindValues(module);
   aclgrad::BindPool(module);
   aclgrad::BindWire(module);
@@ -38,6 +37,7 @@ PYBIND11_MODULE(_native, module) {
              return std::make_shared<AclLibrary>(libraries, config_path);
            }),
            py::arg("files"), py::arg("config_path") = std::nullopt)
+      .def_property_readonly("files", &AclLibrary::files)
       .def_property_readonly("is_host", &AclLibrary::is_host)
       .def_property_readonly("host_pointers", &AclLibrary::host_pointers)
       .def("device_count", &AclLibrary::DeviceCount)

@@ -87,8 +87,8 @@ DeviceClass BindDevice(py::module_& module) {
 
   DeviceClass device(module, "Device");
   device
-      .def(py::init(&Open), py::arg("library"), py::arg("index"), py::arg("completions"), py::kw_only(),
-           py::arg("pool_limit_bytes"), py::arg("stream_limit"), py::arg("copy_threads") = 2,
+      .def(py::init(&Open), py::arg("library").none(false), py::arg("index"), py::arg("completions").none(false),
+           py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"), py::arg("copy_threads") = 2,
            py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
            py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000)
       .def(

@@ -59,7 +59,7 @@ void BindValues(py::module_& module) {
       .value("INT32", MaskEncoding::kInt32)
       .value("BITS", MaskEncoding::kBits);
   py::class_<IndexCheck>(module, "IndexCheck")
-      .def(py::init<int64_t>(), py::arg("bound"))
+      .def(py::init<int64_t, std::size_t>(), py::arg("bound"), py::arg("item_bytes") = sizeof(int64_t))
       .def("apply", &ApplyTo, py::arg("data"));
   py::class_<ArgmaxCheck>(module, "ArgmaxCheck")
       .def(py::init<Pooling, std::size_t, int64_t, int64_t, MaskEncoding>(), py::arg("pooling"), py::arg("item_bytes"),

@@ -40,15 +40,21 @@
   FUNCTION(aclSetInputTensorAddr)             \
   FUNCTION(aclSetOutputTensorAddr)
 
+// Null in old libraries, except for the last, which only the host library has.
+#define OPTIONAL_ACL_FUNCTIONS(FUNCTION) \
+  FUNCTION(aclFinalizeReference)         \
+  FUNCTION(aclrtGetLastError)            \
+  FUNCTION(aclrtMallocAlign32)           \
+  FUNCTION(aclHostPointersUsable)
+
 namespace aclgrad {
 
 // Function types come from the headers, addresses from the libraries.
 struct AclFunctions {
 #define MEMBER(name) decltype(&::name) name;
   ACL_FUNCTIONS(MEMBER)
+  OPTIONAL_ACL_FUNCTIONS(MEMBER)
 #undef MEMBER
-  // Null in every library but the host library.
-  decltype(&::aclHostPointersUsable) aclHostPointersUsable;
 };
 
 }  // namespace aclgrad

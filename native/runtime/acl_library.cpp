@@ -1,8 +1,10 @@
 #include "acl_library.h"
 
 #include <stdexcept>
+#include <utility>
 
 #include "error.h"
+#include "thread_error.h"
 
 namespace aclgrad {
 
@@ -11,38 +13,51 @@ AclLibrary::AclLibrary(const std::vector<LibraryFile>& files, const std::optiona
   BindFunctions(libraries);
   operators_ = BindOperators(libraries);
   libraries.RequireAll();
+  files_ = libraries.Files();
 
   const int code = functions_.aclInit(config_path ? config_path->c_str() : nullptr);
-  // Somebody in this process, PyTorch for one, may have initialised the runtime before; then it is theirs to end.
+  // Somebody in this process, PyTorch for one, may have initialised the runtime before.
   if (code != ACL_ERROR_REPEAT_INITIALIZE) {
     Check(code, "aclInit");
     initialised_here_ = true;
+  } else {
+    Ignore(code);
   }
   host_pointers_ = AskForHostPointers();
 }
 
 AclLibrary::~AclLibrary() {
-  if (initialised_here_) functions_.aclFinalize();
+  if (functions_.aclFinalizeReference != nullptr) {
+    functions_.aclFinalizeReference(nullptr);
+  } else if (initialised_here_) {
+    // Ends the runtime for everybody in the process: old libraries have nothing else.
+    functions_.aclFinalize();
+  }
 }
 
 void AclLibrary::BindFunctions(SharedLibraries& libraries) {
 #define BIND(name) libraries.Bind(#name, functions_.name);
   ACL_FUNCTIONS(BIND)
 #undef BIND
-  libraries.BindOptional("aclHostPointersUsable", functions_.aclHostPointersUsable);
+#define BIND(name) libraries.BindOptional(#name, functions_.name);
+  OPTIONAL_ACL_FUNCTIONS(BIND)
+#undef BIND
 }
 
 bool AclLibrary::AskForHostPointers() const noexcept {
   int32_t usable = 0;
-  return functions_.aclHostPointersUsable != nullptr && functions_.aclHostPointersUsable(&usable) == ACL_SUCCESS &&
-         usable != 0;
+  return functions_.aclHostPointersUsable != nullptr &&
+         Ignore(functions_.aclHostPointersUsable(&usable)) == ACL_SUCCESS && usable != 0;
 }
 
 const Operator& AclLibrary::FindOperator(const std::string& symbol) const {
   const auto found = operators_.find(symbol);
-  if (found != operators_.end()) return found->second;
-  throw std::invalid_argument("the runtime has no operator " + symbol +
-                              "; a header of native/include/aclnnop has to declare it");
+  if (found == operators_.end()) {
+    throw std::invalid_argument("the runtime has no operator " + symbol +
+                                "; a header of native/include/aclnnop has to declare it");
+  }
+  if (found->second.launch != nullptr) return found->second;
+  throw LibraryError("no device library has both phases of " + symbol + "; install CANN's package that has it");
 }
 
 int AclLibrary::DeviceCount() const {
@@ -61,8 +76,13 @@ std::string AclLibrary::Version() const {
 
 void AclLibrary::Check(int code, const char* call) const {
   if (code == ACL_SUCCESS) return;
-  const char* detail = functions_.aclGetRecentErrMsg();
-  throw AclError(code, call, detail != nullptr ? detail : "");
+  ThreadError error = TakeThreadError(functions_, code);
+  throw AclError(error.code, call, std::move(error.text));
+}
+
+int AclLibrary::Ignore(int code) const noexcept {
+  if (code != ACL_SUCCESS) DropThreadError(functions_);
+  return code;
 }
 
 }  // namespace aclgrad

@@ -22,7 +22,8 @@ class AclLibrary {
   [[nodiscard]] const AclFunctions& functions() const noexcept { return functions_; }
   [[nodiscard]] const AclFunctions* operator->() const noexcept { return &functions_; }
 
-  // Throws std::invalid_argument for a symbol that no header declares.
+  // Throws LibraryError for an operator that the libraries lack, and std::invalid_argument for one that no header
+  // declares.
   [[nodiscard]] const Operator& FindOperator(const std::string& symbol) const;
 
   // Whether it is known that executors may be kept and run again: only the host library says so of itself.
@@ -30,12 +31,18 @@ class AclLibrary {
   // Whether operators and copies take any host address for a device address.
   [[nodiscard]] bool host_pointers() const noexcept { return host_pointers_; }
 
+  // The libraries that were opened, where the loader found them.
+  [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
+
   [[nodiscard]] int DeviceCount() const;
   // As major.minor.patch.
   [[nodiscard]] std::string Version() const;
 
-  // Throws AclError with the library's own message if the code is not 0.
+  // Throws AclError with the library's own message if the code is not 0. Of a code that hides another it has the other.
   void Check(int code, const char* call) const;
+
+  // Returns the code; the thread's next failure does not carry what the library tells of this one.
+  int Ignore(int code) const noexcept;
 
  private:
   void BindFunctions(SharedLibraries& libraries);
@@ -43,6 +50,7 @@ class AclLibrary {
 
   AclFunctions functions_{};
   OperatorTable operators_;
+  std::vector<std::string> files_;
   bool initialised_here_ = false;
   bool host_pointers_ = false;
 };

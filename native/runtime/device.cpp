@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -14,8 +13,8 @@ namespace {
 constexpr std::size_t kDefaultPoolTenths = 9;
 // Bounds what all stagings pin; each takes 8 MiB.
 constexpr std::size_t kPinnedBytes = std::size_t{1} << 30;
-// How long the destructor waits for abandoned work.
-constexpr int32_t kAbandonedWorkTimeoutMs = 5000;
+// How long the destructor waits for all abandoned work.
+constexpr std::chrono::seconds kAbandonedWorkTimeout{5};
 
 }  // namespace
 
@@ -28,17 +27,27 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   if (options.stream_limit == 0) throw std::invalid_argument("a device needs at least 1 stream; the limit is 0");
   const AclLibrary& acl = *library_;
   acl.Check(acl->aclrtSetDevice(index), "aclrtSetDevice");
+  set_device_.emplace(acl, index);
   acl.Check(acl->aclrtGetCurrentContext(&context_), "aclrtGetCurrentContext");
   acl.Check(acl->aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, deterministic_ ? 1 : 0), "aclrtCtxSetSysParamOpt");
   const char* soc_name = acl->aclrtGetSocName();
   soc_name_ = soc_name != nullptr ? soc_name : "";
   PoolOptions pool;
-  pool.limit_bytes = options.pool_limit_bytes.value_or(FreeMemory().free_bytes / 10 * kDefaultPoolTenths);
+  const std::size_t tenth = FreeMemory().free_bytes / 10;
+  pool.limit_bytes = options.pool_limit_bytes.value_or(tenth * kDefaultPoolTenths);
+  // Of a device that processes share, all of them together leave this.
+  pool.spare_bytes = options.pool_limit_bytes ? 0 : tenth;
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
   // A workspace that waits for the next call is no reason to refuse this one.
   pool.reclaim = [this](aclrtStream stream) { streams_->Trim(stream); };
-  memory_ = std::make_unique<MemoryPool>(acl, Watched(DeviceMemorySource(acl)), pool);
+  // The pool pads the blocks that it cuts by itself.
+  MemorySource source = Watched(DeviceMemorySource(acl, pool.pass_through));
+  source.free_bytes = [this] {
+    const StepWatch::Step step(steps_);
+    return FreeMemory().free_bytes;
+  };
+  memory_ = std::make_unique<MemoryPool>(acl, source, pool);
   pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), PoolOptions{kPinnedBytes});
   copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
   streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_,
@@ -47,14 +56,21 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
 
 Device::~Device() {
   // Not MakeCurrent: a lost device answers with an error, and what can be released still should be.
-  static_cast<void>((*library_)->aclrtSetCurrentContext(context_));
-  for (const Abandoned& each : quarantine_) static_cast<void>(each.work->Settle(kAbandonedWorkTimeoutMs));
+  library_->Ignore((*library_)->aclrtSetCurrentContext(context_));
+  const Deadline end = Deadline::clock::now() + kAbandonedWorkTimeout;
+  for (const Abandoned& each : quarantine_) {
+    // A reset waits for the device's kernels, and one that hangs has no end.
+    if (!each.work->Settle(MillisecondsUntil(end)).is_ended) set_device_->LeaveSet();
+  }
   quarantine_.clear();
   copy_streams_.reset();
   streams_.reset();
   pinned_.reset();
   memory_.reset();
-  static_cast<void>((*library_)->aclrtResetDevice(index_));
+}
+
+Device::SetDevice::~SetDevice() {
+  if (!is_left_set_) library_.Ignore(library_->aclrtResetDevice(index_));
 }
 
 template <typename Step>
@@ -64,8 +80,7 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   } catch (const AclError& error) {
     loss_.Record(error.code());
     Quarantine(std::move(execution));
-    // Phase 2 and others answer a general code on a poisoned context; what counts is that the device is lost.
-    if (error.fault() == FaultClass::kInternal) loss_.ThrowIfLost();
+    loss_.ThrowIfLost(error);
     throw;
   } catch (...) {
     Quarantine(std::move(execution));
@@ -81,6 +96,7 @@ void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline
     each.Start();
     each.Finish(deadline);
   });
+  loss_.RecordSuccess();
 }
 
 std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared_ptr<const OperatorCall>>& calls,
@@ -92,6 +108,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
     running.pop_front();
     try {
       RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
+      loss_.RecordSuccess();
     } catch (...) {
       errors[index] = std::current_exception();
     }
@@ -141,7 +158,7 @@ StagingHandle Device::Stage(Deadline deadline) {
 
 void GiveBack::operator()(Staging* staging) const {
   const StepWatch::Step step(device->steps_);
-  static_cast<void>((*device->library_)->aclrtSetCurrentContext(device->context_));
+  device->library_->Ignore((*device->library_)->aclrtSetCurrentContext(device->context_));
   device->Quarantine(std::unique_ptr<Staging>(staging));
 }
 
@@ -179,7 +196,8 @@ MemorySource Device::Watched(const MemorySource& source) {
           [this, source](void* address) {
             const StepWatch::Step step(steps_);
             return source.release(address);
-          }};
+          },
+          source.charge, source.free_bytes};
 }
 
 DeviceMemory Device::FreeMemory() const {
@@ -210,24 +228,25 @@ void Device::ReleaseFinished() {
   loss_.ThrowIfLost();
   MakeCurrent();
   if (!has_quarantined_) return;
-  std::list<Abandoned> ended;
-  // Whoever looks already looks for everybody.
-  if (const std::unique_lock lock(quarantine_mutex_, std::try_to_lock); lock.owns_lock()) {
-    for (auto each = quarantine_.begin(); each != quarantine_.end();) {
-      const auto next = std::next(each);
-      const DeviceWork::State state = each->work->Settle(0);
-      if (state.is_ended) {
-        ended.splice(ended.end(), quarantine_, each);
-      } else {
-        loss_.Record(state.lost_code);
-        if (Deadline::clock::now() > each->hang_deadline) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);
-      }
-      each = next;
-    }
+  // Whoever takes the work looks for everybody, and without the lock: a look may hang in the driver, and what the work
+  // keeps alive may take its time to go.
+  std::list<Abandoned> looked_at;
+  {
+    const std::lock_guard lock(quarantine_mutex_);
+    looked_at.swap(quarantine_);
+  }
+  looked_at.remove_if([this](const Abandoned& each) {
+    const DeviceWork::State state = each.work->Settle(0);
+    if (state.is_ended) return true;
+    loss_.Record(state.lost_code);
+    if (Deadline::clock::now() > each.hang_deadline) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);
+    return false;
+  });
+  {
+    const std::lock_guard lock(quarantine_mutex_);
+    quarantine_.splice(quarantine_.end(), looked_at);
     has_quarantined_ = !quarantine_.empty();
   }
-  // Outside the lock: what work keeps alive may take its time to go.
-  ended.clear();
   loss_.ThrowIfLost();
 }
 

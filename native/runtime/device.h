@@ -107,6 +107,22 @@ class Device {
     Deadline hang_deadline;
   };
 
+  // The use of a device, which ends with the last of what needs it, also if the device cannot be opened.
+  class SetDevice {
+   public:
+    SetDevice(const AclLibrary& library, int index) noexcept : library_(library), index_(index) {}
+    ~SetDevice();
+    SetDevice(const SetDevice&) = delete;
+    SetDevice& operator=(const SetDevice&) = delete;
+
+    void LeaveSet() noexcept { is_left_set_ = true; }
+
+   private:
+    const AclLibrary& library_;
+    const int index_;
+    bool is_left_set_ = false;
+  };
+
   // ACL's context is a property of the thread, and any thread may call.
   void MakeCurrent();
   [[nodiscard]] MemorySource Watched(const MemorySource& source);
@@ -121,6 +137,7 @@ class Device {
   const bool deterministic_;
   const std::chrono::milliseconds hang_timeout_;
   std::string soc_name_;
+  std::optional<SetDevice> set_device_;
   aclrtContext context_ = nullptr;
   DeviceLoss loss_;
   StepWatch steps_;

@@ -1,16 +1,30 @@
 #include "device_loss.h"
 
-#include "error.h"
+#include <string>
 
 namespace aclgrad {
 
 void DeviceLoss::Record(int code) noexcept {
+  const bool is_repeated = IsUnknownDeviceFault(code) && has_unknown_fault_.exchange(true);
   int none = 0;
-  if (ClassifyFault(code) == FaultClass::kDeviceLost) code_.compare_exchange_strong(none, code);
+  if (is_repeated || ClassifyFault(code) == FaultClass::kDeviceLost) code_.compare_exchange_strong(none, code);
+}
+
+void DeviceLoss::RecordSuccess() noexcept {
+  // Mostly there is nothing to forget, and then the threads share the value.
+  if (has_unknown_fault_) has_unknown_fault_ = false;
 }
 
 void DeviceLoss::ThrowIfLost() const {
-  if (const int code = code_.load()) throw AclError(code, "the device", "it was lost by an earlier call");
+  if (const int code = code_.load()) {
+    throw AclError(code, FaultClass::kDeviceLost, "the device", "it was lost by an earlier call");
+  }
+}
+
+void DeviceLoss::ThrowIfLost(const AclError& error) const {
+  const int code = code_.load();
+  if (code == 0 || error.fault() == FaultClass::kDeviceLost) return;
+  throw AclError(code, FaultClass::kDeviceLost, "the device", error.what());
 }
 
 }  // namespace aclgrad

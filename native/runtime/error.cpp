@@ -1,14 +1,13 @@
 #include "error.h"
 
-#include <utility>
-
 #include "acl/acl_base.h"
 
 namespace aclgrad {
 
-AclError::AclError(int code, std::string call, std::string detail)
+AclError::AclError(int code, FaultClass fault, std::string call, std::string detail)
     : std::runtime_error(call + " returned " + std::to_string(code) + (detail.empty() ? "" : ": " + detail)),
       code_(code),
+      fault_(fault),
       call_(std::move(call)),
       detail_(std::move(detail)) {}
 

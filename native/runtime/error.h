@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "fault_class.h"
 
@@ -19,15 +20,19 @@ class LibraryError : public std::runtime_error {
 class AclError : public std::runtime_error {
  public:
   // detail is what aclGetRecentErrMsg tells: for logs, never for clients.
-  AclError(int code, std::string call, std::string detail);
+  AclError(int code, const std::string& call, std::string detail)
+      : AclError(code, ClassifyFault(code), call, std::move(detail)) {}
+  // A code may mean more than its class tells: the second unknown one of a device is its loss.
+  AclError(int code, FaultClass fault, std::string call, std::string detail);
 
   [[nodiscard]] int code() const noexcept { return code_; }
-  [[nodiscard]] FaultClass fault() const noexcept { return ClassifyFault(code_); }
+  [[nodiscard]] FaultClass fault() const noexcept { return fault_; }
   [[nodiscard]] const std::string& call() const noexcept { return call_; }
   [[nodiscard]] const std::string& detail() const noexcept { return detail_; }
 
  private:
   int code_;
+  FaultClass fault_;
   std::string call_;
   std::string detail_;
 };

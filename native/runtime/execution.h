@@ -25,7 +25,7 @@ class Execution final : public DeviceWork {
   void Start();
 
   // Waits once, for all the time that is left, and copies out. Throws if the device was lost meanwhile instead of
-  // reporting a late kernel or a result: a stream by itself never reports a loss that another thread has seen.
+  // reporting a result: a stream by itself never reports a loss that another thread has seen.
   void Finish(Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;

@@ -18,6 +18,7 @@ PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& k
   if (!is_on() || not_repeatable_.count(symbol) != 0) return nullptr;
   const aclnnStatus status = library_->aclSetAclOpExecutorRepeatable(call.executor.get());
   if (status == ACLNN_ERR_INNER) {
+    library_.Ignore(status);
     not_repeatable_.insert(symbol);
     return nullptr;
   }

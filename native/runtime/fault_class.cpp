@@ -1,5 +1,8 @@
 #include "fault_class.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "acl/acl_rt.h"
 #include "aclnn/aclnn_status.h"
 
@@ -12,28 +15,58 @@ struct Row {
   FaultClass fault;
 };
 
-// Ranges of codes, first match wins. Names and meanings: CANN's rt_error_codes.h and op_errno.h.
+// Ranges of codes. Names and meanings: CANN's rt_error_codes.h and op_errno.h. Codes without a row are internal.
 constexpr Row kRows[] = {
     {ACLNN_ERR_PARAM_NULLPTR, ACLNN_ERR_PARAM_INVALID, FaultClass::kRequest},
-    {207001, 207001, FaultClass::kMemory},      // memory allocation
-    {207018, 207018, FaultClass::kMemory},      // device out of memory
     {107019, 107020, FaultClass::kTimeout},     // wait, task
-    {507046, 507047, FaultClass::kTimeout},     // stream and event synchronisation
+    {107022, 107023, FaultClass::kDeviceLost},  // device and stream abort: until somebody resumes them
+    {207001, 207001, FaultClass::kMemory},      // memory allocation
+    {207007, 207008, FaultClass::kMemory},      // all events, all streams in use: other calls give them back
+    {207018, 207018, FaultClass::kMemory},      // device out of memory
+    {507000, 507001, FaultClass::kDeviceLost},  // runtime, task scheduler: seen with a poisoned device
+    {507002, 507009, FaultClass::kInternal},    // states of the task scheduler
     {507010, 507011, FaultClass::kDeviceLost},  // lost heartbeat, model execution
-    {507014, 507018, FaultClass::kDeviceLost},  // AI Core and AI CPU: timeout, exception, trap
+    {507012, 507012, FaultClass::kTimeout},     // report
+    {507013, 507018, FaultClass::kDeviceLost},  // system DMA; AI Core and AI CPU: timeout, exception, trap
+    {507019, 507020, FaultClass::kDeviceLost},  // responses of the AI CPU
     {507033, 507036, FaultClass::kDeviceLost},  // device setup; vector core: timeout, exception, trap
+    {507042, 507045, FaultClass::kDeviceLost},  // cores: reads and writes out of bounds
+    {507046, 507047, FaultClass::kTimeout},     // stream and event synchronisation
+    {507048, 507050, FaultClass::kDeviceLost},  // FFTS+: timeout, exception, trap
+    {507051, 507052, FaultClass::kInternal},    // sending and copying of queues
     {507053, 507057, FaultClass::kDeviceLost},  // memory, ECC, suspect memory, link, suspect remote
-    {507899, 507901, FaultClass::kDeviceLost},  // driver, AI CPU, socket
+    {507899, 507902, FaultClass::kDeviceLost},  // driver, AI CPU, socket, AI CPU
+    {507904, 507904, FaultClass::kDeviceLost},  // HCCL
+    {507914, 507916, FaultClass::kDeviceLost},  // L3 port, CCU
 };
+
+const Row* Find(int code) noexcept {
+  const Row* row = std::find_if(std::begin(kRows), std::end(kRows),
+                                [code](const Row& each) { return code >= each.first && code <= each.last; });
+  return row == std::end(kRows) ? nullptr : row;
+}
 
 }  // namespace
 
 FaultClass ClassifyFault(int code) noexcept {
-  for (const Row& row : kRows) {
-    if (code >= row.first && code <= row.last) return row.fault;
-  }
-  return FaultClass::kInternal;
+  const Row* row = Find(code);
+  return row == nullptr ? FaultClass::kInternal : row->fault;
 }
+
+const char* FaultHint(int code) noexcept {
+  switch (code) {
+    case ACL_ERROR_RT_FEATURE_NOT_SUPPORT:
+      return "the driver and CANN may not fit together; compare their versions";
+    case ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR:
+      return "the card's memory is faulty; take the card out of service";
+    default:
+      return "";
+  }
+}
+
+bool IsUnknownDeviceFault(int code) noexcept { return code / 1000 == 507 && Find(code) == nullptr; }
+
+bool HidesRuntimeCode(int code) noexcept { return code == ACLNN_ERR_RUNTIME_ERROR || code / 1000 == 561; }
 
 const char* FaultClassName(FaultClass fault) noexcept {
   switch (fault) {

@@ -12,6 +12,16 @@ enum class FaultClass {
 };
 
 [[nodiscard]] FaultClass ClassifyFault(int code) noexcept;
+
+// What to tell the operator of a code beside the library's text; empty for most.
+[[nodiscard]] const char* FaultHint(int code) noexcept;
+
+// A code from the range of device faults that has no row: a device that answers it twice in a row is lost.
+[[nodiscard]] bool IsUnknownDeviceFault(int code) noexcept;
+
+// An aclnn code that may stand for one of the runtime, which is then the thread's last error.
+[[nodiscard]] bool HidesRuntimeCode(int code) noexcept;
+
 [[nodiscard]] const char* FaultClassName(FaultClass fault) noexcept;
 
 }  // namespace aclgrad

@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "error.h"
+#include "thread_error.h"
 
 namespace aclgrad {
 namespace {
 
 // CANN's own caching allocator pads and rounds so: kernels may touch up to 32 bytes beyond a tensor.
 constexpr std::size_t kPadding = 32;
+// The device's own granule.
+constexpr std::size_t kCharge = 32;
 constexpr std::size_t kGranule = 512;
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
 constexpr std::size_t kSmallSize = kMebibyte;
@@ -27,11 +30,12 @@ std::size_t SegmentSize(std::size_t size) {
 
 }  // namespace
 
-MemorySource DeviceMemorySource(const AclLibrary& library) {
-  return {[&library](void** address, std::size_t size) {
-            return library->aclrtMalloc(address, size, ACL_MEM_MALLOC_HUGE_FIRST);
-          },
-          [&library](void* address) { return library->aclrtFree(address); }};
+MemorySource DeviceMemorySource(const AclLibrary& library, bool padded) {
+  const bool is_exact = !padded && library->aclrtMallocAlign32 != nullptr;
+  const auto allocate = is_exact ? library->aclrtMallocAlign32 : library->aclrtMalloc;
+  return {[allocate](void** address, std::size_t size) { return allocate(address, size, ACL_MEM_MALLOC_HUGE_FIRST); },
+          [&library](void* address) { return library->aclrtFree(address); },
+          [is_exact](std::size_t size) { return RoundUp(size, kCharge) + (is_exact ? 0 : kCharge); }};
 }
 
 MemorySource PinnedMemorySource(const AclLibrary& library) {
@@ -39,7 +43,9 @@ MemorySource PinnedMemorySource(const AclLibrary& library) {
           [&library](void* address) { return library->aclrtFreeHost(address); }};
 }
 
-PoolBlock::~PoolBlock() { ReleaseOn(nullptr); }
+PoolBlock::~PoolBlock() {
+  if (block_ != nullptr) pool_->Release(block_);
+}
 
 PoolBlock::PoolBlock(PoolBlock&& other) noexcept { *this = std::move(other); }
 
@@ -49,10 +55,6 @@ PoolBlock& PoolBlock::operator=(PoolBlock&& other) noexcept {
   return *this;
 }
 
-void PoolBlock::ReleaseOn(aclrtStream stream) noexcept {
-  if (block_ != nullptr) pool_->Release(std::exchange(block_, nullptr), stream);
-}
-
 MemoryPool::MemoryPool(const AclLibrary& library, MemorySource source, const PoolOptions& options)
     : library_(library), source_(std::move(source)), options_(options) {
   statistics_.limit_bytes = options.limit_bytes;
@@ -60,9 +62,9 @@ MemoryPool::MemoryPool(const AclLibrary& library, MemorySource source, const Poo
 
 MemoryPool::~MemoryPool() {
   // By now no stream works on anything: a device waits for its streams before it lets go of its pool.
-  for (auto& [key, list] : free_) {
-    for (Block* block : list.blocks()) {
-      if (block->is_segment()) static_cast<void>(source_.release(block->address));
+  for (const FreeList& list : free_) {
+    for (const Block* block : list.blocks()) {
+      if (block->is_segment()) library_.Ignore(source_.release(block->address));
     }
   }
 }
@@ -77,7 +79,8 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   }
   const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + kPadding, kGranule);
   const bool is_small = size <= kSmallSize;
-  Block* block = FindOrReserve(size, is_small, stream);
+  KeepBlocks();
+  Block* block = FindOrReserve(size, is_small);
   if (block == nullptr) {
     // Without the lock, for it gives blocks back.
     lock.unlock();
@@ -85,7 +88,8 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
     lock.lock();
     TrimLocked();
     refusal_.clear();
-    block = FindOrReserve(size, is_small, stream);
+    KeepBlocks();
+    block = FindOrReserve(size, is_small);
     if (block == nullptr) {
       ++statistics_.out_of_memory_count;
       throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, refusal_);
@@ -94,34 +98,9 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   }
   block->is_free = false;
   if (!options_.pass_through) SplitOff(block, size);
-  block->stream = nullptr;
   statistics_.allocated_bytes += block->size;
-  statistics_.active_bytes += block->size;
   statistics_.peak_allocated_bytes = std::max(statistics_.peak_allocated_bytes, statistics_.allocated_bytes);
   return {this, block};
-}
-
-void MemoryPool::Synchronized(aclrtStream stream) {
-  const std::lock_guard lock(mutex_);
-  for (const bool is_small : {false, true}) {
-    const auto found = free_.find({is_small, stream});
-    if (stream == nullptr || found == free_.end()) continue;
-    const FreeList blocks = std::move(found->second);
-    free_.erase(found);
-    for (Block* block : blocks.blocks()) {
-      block->stream = nullptr;
-      statistics_.active_bytes -= block->size;
-    }
-    // Only now that all have changed their list may neighbours become one.
-    for (Block* block : blocks.blocks()) ListOf(*block).Insert(block);
-    std::vector<Block*> to_join(blocks.blocks().begin(), blocks.blocks().end());
-    for (Block* block : to_join) {
-      // One that was joined to a neighbour on the way is free no more.
-      if (!block->is_free) continue;
-      ListOf(*block).Remove(block);
-      InsertJoined(block);
-    }
-  }
 }
 
 void MemoryPool::Trim() {
@@ -132,28 +111,17 @@ void MemoryPool::Trim() {
 PoolStatistics MemoryPool::Statistics() const {
   const std::lock_guard lock(mutex_);
   PoolStatistics statistics = statistics_;
-  for (const auto& [key, list] : free_) {
+  for (const FreeList& list : free_) {
     statistics.largest_free_bytes = std::max(statistics.largest_free_bytes, list.largest());
   }
   return statistics;
 }
 
-Block* MemoryPool::FindFree(std::size_t size, bool is_small, aclrtStream stream) {
-  // First what only this stream can have.
-  for (const aclrtStream owner : {stream, aclrtStream{nullptr}}) {
-    const auto list = free_.find({is_small, owner});
-    if (list == free_.end()) continue;
-    if (Block* block = list->second.BestFit(size)) return block;
-  }
-  return nullptr;
-}
-
-Block* MemoryPool::FindOrReserve(std::size_t size, bool is_small, aclrtStream stream) {
+Block* MemoryPool::FindOrReserve(std::size_t size, bool is_small) {
   if (options_.pass_through) return Reserve(size, size, is_small);
-  if (Block* block = FindFree(size, is_small, stream)) {
+  if (Block* block = free_[is_small].BestFit(size)) {
     ++statistics_.hit_count;
     ListOf(*block).Remove(block);
-    if (block->stream != nullptr) statistics_.active_bytes -= block->size;
     return block;
   }
   if (!is_small) MakeRoom(SegmentSize(size));
@@ -161,15 +129,21 @@ Block* MemoryPool::FindOrReserve(std::size_t size, bool is_small, aclrtStream st
 }
 
 Block* MemoryPool::Reserve(std::size_t segment_size, std::size_t least_size, bool is_small) {
-  const std::size_t room = options_.limit_bytes - statistics_.reserved_bytes;
+  // A second look, for the limit was set when nobody else may have used the device yet.
+  const std::size_t free_bytes = source_.free_bytes();
+  const std::size_t others = free_bytes - std::min(free_bytes, options_.spare_bytes);
+  const std::size_t room = std::min(options_.limit_bytes - statistics_.reserved_bytes, others);
   // Near the limit a segment of the block's own size is better than none.
-  if (segment_size > room) segment_size = least_size;
-  if (segment_size > room) return nullptr;
+  if (source_.charge(segment_size) > room) segment_size = least_size;
+  const std::size_t charge = source_.charge(segment_size);
+  if (charge > room) {
+    if (room == others) refusal_ = "the device has only " + std::to_string(free_bytes) + " bytes left";
+    return nullptr;
+  }
   void* address = nullptr;
   const int code = source_.allocate(&address, segment_size);
-  if (code == ACL_ERROR_RT_MEMORY_ALLOCATION) {
-    const char* detail = library_->aclGetRecentErrMsg();
-    refusal_ = detail != nullptr ? detail : "";
+  if (ClassifyFault(code) == FaultClass::kMemory) {
+    refusal_ = TakeThreadError(library_.functions(), code).text;
     return nullptr;
   }
   library_.Check(code, "aclrtMalloc");
@@ -177,7 +151,7 @@ Block* MemoryPool::Reserve(std::size_t segment_size, std::size_t least_size, boo
   block->address = static_cast<std::byte*>(address);
   block->size = segment_size;
   block->is_small = is_small;
-  statistics_.reserved_bytes += segment_size;
+  statistics_.reserved_bytes += charge;
   statistics_.peak_reserved_bytes = std::max(statistics_.peak_reserved_bytes, statistics_.reserved_bytes);
   return block;
 }
@@ -186,63 +160,63 @@ void MemoryPool::SplitOff(Block* block, std::size_t size) {
   const std::size_t rest = block->size - size;
   if (block->is_small ? rest < kGranule : rest <= kSmallSize) return;
   Block* remainder = NewBlock();
-  // The stream that may still work on the block may work on all of it.
-  *remainder = {block->address + size, rest, block, block->behind, block->stream, true, block->is_small};
-  if (remainder->stream != nullptr) statistics_.active_bytes += rest;
+  remainder->address = block->address + size;
+  remainder->size = rest;
+  remainder->before = block;
+  remainder->behind = block->behind;
+  remainder->is_free = true;
+  remainder->is_small = block->is_small;
   if (remainder->behind != nullptr) remainder->behind->before = remainder;
   block->behind = remainder;
   block->size = size;
   ListOf(*remainder).Insert(remainder);
 }
 
-void MemoryPool::Release(Block* block, aclrtStream stream) noexcept {
+void MemoryPool::Release(Block* block) noexcept {
   const std::lock_guard lock(mutex_);
   statistics_.allocated_bytes -= block->size;
-  if (stream == nullptr) statistics_.active_bytes -= block->size;
-  block->stream = stream;
   InsertJoined(block);
 }
 
 // Makes the block free, one with its free neighbours, and gives the segment back if it is more than should be kept.
-void MemoryPool::InsertJoined(Block* block) {
+void MemoryPool::InsertJoined(Block* block) noexcept {
   block->is_free = true;
-  if (block->joins(block->before)) {
-    Block* before = block->before;
+  if (Block* before = block->before; before != nullptr && before->is_free) {
     ListOf(*before).Remove(before);
     block->address = before->address;
     block->size += before->size;
     Unlink(before);
   }
-  if (block->joins(block->behind)) {
-    Block* behind = block->behind;
+  if (Block* behind = block->behind; behind != nullptr && behind->is_free) {
     ListOf(*behind).Remove(behind);
     block->size += behind->size;
     Unlink(behind);
   }
   const bool is_surplus = options_.pass_through || statistics_.reserved_bytes > options_.high_water_bytes;
-  if (is_surplus && block->is_segment() && block->stream == nullptr) {
+  if (is_surplus && block->is_segment()) {
     GiveBack(block);
   } else {
     ListOf(*block).Insert(block);
   }
 }
 
-void MemoryPool::Unlink(Block* block) {
+void MemoryPool::Unlink(Block* block) noexcept {
   if (block->before != nullptr) block->before->behind = block->behind;
   if (block->behind != nullptr) block->behind->before = block->before;
   block->is_free = false;
   unused_.push_back(block);
 }
 
-void MemoryPool::GiveBack(Block* segment) {
+void MemoryPool::GiveBack(Block* segment) noexcept {
   // What the source will not take back stays counted: it is not there to be handed out again.
-  if (source_.release(segment->address) == ACL_SUCCESS) statistics_.reserved_bytes -= segment->size;
+  if (library_.Ignore(source_.release(segment->address)) == ACL_SUCCESS) {
+    statistics_.reserved_bytes -= source_.charge(segment->size);
+  }
   Unlink(segment);
 }
 
 void MemoryPool::TrimLocked() {
-  for (const bool is_small : {false, true}) {
-    FreeList& list = free_[{is_small, nullptr}];
+  for (FreeList& list : free_) {
     const std::vector<Block*> blocks(list.blocks().begin(), list.blocks().end());
     for (Block* block : blocks) {
       if (!block->is_segment()) continue;
@@ -253,7 +227,7 @@ void MemoryPool::TrimLocked() {
 }
 
 void MemoryPool::MakeRoom(std::size_t size) {
-  FreeList& list = free_[{false, nullptr}];
+  FreeList& list = free_[false];
   const std::vector<Block*> blocks(list.blocks().rbegin(), list.blocks().rend());
   std::size_t given_back = 0;
   for (Block* block : blocks) {
@@ -265,16 +239,21 @@ void MemoryPool::MakeRoom(std::size_t size) {
   }
 }
 
-Block* MemoryPool::NewBlock() {
-  if (unused_.empty()) {
-    storage_.push_back(std::make_unique<Block>());
-    // So that Unlink, which runs in destructors, never allocates.
+void MemoryPool::KeepBlocks() {
+  // A segment, and what is left of it.
+  while (unused_.size() < 2) {
+    storage_.push_back(MakeBlock());
     unused_.reserve(storage_.size());
-    return storage_.back().get();
+    unused_.push_back(storage_.back().get());
   }
+}
+
+Block* MemoryPool::NewBlock() noexcept {
   Block* block = unused_.back();
   unused_.pop_back();
+  BlockSet::node_type node = std::move(block->node);
   *block = {};
+  block->node = std::move(node);
   return block;
 }
 

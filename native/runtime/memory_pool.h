@@ -1,10 +1,10 @@
 // Memory of a device, or pinned memory of the host, cached between calls.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,8 +17,7 @@ namespace aclgrad {
 
 struct PoolStatistics {
   std::size_t allocated_bytes = 0;  // in the hands of callers
-  std::size_t active_bytes = 0;     // allocated, or free and possibly still in use by a stream
-  std::size_t reserved_bytes = 0;   // taken from the source
+  std::size_t reserved_bytes = 0;   // what the source charges for the pool's segments
   std::size_t peak_allocated_bytes = 0;
   std::size_t peak_reserved_bytes = 0;
   std::size_t limit_bytes = 0;
@@ -34,19 +33,26 @@ struct PoolOptions {
   std::size_t limit_bytes = 0;
   // Segments that fall free go back to the source while more than this is reserved.
   std::size_t high_water_bytes = SIZE_MAX;
+  // What the pool leaves of the source's free memory, for whoever else uses the device.
+  std::size_t spare_bytes = 0;
   // Every block is an allocation of its own, so that the device library sees each of them.
   bool pass_through = false;
   // Called before a request fails, with the stream that it is for: gives blocks back that nobody needs just now.
   std::function<void(aclrtStream)> reclaim = [](aclrtStream) {};
 };
 
-// Where a pool has its memory from. Both functions return ACL codes.
+// Where a pool has its memory from. Functions that return int return ACL codes.
 struct MemorySource {
   std::function<int(void**, std::size_t)> allocate;
   std::function<int(void*)> release;
+  // What an allocation of this size takes of the source.
+  std::function<std::size_t(std::size_t)> charge = [](std::size_t size) { return size; };
+  // What the source has left, whoever took the rest. Throws AclError.
+  std::function<std::size_t()> free_bytes = [] { return SIZE_MAX; };
 };
 
-[[nodiscard]] MemorySource DeviceMemorySource(const AclLibrary& library);
+// With padding, the device adds to each allocation what kernels may touch behind a tensor.
+[[nodiscard]] MemorySource DeviceMemorySource(const AclLibrary& library, bool padded);
 [[nodiscard]] MemorySource PinnedMemorySource(const AclLibrary& library);
 
 class MemoryPool;
@@ -64,17 +70,13 @@ class PoolBlock {
   // At least what was asked for.
   [[nodiscard]] std::size_t capacity() const noexcept { return block_ != nullptr ? block_->size : 0; }
 
-  // Gives the block back while the stream may still work on it.
-  void ReleaseOn(aclrtStream stream) noexcept;
-
  private:
   MemoryPool* pool_ = nullptr;
   Block* block_ = nullptr;
 };
 
-// Stream-ordered: a block that was given back on a stream is handed out on that stream at once, and to anybody else
-// only after Synchronized. Sizes and segments are those of CANN's own caching allocator. The device's context must be
-// current in every calling thread.
+// Whoever gives a block back says that no stream works on it any more. Sizes and segments are those of CANN's own
+// caching allocator. The device's context must be current in every calling thread.
 class MemoryPool {
  public:
   MemoryPool(const AclLibrary& library, MemorySource source, const PoolOptions& options);
@@ -82,13 +84,11 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Size 0 gives an empty block. Throws OutOfMemory, or AclError where the source fails otherwise.
+  // Size 0 gives an empty block. The stream is that of the call that asks, if any: see PoolOptions::reclaim. Throws
+  // OutOfMemory, or AclError where the source fails otherwise.
   [[nodiscard]] PoolBlock Allocate(std::size_t size_bytes, aclrtStream stream = nullptr);
 
-  // Tells that the stream has done all its work: what was given back on it is everybody's.
-  void Synchronized(aclrtStream stream);
-
-  // Gives every segment that is free, and that no stream may work on, back to the source.
+  // Gives every segment that is free back to the source.
   void Trim();
 
   [[nodiscard]] PoolStatistics Statistics() const;
@@ -98,28 +98,29 @@ class MemoryPool {
  private:
   friend class PoolBlock;
 
-  [[nodiscard]] FreeList& ListOf(const Block& block) { return free_[{block.is_small, block.stream}]; }
-  [[nodiscard]] Block* FindFree(std::size_t size, bool is_small, aclrtStream stream);
+  [[nodiscard]] FreeList& ListOf(const Block& block) noexcept { return free_[block.is_small]; }
   // A block that is free, or a new segment; null where there is no room for one. Throws AclError.
-  [[nodiscard]] Block* FindOrReserve(std::size_t size, bool is_small, aclrtStream stream);
+  [[nodiscard]] Block* FindOrReserve(std::size_t size, bool is_small);
   [[nodiscard]] Block* Reserve(std::size_t segment_size, std::size_t least_size, bool is_small);
   void SplitOff(Block* block, std::size_t size);
-  void Release(Block* block, aclrtStream stream) noexcept;
-  void InsertJoined(Block* block);
-  void Unlink(Block* block);
-  void GiveBack(Block* segment);
+  // What runs in destructors allocates nothing.
+  void Release(Block* block) noexcept;
+  void InsertJoined(Block* block) noexcept;
+  void Unlink(Block* block) noexcept;
+  void GiveBack(Block* segment) noexcept;
   void TrimLocked();
   // Gives free segments back, for one of this size to take their place: all are too small for it, and it can serve what
   // they did. Without that, calls of growing sizes would leave a trail of segments that nobody fits into.
   void MakeRoom(std::size_t size);
-  [[nodiscard]] Block* NewBlock();
+  // Makes sure that one allocation finds the blocks that it needs, so that it cannot fail half-way.
+  void KeepBlocks();
+  [[nodiscard]] Block* NewBlock() noexcept;
 
   const AclLibrary& library_;
   const MemorySource source_;
   const PoolOptions options_;
   mutable std::mutex mutex_;
-  // By size class and by the stream that may still work on the blocks.
-  std::map<std::pair<bool, aclrtStream>, FreeList> free_;
+  std::array<FreeList, 2> free_;  // large blocks, small blocks
   std::vector<std::unique_ptr<Block>> storage_;
   std::vector<Block*> unused_;
   PoolStatistics statistics_;

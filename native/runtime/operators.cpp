@@ -23,9 +23,8 @@ std::function<aclnnStatus(ArgumentReader&)> Planner(aclnnStatus (*phase1)(Parame
 template <auto* declared_phase1>
 void AddRow(OperatorTable& table, SharedLibraries& libraries, const std::string& symbol) {
   decltype(declared_phase1) phase1 = nullptr;
-  libraries.Bind((symbol + "GetWorkspaceSize").c_str(), phase1);
   Operator row{};
-  libraries.Bind(symbol.c_str(), row.launch);
+  libraries.BindBoth(symbol + "GetWorkspaceSize", phase1, symbol, row.launch);
   row.plan = Planner(phase1);
   table.emplace(symbol, std::move(row));
 }

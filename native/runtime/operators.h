@@ -13,7 +13,7 @@
 
 namespace aclgrad {
 
-// One operator, ready to be planned (phase 1) and launched (phase 2).
+// One operator, ready to be planned (phase 1) and launched (phase 2); launch is null if no library has both phases.
 struct Operator {
   std::function<aclnnStatus(ArgumentReader&)> plan;
   aclnnStatus (*launch)(void* workspace, uint64_t workspace_size, aclOpExecutor* executor, aclrtStream stream);

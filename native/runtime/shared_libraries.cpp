@@ -1,6 +1,7 @@
 #include "shared_libraries.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include "error.h"
 
@@ -41,11 +42,28 @@ void* SharedLibraries::Find(const char* symbol) {
   return address;
 }
 
+std::vector<std::string> SharedLibraries::Files() const {
+  std::vector<std::string> files;
+  for (void* handle : handles_) {
+    link_map* map = nullptr;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) files.emplace_back(map->l_name);
+  }
+  return files;
+}
+
 void* SharedLibraries::Search(const char* symbol) const {
   for (void* handle : handles_) {
     if (void* address = dlsym(handle, symbol)) return address;
   }
   return nullptr;
+}
+
+std::pair<void*, void*> SharedLibraries::SearchBoth(const char* first, const char* second) const {
+  for (void* handle : handles_) {
+    const std::pair<void*, void*> both{dlsym(handle, first), dlsym(handle, second)};
+    if (both.first != nullptr && both.second != nullptr) return both;
+  }
+  return {nullptr, nullptr};
 }
 
 }  // namespace aclgrad

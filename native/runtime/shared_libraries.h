@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace aclgrad {
@@ -24,6 +25,16 @@ class SharedLibraries {
     pointer = reinterpret_cast<Function*>(Find(symbol));
   }
 
+  // Sets both pointers from the first library that has both: halves of different releases do not fit together. Without
+  // one, both are null.
+  template <typename First, typename Second>
+  void BindBoth(const std::string& first, First*& first_pointer, const std::string& second,
+                Second*& second_pointer) const {
+    const auto [first_address, second_address] = SearchBoth(first.c_str(), second.c_str());
+    first_pointer = reinterpret_cast<First*>(first_address);
+    second_pointer = reinterpret_cast<Second*>(second_address);
+  }
+
   // Sets the pointer to the symbol, or to null.
   template <typename Function>
   void BindOptional(const char* symbol, Function*& pointer) {
@@ -33,9 +44,13 @@ class SharedLibraries {
   // Throws LibraryError with the names of all missing symbols, if there are any.
   void RequireAll() const;
 
+  // The libraries that were opened, where the loader found them.
+  [[nodiscard]] std::vector<std::string> Files() const;
+
  private:
   [[nodiscard]] void* Find(const char* symbol);
   [[nodiscard]] void* Search(const char* symbol) const;
+  [[nodiscard]] std::pair<void*, void*> SearchBoth(const char* first, const char* second) const;
 
   std::vector<void*> handles_;
   std::vector<std::string> opened_;

@@ -15,6 +15,10 @@ namespace {
 
 // Large enough to hide a copy's start, small enough to keep many of them pinned.
 constexpr std::size_t kHalfBytes = std::size_t{4} << 20;
+// Of both addresses of an asynchronous copy: CANN asks for it up to 8.3, and does not say for later releases.
+constexpr std::size_t kAlignment = 64;
+
+std::size_t RoundUp(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Fewer bytes where the file ends.
 std::size_t ReadAll(int file, std::byte* target, std::size_t size_bytes, std::size_t offset) {
@@ -104,17 +108,14 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
   read_ = {};
   std::size_t done = 0;
   while (done < size_bytes) {
-    if (filled_ == kHalfBytes) {
-      // The other half may still be on its way; usually it has arrived long ago.
-      Wait(deadline);
-      half_ = 1 - half_;
+    if (!written_.EndsAt(tensor, offset + done) || RoomBehind(written_) == 0) {
+      Flush(deadline);
+      written_ = {tensor, offset + done, 0};
     }
-    const std::size_t room = std::min(size_bytes - done, kHalfBytes - filled_);
-    std::byte* slot = Half(half_) + filled_;
-    const std::size_t count = source(slot, room);
+    std::byte* slot = SlotOf(half_, written_) + written_.size_bytes;
+    const std::size_t count = source(slot, std::min(size_bytes - done, RoomBehind(written_)));
     if (count == 0) break;
-    StartCopy(place + done, slot, count, ACL_MEMCPY_HOST_TO_DEVICE);
-    filled_ += count;
+    written_.size_bytes += count;
     done += count;
   }
   loss_.ThrowIfLost();
@@ -124,12 +125,30 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
 void Staging::Finish(Deadline deadline) {
   // What was fetched ahead may be older than what an operator writes from here on.
   read_ = {};
+  Flush(deadline);
   Wait(deadline);
   loss_.ThrowIfLost();
+  loss_.RecordSuccess();
+}
+
+void Staging::Flush(Deadline deadline) {
+  const Range range = std::exchange(written_, {});
+  if (range.size_bytes == 0) return;
+  // The copy of the other half, which had all the time that this one took to be filled. Without events there is no
+  // waiting for one of two copies, so never two are under way.
+  Wait(deadline);
+  MakeCurrent();
+  std::byte* place = Place(range.tensor, range.offset, range.size_bytes);
+  const std::byte* slot = SlotOf(half_, range);
+  const std::size_t head = std::min(range.size_bytes, RoundUp(Misalignment(range)) - Misalignment(range));
+  if (head != 0) Copy(place, slot, head);
+  if (head != range.size_bytes) {
+    StartCopy(place + head, slot + head, range.size_bytes - head, ACL_MEMCPY_HOST_TO_DEVICE);
+  }
+  half_ = 1 - half_;
 }
 
 void Staging::Wait(Deadline deadline) {
-  filled_ = 0;
   if (!is_busy_) return;
   const StepWatch::Step step(steps_, deadline);
   // Until the wait is over, and for good if it fails, the halves hold nothing that may be read.
@@ -164,6 +183,7 @@ void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_byt
   loss_.ThrowIfLost();
   if (size_bytes == 0) return;
   if (!stream_ || is_on_host(tensor)) return sink(place, size_bytes);
+  Flush(deadline);
   while (size_bytes != 0) {
     if (!read_[half_].Covers(tensor, offset)) {
       half_ = 1 - half_;
@@ -200,10 +220,22 @@ std::byte* Staging::Half(std::size_t half) {
   return static_cast<std::byte*>(halves_[half].address());
 }
 
+std::size_t Staging::Misalignment(const Range& range) const {
+  return reinterpret_cast<uintptr_t>(Place(range.tensor, range.offset, 0)) % kAlignment;
+}
+
+std::size_t Staging::RoomBehind(const Range& range) const {
+  return kHalfBytes - Misalignment(range) - range.size_bytes;
+}
+
+std::byte* Staging::SlotOf(std::size_t half, const Range& range) { return Half(half) + Misalignment(range); }
+
 void Staging::StartRead(std::size_t half, std::size_t tensor, std::size_t offset) {
-  const std::size_t count = std::min(kHalfBytes, tensors_[tensor].size_bytes - offset);
   read_[half] = {};
-  if (count == 0) return;
+  if (offset == tensors_[tensor].size_bytes) return;
+  // The bytes before are fetched too, so that the copy begins at an aligned place.
+  offset -= std::min(offset, Misalignment({tensor, offset, 0}));
+  const std::size_t count = std::min(kHalfBytes, tensors_[tensor].size_bytes - offset);
   MakeCurrent();
   StartCopy(Half(half), Place(tensor, offset, count), count, ACL_MEMCPY_DEVICE_TO_HOST);
   read_[half] = {tensor, offset, count};
@@ -217,14 +249,24 @@ void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes
         "aclrtMemcpyAsync");
 }
 
+void Staging::Copy(std::byte* target, const std::byte* source, std::size_t size_bytes) const {
+  const StepWatch::Step step(steps_);
+  Check(library_->aclrtMemcpy(target, size_bytes, source, size_bytes, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy");
+}
+
 void Staging::MakeCurrent() const {
   const StepWatch::Step step(steps_);
   Check(library_->aclrtSetCurrentContext(context_), "aclrtSetCurrentContext");
 }
 
 void Staging::Check(int code, const char* call) const {
-  loss_.Record(code);
-  library_.Check(code, call);
+  try {
+    library_.Check(code, call);
+  } catch (const AclError& error) {
+    loss_.Record(error.code());
+    loss_.ThrowIfLost(error);
+    throw;
+  }
 }
 
 }  // namespace aclgrad

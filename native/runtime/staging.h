@@ -15,8 +15,9 @@
 
 namespace aclgrad {
 
-// Pieces go by way of pinned memory, in a ring of two halves, so that the copies of one half overlap what the network
-// brings or takes of the other. Where the device takes host addresses they are copied straight to their place.
+// Pieces go by way of pinned memory, in a ring of two halves: each is one asynchronous copy between aligned addresses,
+// which overlaps what the network brings or takes of the other half. What begins elsewhere is copied by itself as far
+// as the next aligned address. Where the device takes host addresses they are copied straight to their place.
 // One thread at a time may use it; any thread may.
 class Staging final : public DeviceWork {
  public:
@@ -73,6 +74,10 @@ class Staging final : public DeviceWork {
     [[nodiscard]] bool Covers(std::size_t of_tensor, std::size_t at) const noexcept {
       return tensor == of_tensor && offset <= at && at < offset + size_bytes;
     }
+    // Whether bytes that go there can be put behind these.
+    [[nodiscard]] bool EndsAt(std::size_t of_tensor, std::size_t at) const noexcept {
+      return size_bytes != 0 && tensor == of_tensor && at == offset + size_bytes;
+    }
   };
 
   // Fills at most so many bytes and says how many; fewer where there are no more.
@@ -82,10 +87,18 @@ class Staging final : public DeviceWork {
   std::size_t Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
                    Deadline deadline);
   void Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
+  // Sends the bytes that were written into the half in use on their way, and takes the other half into use.
+  void Flush(Deadline deadline);
   void Wait(Deadline deadline);
+  // How far the range's place on the device is behind an aligned address.
+  [[nodiscard]] std::size_t Misalignment(const Range& range) const;
+  // Where the range begins in a half: as far behind an aligned address as its place on the device.
+  [[nodiscard]] std::byte* SlotOf(std::size_t half, const Range& range);
+  [[nodiscard]] std::size_t RoomBehind(const Range& range) const;
   [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
   [[nodiscard]] std::byte* Half(std::size_t half);
   void StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind);
+  void Copy(std::byte* target, const std::byte* source, std::size_t size_bytes) const;
   void MakeCurrent() const;
   // Throws AclError if the code is not 0, after telling the device of it.
   void Check(int code, const char* call) const;
@@ -100,9 +113,9 @@ class Staging final : public DeviceWork {
   std::vector<Tensor> tensors_;
   std::array<PoolBlock, 2> halves_;
   std::array<Range, 2> read_;  // what each half was asked to hold
+  Range written_;              // what the half in use holds for the device
   std::size_t half_ = 0;       // the one in use
-  std::size_t filled_ = 0;     // bytes written into it
-  bool is_busy_ = false;       // copies may be under way
+  bool is_busy_ = false;       // a copy may be under way
   std::optional<StreamLease> stream_;
 };
 

@@ -24,11 +24,9 @@ Stream::Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, 
 }
 
 Stream::~Stream() {
-  aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-  const bool is_done =
-      library_->aclrtStreamQuery(stream_, &status) == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE;
   // Destroying waits for the work, which for a hanging kernel is for ever.
-  static_cast<void>(is_done ? library_->aclrtDestroyStream(stream_) : library_->aclrtDestroyStreamForce(stream_));
+  library_.Ignore(IsDone().value_or(false) ? library_->aclrtDestroyStream(stream_)
+                                           : library_->aclrtDestroyStreamForce(stream_));
 }
 
 void* Stream::Workspace(std::size_t size_bytes) {
@@ -41,12 +39,18 @@ void* Stream::Workspace(std::size_t size_bytes) {
   return size_bytes == 0 ? nullptr : workspace_.address();
 }
 
+std::optional<bool> Stream::IsDone() const noexcept {
+  aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+  if (library_.Ignore(library_->aclrtStreamQuery(stream_, &status)) != ACL_SUCCESS) return std::nullopt;
+  return status == ACL_STREAM_STATUS_COMPLETE;
+}
+
 DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
   const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
   const StepWatch::Step step(steps_, deadline);
   for (std::chrono::milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
-    const int code = library_->aclrtStreamQuery(stream_, &status);
+    const int code = library_.Ignore(library_->aclrtStreamQuery(stream_, &status));
     if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
     // A stream that failed may answer the query with its error; the wait below tells whether it is done.
     if (code != ACL_SUCCESS || status == ACL_STREAM_STATUS_COMPLETE) break;
@@ -54,9 +58,9 @@ DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
     std::this_thread::sleep_for(pause);
   }
   // The work is done, so this does not wait: it consumes the stream's error, so that the next call does not see it.
-  const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_, kErrorTimeoutMs);
+  const int code = library_.Ignore(library_->aclrtSynchronizeStreamWithTimeout(stream_, kErrorTimeoutMs));
   if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
-  return {code != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT};
+  return {ClassifyFault(code) != FaultClass::kTimeout};
 }
 
 }  // namespace aclgrad

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "device_work.h"
 #include "executor_cache.h"
@@ -26,6 +27,9 @@ class Stream {
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_.capacity(); }
+
+  // Asks without waiting; no value if the device answers with an error.
+  [[nodiscard]] std::optional<bool> IsDone() const noexcept;
 
   // See DeviceWork::Settle. Polls the stream, so it never makes the device report a wait that timed out.
   [[nodiscard]] DeviceWork::State Settle(int32_t timeout_ms) const noexcept;

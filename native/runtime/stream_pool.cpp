@@ -9,7 +9,8 @@
 namespace aclgrad {
 namespace {
 
-constexpr std::chrono::milliseconds kReclaimInterval{10};
+constexpr std::chrono::milliseconds kFirstPause{1};
+constexpr std::chrono::milliseconds kLongestPause{50};
 
 }  // namespace
 
@@ -35,9 +36,11 @@ StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& re
   ++waiting_count_;
   const auto no_longer_waiting = [this](void*) { --waiting_count_; };
   const std::unique_ptr<void, decltype(no_longer_waiting)> waiting(this, no_longer_waiting);
-  // The end of an abandoned kernel is not reported, so it has to be polled.
-  while (!returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + kReclaimInterval),
-                               [this] { return IsOneFree(); })) {
+  // The end of an abandoned kernel is not reported, so it has to be polled, ever more rarely.
+  std::chrono::milliseconds pause = kFirstPause;
+  while (
+      !returned_.wait_until(lock, std::min(deadline, Deadline::clock::now() + pause), [this] { return IsOneFree(); })) {
+    pause = std::min(2 * pause, kLongestPause);
     lock.unlock();
     try {
       reclaim();

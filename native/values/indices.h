@@ -6,7 +6,7 @@
 
 namespace aclgrad {
 
-// Throws InvalidValue unless each of count 64-bit integers is at least 0 and below bound.
-void CheckIndices(const void* indices, std::size_t count, int64_t bound);
+// Throws InvalidValue unless each of count integers, of 4 or 8 bytes each, is at least 0 and below bound.
+void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes, int64_t bound);
 
 }  // namespace aclgrad

@@ -17,7 +17,7 @@ struct Applied {
   std::size_t size_bytes;
 
   Bytes operator()(const IndexCheck& check) const {
-    CheckIndices(data, size_bytes / sizeof(int64_t), check.bound);
+    CheckIndices(data, size_bytes / check.item_bytes, check.item_bytes, check.bound);
     return std::nullopt;
   }
 

@@ -14,9 +14,10 @@
 
 namespace aclgrad {
 
-// Every value is a 64-bit index below the bound.
+// Every value is an index below the bound.
 struct IndexCheck {
   int64_t bound = 0;
+  std::size_t item_bytes = sizeof(int64_t);
 };
 
 enum class MaskEncoding { kNone, kInt32, kBits };

@@ -1,14 +1,18 @@
 """A thin ctypes wrapper: raw functions by name, and owning objects that release what they create."""
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from .prototypes import read_prototypes
+from .quirks import ABILITIES, OF_THE_HOST_LIBRARY, OPTIONAL
 
 
 class DataType(IntEnum):
@@ -70,20 +74,37 @@ class AclError(Exception):
 
 
 class Library:
-    """The functions of one library, as attributes that return their code."""
+    """The functions of a library, or of several that belong together, as attributes that return their code."""
 
-    def __init__(self, path: str) -> None:
-        self._library = ctypes.CDLL(path)
-        self.path = path
+    def __init__(self, paths: str) -> None:
+        """Opens the files, which stand in the form of PATH; the first that has a function is asked."""
+        libraries = [ctypes.CDLL(path) for path in paths.split(os.pathsep)]
         for name, prototype in read_prototypes().items():
-            function = getattr(self._library, name)
+            found = [library for library in libraries if hasattr(library, name)]
+            if not found and name in OPTIONAL:
+                continue
+            function = getattr((found or libraries)[0], name)
             function.restype = prototype.result
             function.argtypes = prototype.arguments
             setattr(self, name, function)
+        self.abilities = set(ABILITIES) if OF_THE_HOST_LIBRARY in vars(self) else set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OPTIONAL:
+            pytest.skip(f"the library has no {name}")
+        raise AttributeError(name)
 
     def message(self) -> str:
         """Returns and clears the thread's message."""
-        return (self.aclGetRecentErrMsg() or b"").decode()
+        return (self.aclGetRecentErrMsg() or b"").decode(errors="replace")
+
+    def told(self, text: str) -> str:
+        """What the library says instead of the host library's words: nothing that a test can know, if not those."""
+        return text if "texts" in self.abilities else ""
+
+    def says(self, text: str) -> bool:
+        """Whether the thread's message has the text, as far as the library says such things."""
+        return self.told(text) in self.message()
 
     def call(self, name: str, *arguments: object) -> None:
         """Calls a function that must succeed."""

@@ -1,6 +1,10 @@
-"""The library under test is a parameter: ACLGRAD_ABI_LIBRARY names it; the default is the host library as installed."""
+"""The library under test is a parameter: ACL_LIBRARY names its files, in the form of PATH.
+
+The default is the host library as installed. See `quirks` for what libraries differ in.
+"""
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -10,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from .acl import Library
+from .quirks import ABILITIES
 
 ACL_ERROR_REPEAT_INITIALIZE = 100002
-TESTS = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="package")
 def library_path() -> str:
-    named = os.environ.get("ACLGRAD_ABI_LIBRARY")
+    named = os.environ.get("ACL_LIBRARY")
     if named:
         return named
     # Next to the compiled module: in an editable install the package's own folder is the source tree.
@@ -28,13 +33,27 @@ def library_path() -> str:
 
 
 @pytest.fixture(scope="package")
-def initialized(library_path: str) -> Iterator[Library]:
-    library = Library(library_path)
+def opened(library_path: str) -> Library:
+    return Library(library_path)
+
+
+@pytest.fixture(scope="package")
+def initialized(opened: Library) -> Iterator[Library]:
+    library = opened
     code = library.aclInit(None)
     assert code in (0, ACL_ERROR_REPEAT_INITIALIZE)
     yield library
     if code == 0:
         library.call("aclFinalize")
+
+
+@pytest.fixture(autouse=True)
+def abilities(request: pytest.FixtureRequest) -> None:
+    """Skips a test that needs what the library lacks: `@pytest.mark.needs("settings")`."""
+    for mark in request.node.iter_markers("needs"):
+        missing = set(mark.args) - request.getfixturevalue("opened").abilities
+        if missing:
+            pytest.skip("; ".join(f"needs a library that {ABILITIES[each]}" for each in sorted(missing)))
 
 
 @pytest.fixture
@@ -44,22 +63,27 @@ def acl(initialized: Library) -> Iterator[Library]:
     initialized.message()
     yield initialized
     initialized.call("aclrtSetDevice", 0)  # a test may have changed or lost the context
+    if "bad values" in initialized.abilities and initialized.aclrtSynchronizeDevice() != 0:
+        initialized.call("aclrtResetDeviceForce", 0)  # the test has lost the device
+        return
     initialized.call("aclrtResetDevice", 0)
     initialized.call("aclrtResetDevice", 0)
 
 
 @pytest.fixture(scope="package")
-def run_program(library_path: str) -> Callable[..., list[str]]:
+def run_program(library_path: str, opened: Library) -> Callable[..., list[str]]:
     """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints."""
 
     def run(program: str, **environment: str) -> list[str]:
-        preamble = f"import ctypes, threading\nfrom abi.acl import *\nacl = Library({library_path!r})\n"
+        if "ACL_HOST_CONFIG" in environment and "settings" not in opened.abilities:
+            pytest.skip(f"needs a library that {ABILITIES['settings']}")
+        preamble = f"import ctypes, threading\nfrom tests.abi.acl import *\nacl = Library({library_path!r})\n"
         finished = subprocess.run(
             [sys.executable, "-c", preamble + program],
-            env={**os.environ, "PYTHONPATH": str(TESTS), **environment},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert finished.returncode == 0, finished.stderr
@@ -80,3 +104,15 @@ def busy(acl: Library) -> Iterator[Callable[[object], None]]:
 
         yield work
         acl.call("aclrtSynchronizeDevice")
+
+
+@pytest.fixture(scope="package")
+def vector_levels(run_program: Callable[..., list[str]], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The levels that aclInit takes on this processor, the lowest first."""
+    levels = []
+    for level in ("baseline", "avx2", "avx512"):
+        config = tmp_path_factory.mktemp("level") / f"{level}.json"
+        config.write_text(json.dumps({"host": {"vector_level": level}}))
+        if run_program(f"print(acl.aclInit({str(config)!r}.encode()))\n") == ["0"]:
+            levels.append(level)
+    return levels

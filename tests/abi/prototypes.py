@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Prototype:
     name: str
     result: type
     arguments: tuple[type, ...]
+    parameters: tuple[str, ...]
 
 
 def _ctype(text: str, types: dict[str, type], function: str) -> type:
@@ -48,14 +50,25 @@ def _ctype(text: str, types: dict[str, type], function: str) -> type:
     return types[word]
 
 
+def declarations(include: Path = INCLUDE) -> Iterator[tuple[Path, str, str, str]]:
+    """Yields header, result, name and parameters of every function that the headers declare."""
+    for header in sorted(include.rglob("*.h")):
+        for result, name, arguments in _DECLARATION.findall(header.read_text()):
+            yield header, result, name, arguments
+
+
 def read_prototypes(include: Path = INCLUDE) -> dict[str, Prototype]:
     """Returns every function that the headers declare, by name."""
     prototypes = {}
     headers = {header: header.read_text() for header in sorted(include.rglob("*.h"))}
     types = _TYPES | {name: ctypes.c_int for text in headers.values() for name in _ENUM.findall(text)}
-    for text in headers.values():
-        for result, name, arguments in _DECLARATION.findall(text):
-            listed = [] if arguments.strip() in ("", "void") else arguments.split(",")
-            ctypes_ = tuple(_ctype(argument, types, name) for argument in listed)
-            prototypes[name] = Prototype(name, _ctype(result, types, name), ctypes_)
+    for _, result, name, arguments in declarations(include):
+        listed = parameters(arguments)
+        ctypes_ = tuple(_ctype(argument, types, name) for argument in listed)
+        names = tuple(re.findall(r"\w+", argument)[-1] for argument in listed)
+        prototypes[name] = Prototype(name, _ctype(result, types, name), ctypes_, names)
     return prototypes
+
+
+def parameters(arguments: str) -> list[str]:
+    return [] if arguments.strip() in ("", "void") else arguments.split(",")

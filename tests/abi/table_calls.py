@@ -1,20 +1,26 @@
 """Phase 1 from the operator table: every sample call, and the mutations whose answer the table knows."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from aclgrad.operators.cases import TypedCase, typed_cases
-from aclgrad.operators.spec import AttributeKind, OperatorSpec
+from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
-from aclgrad.tensors import DTYPES
+from aclgrad.tensors import DTYPES, TensorType
 
 from .acl import DataType, Format
 from .phase_one import INVALID, NULL, Arguments, Tensor
+from .prototypes import read_prototypes
+
+_PROTOTYPES = read_prototypes()
 
 CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     # These lengths are checked together with the null pointers.
     ("max_pool2d_with_mask_backward", "kernelSize of 0"): NULL,
     ("max_pool2d_with_mask_backward", "kernelSize of 3"): NULL,
+    # A dtype of CANN's that the wire does not have.
+    ("max_unpool2d_backward", "BOOL"): 0,
 }
 """By operator and row: CANN's code where the table tells another, or None for what CANN does not survive."""
 
@@ -27,10 +33,11 @@ class Row(NamedTuple):
     message: str = ""
 
 
-def abi_name(name: str) -> str:
-    """Returns CANN's name of a parameter: grad_output is gradOutput there."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
+def abi_names(spec: OperatorSpec) -> dict[str, str]:
+    """Returns CANN's names of inputs, attributes and output, by their wire names."""
+    wire = [*(each.name for each in (*spec.inputs, *spec.attributes)), spec.output.name]
+    *parameters, _, _ = _PROTOTYPES[f"{spec.symbol}GetWorkspaceSize"].parameters
+    return dict(zip(wire, parameters, strict=True))
 
 
 def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
@@ -60,7 +67,7 @@ def arguments_of(typed: TypedCase, product: Product) -> Arguments:
     output = typed.spec.output.infer(given)
     values = {each.name: given.attributes[each.name] for each in typed.spec.attributes}
     listed = {**tensors, **values, typed.spec.output.name: _tensor(output.shape, output.dtype.acl)}
-    return {abi_name(name): value for name, value in listed.items()}
+    return {abi_names(typed.spec)[name]: value for name, value in listed.items()}
 
 
 def _tensor(shape: tuple[int, ...], data_type: int) -> Tensor:
@@ -76,24 +83,34 @@ def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:
 def _dtypes(typed: TypedCase, product: Product) -> dict[str, Row]:
     """All tensors of the operator's type together, and each that has types of its own alone."""
     spec, valid = typed.spec, arguments_of(typed, product)
-    common = valid[abi_name(spec.inputs[0].name)].data_type
+    names = abi_names(spec)
+    common = valid[names[spec.inputs[0].name]].data_type
     rows = {}
     for kind in DataType:
-        if kind not in _types(spec, 0, product):
+        if kind not in _types(spec.inputs[0], product):
             changed = {name: value for name, value in valid.items() if _has_type(value, common)}
             rows[kind.name] = Row({**valid, **_retyped(changed, kind)}, INVALID)
-    for position, each in enumerate(spec.inputs):
-        name = abi_name(each.name)
+    for each in spec.inputs:
+        name = names[each.name]
         if not _has_type(valid[name], common):
-            others = [kind for kind in DataType if kind is not valid[name].data_type]
-            for kind in others:
-                if each.values(typed.arguments, product) is not None or kind not in _types(spec, position, product):
-                    rows[f"{kind.name} {name}"] = Row({**valid, **_retyped({name: valid[name]}, kind)}, INVALID)
+            for kind in set(DataType) - _read_types(typed, each, product):
+                rows[f"{kind.name} {name}"] = Row({**valid, **_retyped({name: valid[name]}, kind)}, INVALID)
     return rows
 
 
-def _types(spec: OperatorSpec, position: int, product: Product) -> set[DataType]:
-    return {DataType(DTYPES[name].acl) for name in spec.inputs[position].dtypes[product]}
+def _types(input: InputSpec, product: Product) -> set[DataType]:
+    return {DataType(DTYPES[name].acl) for name in input.dtypes[product]}
+
+
+def _read_types(typed: TypedCase, input: InputSpec, product: Product) -> set[DataType]:
+    """Returns as what a device reads the input, given each of the dtypes that the wire takes."""
+    types = set()
+    for name in input.dtypes[product]:
+        type = TensorType(DTYPES[name], typed.case.shapes[input.name])
+        given = replace(typed.arguments, inputs={**typed.arguments.inputs, input.name: type})
+        rule = input.values(given, product)
+        types.add(DataType((type if rule is None else rule.device_type(type)).dtype.acl))
+    return types
 
 
 def _has_type(value: object, kind: DataType) -> bool:
@@ -125,9 +142,9 @@ def _of_rank(tensor: Tensor, rank: int) -> Tensor:
 
 
 def _lengths(typed: TypedCase, product: Product) -> dict[str, Row]:
-    spec, valid = typed.spec, arguments_of(typed, product)
+    spec, valid, names = typed.spec, arguments_of(typed, product), abi_names(typed.spec)
     return {
-        f"{abi_name(name)} of {length}": Row({**valid, abi_name(name): value}, INVALID, abi_name(name))
+        f"{names[name]} of {length}": Row({**valid, names[name]: value}, INVALID, names[name])
         for name, length, value in _wrong_lists(spec)
     }
 

@@ -77,6 +77,7 @@ def test_refused(acl: Library, row: str) -> None:
     assert_refused(acl, NAME, VALID, REFUSED[row])
 
 
+@pytest.mark.needs("texts")
 def test_before_init_there_is_no_product(run_program: Callable[..., list[str]]) -> None:
     lines = run_program(
         "size, executor = ctypes.c_uint64(), ctypes.c_void_p()\n"

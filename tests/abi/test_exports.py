@@ -4,9 +4,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from .prototypes import INCLUDE, read_prototypes
 
 
+@pytest.mark.needs("exports")
 def test_exports_are_the_declared_functions(library_path: str) -> None:
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", library_path], capture_output=True, text=True, check=True

@@ -37,12 +37,23 @@ Fails = Callable[..., list[str]]
 
 @pytest.fixture
 def run(run_program: Callable[..., list[str]], tmp_path: Path) -> Fails:
-    def run(faults: list[dict[str, object]], program: str) -> list[str]:
+    def run(faults: list[dict[str, object]], program: str, **settings: object) -> list[str]:
         config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": {"faults": faults, "devices": 2}}))
+        config.write_text(json.dumps({"host": {"faults": faults, "devices": 2, **settings}}))
         return run_program(RUN + program, ACL_HOST_CONFIG=str(config))
 
     return run
+
+
+def test_faults_may_begin_after_some_launches(run: Fails) -> None:
+    # Copies of the last of these do not count either: the plan begins with an allocation or a launch.
+    lines = run(
+        [{"kind": "out_of_memory", "at": 2}, {"kind": "copy_error", "at": 1, "code": 507051}],
+        "print(malloc(), launch(), sync(), copy(), malloc(), launch(), sync(), copy())\n"
+        "print(malloc(), malloc(), copy(), malloc(), copy())\n",
+        faults_after_launches=2,
+    )
+    assert lines == ["0 0 0 0 0 0 0 0", "0 207001 507051 0 0"]
 
 
 def test_out_of_memory(run: Fails) -> None:
@@ -62,17 +73,19 @@ def test_out_of_memory(run: Fails) -> None:
 
 def test_an_error_that_the_device_survives(run: Fails) -> None:
     lines = run(
-        [{"kind": "launch_error", "at": 2, "code": 507011}],
+        [{"kind": "launch_error", "at": 2, "code": 507051}],
         "print(launch(), launch(), launch(), sync())\n"
         "print(acl.message())\n"
         "print(sync(), launch(), sync(), malloc())\n",
     )
-    assert lines[0] == "0 0 0 507011"
+    assert lines[0] == "0 0 0 507051"
     assert "launch 2" in lines[1]
     assert lines[2] == "0 0 0 0"
 
 
-@pytest.mark.parametrize("code", [507010, 507015, 507034, 507057, 507901])
+@pytest.mark.parametrize(
+    "code", [107022, 507000, 507001, 507010, 507013, 507015, 507034, 507044, 507049, 507057, 507901, 507904]
+)
 def test_an_error_that_the_device_does_not_survive(run: Fails, code: int) -> None:
     lines = run(
         [{"kind": "launch_error", "at": 1, "code": code}],
@@ -173,15 +186,59 @@ def test_slow_copies(run: Fails) -> None:
 
 def test_copy_errors(run: Fails) -> None:
     lines = run(
-        [{"kind": "copy_error", "at": 2, "count": 3}, {"kind": "copy_error", "at": 6, "code": 507054}],
+        [{"kind": "copy_error", "at": 2, "count": 3, "code": 507051}, {"kind": "copy_error", "at": 6}],
         "print(copy(), copy(), acl.message())\n"
         "print(acl.aclrtMemcpyAsync(device, 256, pinned, 256, 1, stream), sync(), sync())\n"
         "print(acl.aclrtMemcpyAsync(host, 256, device, 256, 2, stream), sync(), copy(), sync())\n"
         "print(copy(), copy(), sync())\n",
     )
-    assert lines[0].startswith("0 507000 ")
+    assert lines[0].startswith("0 507051 ")
     assert "copy 2" in lines[0]
-    assert lines[1:] == ["0 507000 0", "507000 0 0 0", "507054 507054 507054"]
+    assert lines[1:] == ["0 507051 0", "507051 0 0 0", "507013 507013 507013"]
+
+
+def test_streams_that_continue_after_a_failure(run: Fails) -> None:
+    """The stream's own error comes once, other streams and later launches go on; the device's own errors stay."""
+    faults = [{"kind": "launch_error", "at": 1, "code": 507015}, {"kind": "launch_error", "at": 3, "code": 507053}]
+    program = "print(launch(), launch(), sync(), sync(), copy())\nprint(launch(), sync(), sync(), copy())\n"
+    assert run(faults, program, failure_mode="continue") == ["0 0 507015 0 0", "0 507053 507053 507053"]
+
+
+def test_a_kernel_that_the_device_ends(run: Fails) -> None:
+    """As a card does after its own time limit, or with a code that hides the reason."""
+    faults = [
+        {"kind": "hang", "at": 1, "duration_ms": 50, "code": 507046},
+        {"kind": "hang", "at": 2, "duration_ms": 50, "code": 507014},
+    ]
+    assert run(faults, "print(launch(), sync(5), sync(), sync(), launch(), sync(), copy())\n") == [
+        "0 507046 507046 0 0 507014 507014"
+    ]
+
+
+def test_work_that_is_dropped_does_not_count_as_done(run: Fails) -> None:
+    program = (
+        "codes = []\n"
+        "def wait():\n"
+        "    acl.call('aclrtSetDevice', 0)\n"
+        "    codes.append(sync())\n"
+        "print(launch(), launch())\n"
+        "waiter = threading.Thread(target=wait)\n"
+        "waiter.start()\n"
+        "time.sleep(0.1)\n"
+        "print(acl.aclrtDestroyStreamForce(stream))\n"
+        "waiter.join()\n"
+        "print(*codes)\n"
+    )
+    assert run([{"kind": "hang", "at": 1}], program) == ["0 0", "0", "107017"]
+
+
+def test_destroying_by_force_ends_the_wait_for_an_event(run: Fails) -> None:
+    program = (
+        "waiting, event = acl.create('aclrtCreateStream'), acl.create('aclrtCreateEvent')\n"
+        "print(launch(), acl.aclrtRecordEvent(event, stream), acl.aclrtStreamWaitEvent(waiting, event))\n"
+        "print(sync(20, waiting), acl.aclrtDestroyStreamForce(waiting), acl.aclrtDestroyStreamForce(stream))\n"
+    )
+    assert run([{"kind": "hang", "at": 1}], program) == ["0 0 0", "507046 0 0"]
 
 
 HANGING = {
@@ -193,6 +250,11 @@ HANGING = {
     "allocation": ({"kind": "hang_allocation", "at": 3}, "malloc()"),
     "pinned_allocation": ({"kind": "hang_allocation", "at": 3}, "acl.aclrtMallocHost(ctypes.byref(out), 8)"),
     "launch": ({"kind": "hang_launch", "at": 1}, "launch()"),
+    "set_device": ({"kind": "hang_set_device", "at": 2}, "acl.aclrtSetDevice(0)"),
+    "destroy_stream": (
+        {"kind": "hang_destroy_stream", "at": 1},
+        "acl.aclrtDestroyStream(acl.create('aclrtCreateStream'))",
+    ),
 }
 """Faults, and the call that hangs in the library itself."""
 

@@ -22,6 +22,19 @@ def test_init_and_finalize_repeat(run_program: Run) -> None:
     ) == ["0 100002 0 100037", "0 0 0"]
 
 
+def test_the_last_of_several_users_releases_everything(run_program: Run) -> None:
+    lines = run_program(
+        "left = ctypes.c_uint64(9)\n"
+        "def release():\n"
+        "    return f'{acl.aclFinalizeReference(ctypes.byref(left))} {left.value}'\n"
+        "print(acl.aclInit(None), acl.aclInit(None), acl.aclInit(None))\n"
+        "print(release(), acl.aclrtSetDevice(0), release(), acl.aclrtSetDevice(0))\n"
+        "print(acl.aclFinalizeReference(None), acl.aclrtSetDevice(0), acl.aclFinalizeReference(None))\n"
+    )
+    assert lines == ["0 100002 100002", "0 2 0 0 1 0", "0 100001 100037"]
+
+
+@pytest.mark.needs("texts")
 def test_calls_before_init_are_refused(run_program: Run) -> None:
     lines = run_program(
         "out = ctypes.c_void_p()\n"
@@ -64,6 +77,7 @@ def test_finalize_releases_what_is_left(run_program: Run) -> None:
     ) == ["1 100001 100001", "107002 107000", "107017 107017"]
 
 
+@pytest.mark.needs("settings")
 def test_the_configuration_is_applied(run_program: Run, tmp_path: Path) -> None:
     settings = {"host": {"product": "910B", "devices": 3, "memory_bytes": 1 << 20, "threads": 2}, "dump": {"x": 1}}
     path = config_file(tmp_path, json.dumps(settings))
@@ -79,11 +93,43 @@ def test_the_configuration_is_applied(run_program: Run, tmp_path: Path) -> None:
     assert run_program("acl.call('aclInit', None)\n" + program, ACL_HOST_CONFIG=path) == expected
 
 
+def test_devices_share_the_memory_of_the_machine(run_program: Run, tmp_path: Path) -> None:
+    program = (
+        "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
+        "print(total.value)\n"
+    )
+    totals = [
+        int(run_program(program, ACL_HOST_CONFIG=config_file(tmp_path, f'{{"host": {{"devices": {devices}}}}}'))[0])
+        for devices in (1, 4)
+    ]
+    assert totals[1] == totals[0] // 4
+
+
+def test_others_may_use_a_part_of_the_device(run_program: Run, tmp_path: Path) -> None:
+    settings = {"memory_bytes": 4096, "memory_elsewhere_bytes": 1024, "streams_elsewhere": 1980}
+    program = (
+        "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
+        "out = ctypes.c_void_p()\n"
+        "print(free.value, total.value, acl.aclrtMallocAlign32(ctypes.byref(out), 3073, 0))\n"
+        "print(*[acl.aclrtCreateStream(ctypes.byref(out)) for _ in range(4)])\n"
+    )
+    path = config_file(tmp_path, json.dumps({"host": settings}))
+    assert run_program(program, ACL_HOST_CONFIG=path) == ["3072 4096 207001", "0 0 0 207008"]
+
+
+@pytest.mark.needs("settings")
 @pytest.mark.parametrize("text", ["{}", '{"host": {}}', '{"err_msg_mode": 1}'])
 def test_empty_configurations(run_program: Run, tmp_path: Path, text: str) -> None:
     assert run_program(f"print(acl.aclInit({config_file(tmp_path, text).encode()!r}))") == ["0"]
 
 
+@pytest.mark.needs("settings")
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
@@ -112,7 +158,8 @@ def test_empty_configurations(run_program: Run, tmp_path: Path, text: str) -> No
         ('{"host": {"faults": [{"kind": "hang", "at": 1, "duration_ms": -1}]}}', "host.faults[0].duration_ms"),
         ('{"host": {"faults": [{"kind": "slow_copy", "at": 1}]}}', "host.faults[0].duration_ms"),
         ('{"host": {"faults": [{"kind": "launch_error", "at": 1, "code": 0}]}}', "host.faults[0].code"),
-        ('{"host": {"faults": [{"kind": "hang", "at": 1, "code": 507015}]}}', "unknown key host.faults[0].code"),
+        ('{"host": {"faults": [{"kind": "hang_copy", "at": 1, "code": 507015}]}}', "unknown key host.faults[0].code"),
+        ('{"host": {"failure_mode": "go on"}}', "host.failure_mode must be one of stop, continue"),
     ],
 )
 def test_bad_configurations(run_program: Run, tmp_path: Path, text: str, hint: str) -> None:

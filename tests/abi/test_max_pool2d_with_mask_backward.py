@@ -84,7 +84,7 @@ def test_windows_of_one_cell_have_the_mask_layout(acl: Library, pool: Pool, dtyp
 def test_mask_layout_of_all_windows_on_910a(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
     config = tmp_path / "910A.json"
     config.write_text('{"host": {"product": "910A"}}')
-    program = f"from abi.{Path(__file__).stem} import check_on_910a\ncheck_on_910a(acl)\n"
+    program = f"from tests.abi.{Path(__file__).stem} import check_on_910a\ncheck_on_910a(acl)\n"
     assert run_program(program, ACL_HOST_CONFIG=str(config)) == [str(2 * len(POOLS + POOLS_1X1))]
 
 

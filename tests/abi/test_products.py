@@ -79,7 +79,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory, run_program: Callable[...,
     def ask(product: str) -> dict:
         config = tmp_path_factory.mktemp("product") / f"{product}.json"
         config.write_text(json.dumps({"host": {"product": product}}))
-        program = f"from abi.{Path(__file__).stem} import answer\nanswer(acl, {product!r})\n"
+        program = f"from tests.abi.{Path(__file__).stem} import answer\nanswer(acl, {product!r})\n"
         return json.loads(run_program(program, ACL_HOST_CONFIG=str(config))[-1])
 
     return ask

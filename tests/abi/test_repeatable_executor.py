@@ -79,6 +79,7 @@ def test_an_executor_may_be_destroyed_while_launches_are_queued(acl: Library, bu
         assert (out.read_storage() == 5).all()
 
 
+@pytest.mark.needs("nulls")
 def test_a_refused_launch_does_not_destroy_it(acl: Library, average: Average) -> None:
     assert average.launch(None, None) == PARAM_NULLPTR
     assert getattr(acl, NAME)(None, 64, average.executor, None) == PARAM_NULLPTR
@@ -138,9 +139,9 @@ def test_null_arguments(acl: Library, average: Average) -> None:
     assert acl.aclSetAclOpExecutorRepeatable(None) == INNER_NULLPTR
     for setter in SETTERS:
         assert getattr(acl, setter)(None, 0, average.grad, None) == INNER_NULLPTR
-        assert "executor" in acl.message()
+        assert acl.says("executor")
         assert getattr(acl, setter)(average.executor, 0, None, None) == INNER_NULLPTR
-        assert "tensor" in acl.message()
+        assert acl.says("tensor")
 
 
 def test_an_operator_may_not_be_repeatable(run_program: Callable[..., list[str]], tmp_path: Path) -> None:

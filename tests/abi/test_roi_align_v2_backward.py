@@ -120,6 +120,7 @@ def test_a_huge_box_costs_only_what_lies_on_the_input(acl: Library) -> None:
     assert np.isfinite(result).all()
 
 
+@pytest.mark.needs("bad values")
 def test_too_many_samples_end_in_a_timeout(acl: Library) -> None:
     roi = Roi((1, 1, 8, 8), (1, 1), 1.0, 2**31 - 1)
     with pytest.raises(AclError) as failure:

@@ -125,6 +125,6 @@ def test_threads_and_vector_levels_do_not_change_a_bit(run_program: Callable[...
     for settings in ({"threads": 1}, {"threads": 2}, {"threads": 3}, {"threads": 2, "vector_level": "baseline"}):
         config = tmp_path / "config.json"
         config.write_text(json.dumps({"host": settings}))
-        program = f"from abi.{Path(__file__).stem} import print_digest\nprint_digest(acl)\n"
+        program = f"from tests.abi.{Path(__file__).stem} import print_digest\nprint_digest(acl)\n"
         digests.add(tuple(run_program(program, ACL_HOST_CONFIG=str(config))))
     assert len(digests) == 1

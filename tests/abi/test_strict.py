@@ -169,7 +169,7 @@ def test_offences(run_program: Callable[..., list[str]], tmp_path: Path, case: s
         del settings["faults"]
     config.write_text(json.dumps({"host": settings}))
     assert run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config)) == output.splitlines()
-    lines = report.read_text().splitlines()
+    lines = [line for line in report.read_text().splitlines() if "not finalized" not in line]
     reported = [re.fullmatch("acl_host: strict: ([^:]+): (.*)", line) for line in lines]
     expected = sorted(offences) if case == "leaks" else offences
     reported = sorted(reported, key=lambda line: line[2]) if case == "leaks" else reported
@@ -188,7 +188,7 @@ def test_memory_of_the_host_where_it_is_refused(run_program: Callable[..., list[
         "print(acl.aclrtMemcpy(pageable, 8, pageable, 8, 1), launch(plan(pageable, malloc(64))[2]), copy_in(freed()))"
     )
     assert run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config)) == ["107000 161002 107000"]
-    lines = report.read_text().splitlines()
+    lines = [line for line in report.read_text().splitlines() if "not finalized" not in line]
     assert [line.split(": ")[2] for line in lines] == ["memory outside any allocation"] * 2 + ["use after free"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from .acl import DataType, Format, Library, int64s
 
-PARAM_NULLPTR = 161001
+PARAM_NULLPTR, INNER_NULLPTR = 161001, 561103
 
 
 def delete_array() -> Callable[[object], None]:
@@ -57,21 +57,24 @@ def test_null_strides_mean_contiguous(acl: Library) -> None:
         assert dims(acl, "aclGetViewShape", scalar) == []
 
 
+@pytest.mark.needs("nulls")
 def test_creation_needs_the_dims_it_counts(acl: Library) -> None:
     shape = int64s((2, 3))
     assert acl.aclCreateTensor(None, 2, 0, None, 0, 0, shape, 2, None) is None
-    assert "viewDims" in acl.message()
+    assert acl.says("viewDims")
     assert acl.aclCreateTensor(shape, 2, 0, None, 0, 0, None, 2, None) is None
-    assert "storageDims" in acl.message()
+    assert acl.says("storageDims")
     assert acl.aclCreateIntArray(None, 1) is None
 
 
-def test_destroying_null_succeeds(acl: Library) -> None:
+@pytest.mark.needs("nulls")
+def test_destroying_null_succeeds_except_for_an_executor(acl: Library) -> None:
     assert acl.aclDestroyTensor(None) == 0
     assert acl.aclDestroyIntArray(None) == 0
-    assert acl.aclDestroyAclOpExecutor(None) == 0
+    assert acl.aclDestroyAclOpExecutor(None) == INNER_NULLPTR
 
 
+@pytest.mark.needs("nulls")
 def test_getters_refuse_null(acl: Library) -> None:
     out, count = ctypes.c_void_p(), ctypes.c_uint64()
     for getter in ("aclGetViewShape", "aclGetViewStrides", "aclGetStorageShape"):

@@ -58,7 +58,7 @@ int main(int, char** arguments) {
   acl.Check(acl->aclrtCreateStream(&stream), "aclrtCreateStream");
   std::printf("%-12s %10s %10s  (ns for one allocation and its release)\n", "", "median", "p99");
   {
-    MemoryPool pool(acl, aclgrad::DeviceMemorySource(acl), {kPoolBytes});
+    MemoryPool pool(acl, aclgrad::DeviceMemorySource(acl, false), {kPoolBytes});
     std::vector<PoolBlock> held;
     for (std::size_t i = 0; i < kHeld; ++i) held.push_back(pool.Allocate(kSizes[i % 4], stream));
     // Every other one goes, so that there is something to choose from.

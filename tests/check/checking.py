@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 from click.testing import CliRunner
 
-from aclgrad.check.command import aclgrad
+from aclgrad.commands import program as aclgrad
 from aclgrad.tensors import dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from aclgrad.check.command import aclgrad as program
+from aclgrad.commands import program
 from tests.check.checking import COMMAND, read
 from tests.serving import Server
 

@@ -11,7 +11,7 @@ from aclgrad.check.console import Display
 from aclgrad.check.report import Report
 from aclgrad.check.rows import Finding, Origin, Row, Task, Verdict
 
-LIBRARIES = ("click", "rich", "jinja2")
+LIBRARIES = ("click", "rich", "jinja2", "safetensors")
 ORIGIN = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
 
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from aclgrad.check.command import aclgrad as program
 from aclgrad.check.run import plan
 from aclgrad.check.target import open_target
+from aclgrad.commands import program
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tests.check.checking import check

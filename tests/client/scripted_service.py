@@ -24,15 +24,29 @@ class ScriptedService(grpc.GenericRpcHandler):
     requests: list[tuple[str, bytes]] = field(default_factory=list)
     address: str = ""
     current: threading.local = field(default_factory=threading.local)
-    """`current.request` is what the thread that asks is about to answer."""
+    """`current.method` and `current.request` are what the thread that asks is about to answer."""
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
         def behaviour(request: bytes, context: grpc.ServicerContext) -> bytes:
             self.requests.append((details.method, request))
-            self.current.request = request
+            self.current.method, self.current.request = details.method, request
             return self.answer(context)
 
         return grpc.unary_unary_rpc_method_handler(behaviour)
+
+
+def relay_to(service: ScriptedService, channel: grpc.Channel) -> Callable[[grpc.ServicerContext], bytes]:
+    """Answers what a real server answers: the service only keeps the requests."""
+
+    def answer(context: grpc.ServicerContext) -> bytes:
+        try:
+            return channel.unary_unary(service.current.method)(service.current.request, timeout=60)
+        except grpc.RpcError as failure:
+            context.set_trailing_metadata(failure.trailing_metadata())
+            context.abort(failure.code(), failure.details())
+            raise AssertionError from failure
+
+    return answer
 
 
 def abort_with(code: grpc.StatusCode, message: str, details: bytes | None = None) -> Callable[..., bytes]:

@@ -1,10 +1,9 @@
-"""Both clients against a scripted service: when the values of an input are sent that the operator does not read."""
+"""When both clients send the values of an input that the operator does not read, seen by a service that keeps them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 
@@ -13,8 +12,9 @@ from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tests.calling import maybe_await
+from tests.serving import Server
 
-from .scripted_service import REPLY, ScriptedService, abort_with
+from .scripted_service import ScriptedService, abort_with, relay_to
 
 GRAD = np.ones((1, 1, 1), np.float32)
 INPUT = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
@@ -36,13 +36,18 @@ def has_values(service: ScriptedService) -> list[bool]:
     return [inputs["self"].HasField("data") for inputs in sent(service)]
 
 
-def answer_with_values(service: ScriptedService) -> Callable[[grpc.ServicerContext], bytes]:
-    """Refuses what came without values."""
+@pytest.fixture(scope="module")
+def asking_server() -> Iterator[Server]:
+    with Server("--shape-only", "off") as server:
+        yield server
 
-    def answer(context: grpc.ServicerContext) -> bytes:
-        return REPLY if inputs_of(service.current.request)["self"].HasField("data") else REFUSE(context)
 
-    return answer
+@pytest.fixture
+def asking(service: ScriptedService, asking_server: Server) -> Iterator[ScriptedService]:
+    """Refuses what comes without values."""
+    with asking_server.channel() as channel:
+        service.answer = relay_to(service, channel)
+        yield service
 
 
 @pytest.mark.parametrize("by_name", [False, True], ids=["method", "execute"])
@@ -76,35 +81,32 @@ async def test_inputs_that_are_read_are_always_sent(connect: Callable[..., Any],
 
 
 async def test_values_that_the_server_asks_for_are_sent_at_once_and_from_then_on(
-    connect: Callable[..., Any], service: ScriptedService
+    connect: Callable[..., Any], asking: ScriptedService
 ) -> None:
-    service.answer = answer_with_values(service)
     # It is no retry of a failure: the same call is completed.
-    client = connect(service.address, retries=0)
+    client = connect(asking.address, retries=0)
     for _ in range(2):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, INPUT))
-    assert has_values(service) == [False, True, True]
-    assert sent(service)[1]["self"].data == INPUT.tobytes()
+    assert has_values(asking) == [False, True, True]
+    assert sent(asking)[1]["self"].data == INPUT.tobytes()
     # Another operator may be another matter.
     await maybe_await(client.replication_pad2d_backward(PADDED, INPUT, (1, 1, 1, 1)))
-    assert has_values(service)[3:] == [False, True]
+    assert has_values(asking)[3:] == [False, True]
 
 
-async def test_another_client_knows_nothing_of_it(connect: Callable[..., Any], service: ScriptedService) -> None:
-    service.answer = answer_with_values(service)
+async def test_another_client_knows_nothing_of_it(connect: Callable[..., Any], asking: ScriptedService) -> None:
     for _ in range(2):
-        await maybe_await(connect(service.address).adaptive_avg_pool2d_backward(GRAD, INPUT))
-    assert has_values(service) == [False, True] * 2
+        await maybe_await(connect(asking.address).adaptive_avg_pool2d_backward(GRAD, INPUT))
+    assert has_values(asking) == [False, True] * 2
 
 
-async def test_a_bare_shape_raises_and_is_remembered(connect: Callable[..., Any], service: ScriptedService) -> None:
-    service.answer = answer_with_values(service)
-    client = connect(service.address)
+async def test_a_bare_shape_raises_and_is_remembered(connect: Callable[..., Any], asking: ScriptedService) -> None:
+    client = connect(asking.address)
     with pytest.raises(aclgrad.InputValuesRequiredError, match="send the array") as caught:
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)))
     assert caught.value.field == "inputs[self]"
     await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, INPUT))
-    assert has_values(service) == [False, True]
+    assert has_values(asking) == [False, True]
 
 
 async def test_a_server_that_is_never_content_is_asked_twice(
@@ -116,12 +118,11 @@ async def test_a_server_that_is_never_content_is_asked_twice(
     assert has_values(service) == [False, True]
 
 
-def test_threads_share_what_one_of_them_was_told(service: ScriptedService) -> None:
-    service.answer = answer_with_values(service)
-    with aclgrad.Client(service.address) as client, ThreadPoolExecutor(8) as threads:
+def test_threads_share_what_one_of_them_was_told(asking: ScriptedService) -> None:
+    with aclgrad.Client(asking.address) as client, ThreadPoolExecutor(8) as threads:
         calls = [threads.submit(client.adaptive_avg_pool2d_backward, GRAD, INPUT) for _ in range(200)]
         for call in calls:
             call.result(60)
-    assert has_values(service).count(True) == 200
+    assert has_values(asking).count(True) == 200
     # No call that began after the first answer lacks the values.
-    assert has_values(service).count(False) <= 8
+    assert has_values(asking).count(False) <= 8

@@ -61,3 +61,19 @@ def test_health_check_asks_the_admin_listener_where_the_services_have_it() -> No
         assert "healthcheck" not in service
         assert not any("9464" in port for port in service["ports"])
     assert Settings.model_fields["admin"].default == "127.0.0.1:9464"
+
+
+def test_log_of_cann_has_room_and_a_cap() -> None:
+    """In the folder that the image names, which the user of the container may write to."""
+    variables = dict(re.findall(r"^(?:ENV|   ) (ASCEND_\w+)=(\S+)", stage("ascend"), re.MULTILINE))
+    assert variables["ASCEND_COREDUMP_SIGNAL"] == "none"
+    assert int(variables["ASCEND_HOST_LOG_FILE_NUM"]) * 20e6 < 100e6
+    folder = variables["ASCEND_WORK_PATH"]
+    assert variables["ASCEND_PROCESS_LOG_PATH"].startswith(f"{folder}/")
+    assert f"{folder}:size=1g" in SERVICES["ascend"]["tmpfs"]
+    assert set(SERVICES["host"]["tmpfs"]) < set(SERVICES["ascend"]["tmpfs"])
+    spec = yaml.safe_load((ROOT / "deploy/kubernetes/overlays/ascend/deployment.yaml").read_text())["spec"]["template"][
+        "spec"
+    ]
+    (volume,) = (each["name"] for each in spec["volumes"] if each.get("emptyDir") == {"sizeLimit": "1Gi"})
+    assert {"name": volume, "mountPath": folder} in spec["containers"][0]["volumeMounts"]

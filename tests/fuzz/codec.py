@@ -5,7 +5,7 @@ from google.protobuf.message import DecodeError
 from aclgrad.errors import MalformedRequestError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import BATCH_CALLS
-from aclgrad_server.devices.native_checks import extract_payloads
+from aclgrad_server.devices.native import extract_payloads
 from tests.client.wire.agreement import KINDS, PATHS, assert_agrees_with_protobuf, assert_scans_agree
 
 _KINDS = tuple(KINDS.values())

@@ -63,6 +63,15 @@ def test_split_operator_libraries_come_in_order_before_the_whole(toolkit: Path) 
     assert files[2:6] == [(path, False) for path in [*split, whole]]
 
 
+def test_split_operator_libraries_are_found_where_the_loader_looks(toolkit: Path, tmp_path: Path) -> None:
+    """A name that the toolkit has too is the toolkit's."""
+    elsewhere = tmp_path / "elsewhere"
+    math, _, nn = touch(elsewhere / "libopapi_math.so", elsewhere / "libopapi_cv.so", toolkit / "lib64/libopapi_nn.so")
+    (cv,) = touch(toolkit / "lib64/libopapi_cv.so")
+    environment = home(toolkit, LD_LIBRARY_PATH=f"{tmp_path}/none::{elsewhere}")
+    assert library_files("ascend", environment)[2:5] == [(path, False) for path in (cv, math, nn)]
+
+
 def test_custom_operators_come_first_in_the_order_of_their_variables(toolkit: Path, tmp_path: Path) -> None:
     library = Path("op_api/lib/libcust_opapi.so")
     custom = touch(tmp_path / "one" / library, tmp_path / "two" / library)

@@ -1,6 +1,7 @@
 """Operators on a device: what they compute, what is refused, and what is left behind."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,35 @@ def test_two_devices_in_one_process(tmp_path: Path, run_program: Callable[..., s
     config = tmp_path / "acl.json"
     config.write_text('{"host": {"devices": 2}}')
     assert run_program(TWO_DEVICES, str(config)) == "(0, 1, 0) (1, 1, 0)\n"
+
+
+def test_nothing_is_no_plan_no_tensor_and_no_device(device: BlockingDevice, library: aclgrad_native.AclLibrary) -> None:
+    call = plan((1, 1, 1), (1, 2, 2)), [b"grad", None]
+    nothing: Any = None
+    for method, *arguments in (
+        (device.native.submit, None, nothing, [], 0.0),
+        (device.native.submit_into, None, nothing, [], nothing, 0.0),
+        (device.native.submit_into, None, *call, nothing, 0.0),
+        (device.native.submit_batch, None, [(nothing, [], b"")], 0.0),
+        (partial(aclgrad_native.Device, pool_limit_bytes=None, stream_limit=1), nothing, 0, device.waiting.completions),
+        (partial(aclgrad_native.Device, pool_limit_bytes=None, stream_limit=1), library, 0, nothing),
+    ):
+        with pytest.raises(TypeError):
+            method(*arguments)
+    assert len(device.execute(*call)) == 16
+
+
+def test_a_short_prefix_is_read_from_memory_of_the_whole_size(
+    device: BlockingDevice, library: aclgrad_native.AclLibrary
+) -> None:
+    """Host memory that ends earlier is not given to a device that may read to the end."""
+    inputs = [((1, 2, 2), FLOAT32, True, None), ((1, 4, 4), FLOAT32, False, None)]
+    call = plan((1, 2, 2), (1, 4, 4), inputs=inputs)
+
+    def count_blocks(content: bytes) -> int:
+        before = device.state().pool.allocation_count
+        device.execute(call, [content, bytes(64)])
+        return device.state().pool.allocation_count - before
+
+    # A device that takes no host memory has a block for each input and for the output.
+    assert (count_blocks(bytes(16)), count_blocks(bytes(4))) == ((0, 1) if library.host_pointers else (3, 3))

@@ -120,7 +120,7 @@ reply, errors = device.execute_all([call(number) for number in range(8)], float(
 check(reply, 8, {number for number, each in enumerate(errors) if each})
 print(*[each.fault if each else "good" for each in errors])
 """
-KERNEL: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507000}
+KERNEL: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507051}
 MEMORY: dict[str, Any] = {"kind": "out_of_memory", "at": 8, "count": 2}
 LOST: dict[str, Any] = {"kind": "launch_error", "at": 3, "code": 507015}
 LATE: dict[str, Any] = {"kind": "hang", "at": 3, "duration_ms": 3000}

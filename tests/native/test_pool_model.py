@@ -1,5 +1,7 @@
 """The memory pool against a simple model: no two blocks overlap, nothing is lost, every statistic is exact."""
 
+import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -15,10 +17,11 @@ from hypothesis.stateful import (
 )
 
 import aclgrad_native
+from tests import sanitizers
 
 MEBIBYTE = 2**20
 LIMIT = 96 * MEBIBYTE
-STREAMS = (1, 2, 3)
+UNLIMITED = 2**64 - 1
 SIZES = st.one_of(
     st.integers(1, 4096),
     st.integers(1, 2 * MEBIBYTE),
@@ -27,101 +30,100 @@ SIZES = st.one_of(
 )
 
 
-class PoolModel(RuleBasedStateMachine):
-    """Keeps the intervals that are in use, and those that a stream may still work on."""
+class Pool:
+    """A pool in a process of its own, which takes one command a line: see programs/pool_steps.cpp."""
 
-    library: aclgrad_native.AclLibrary
+    def __init__(self) -> None:
+        built = sanitizers.build()
+        ((installed, _),) = aclgrad_native.library_files("host")
+        command = [*sanitizers.launcher(), built.programs / "pool_steps", built.library or installed, "1", os.devnull]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self, *words: object) -> None:
+        assert self._process.stdin is not None
+        print(*words, file=self._process.stdin, flush=True)
+
+    def ask(self, *words: object) -> list[str]:
+        self.tell(*words)
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().split()
+
+    def close(self) -> None:
+        self._process.communicate()
+        assert self._process.returncode == 0
+
+
+class PoolModel(RuleBasedStateMachine):
+    """Keeps the intervals that are in use."""
+
+    pool: Pool
     pass_through = False
 
-    @initialize(high_water=st.sampled_from([None, 0, 32 * MEBIBYTE]))
-    def make(self, high_water: int | None) -> None:
-        self.pool = aclgrad_native.MemoryPool(
-            self.library, limit_bytes=LIMIT, high_water_bytes=high_water, pass_through=self.pass_through
-        )
-        self.held: list[aclgrad_native.PoolBlock] = []
-        self.pending: dict[tuple[int, int], int] = {}
+    @initialize(high_water=st.sampled_from([UNLIMITED, 0, 32 * MEBIBYTE]))
+    def make(self, high_water: int) -> None:
+        self.pool.tell(LIMIT, high_water, int(self.pass_through))
+        self.held: list[tuple[int, int]] = []
         self.count = self.failures = 0
 
-    @rule(size=SIZES, stream=st.sampled_from((0, *STREAMS)))
-    def allocate(self, size: int, stream: int) -> None:
+    @rule(size=SIZES)
+    def allocate(self, size: int) -> None:
         self.count += 1
-        try:
-            block = self.pool.allocate(size, stream)
-        except aclgrad_native.OutOfMemoryError as error:
-            failure = error
-        else:
-            failure = None
-        if failure is not None:
+        answer = self.pool.ask("allocate", size)
+        if answer[0] == "refused":
             self.failures += 1
-            assert (failure.size_bytes, failure.limit_bytes) == (size, LIMIT)
+            assert answer[1:] == [str(size), str(LIMIT)]
             return
-        assert block.capacity >= size
-        mine = (block.address, block.address + block.capacity)
-        for other in self.held:
-            assert mine[1] <= other.address or other.address + other.capacity <= mine[0]
-        for (low, high), owner in list(self.pending.items()):
-            if mine[1] <= low or high <= mine[0]:
-                continue
-            # Only the stream that still works on it may have it again.
-            assert owner == stream
-            del self.pending[low, high]
-            for rest in ((low, mine[0]), (mine[1], high)):
-                if rest[0] < rest[1]:
-                    self.pending[rest] = owner
-        self.held.append(block)
+        address, capacity = map(int, answer)
+        assert capacity >= size
+        assert address % 64 == 0
+        for other, other_capacity in self.held:
+            assert address + capacity <= other or other + other_capacity <= address
+        self.held.append((address, capacity))
 
     @precondition(lambda self: self.held)
-    @rule(data=st.data(), stream=st.sampled_from((0, *STREAMS)))
-    def release(self, data: st.DataObject, stream: int) -> None:
-        block = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        if stream:
-            self.pending[block.address, block.address + block.capacity] = stream
-        block.release(stream)
-
-    @rule(stream=st.sampled_from(STREAMS))
-    def synchronized(self, stream: int) -> None:
-        self.pool.synchronized(stream)
-        self.pending = {interval: owner for interval, owner in self.pending.items() if owner != stream}
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        address, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        self.pool.tell("release", address)
 
     @rule()
     def trim(self) -> None:
-        self.pool.trim()
+        self.pool.tell("trim")
 
     @invariant()
     def statistics_are_exact(self) -> None:
-        if not hasattr(self, "pool"):
+        if not hasattr(self, "held"):
             return
-        statistics = self.pool.statistics()
-        allocated = sum(block.capacity for block in self.held)
-        waiting = sum(high - low for low, high in self.pending)
-        assert statistics.allocated_bytes == allocated
-        assert statistics.active_bytes == allocated + waiting
-        assert statistics.active_bytes <= statistics.reserved_bytes <= LIMIT
-        assert statistics.peak_allocated_bytes >= allocated
-        assert statistics.peak_reserved_bytes >= statistics.reserved_bytes
-        assert statistics.allocation_count == self.count
-        assert statistics.out_of_memory_count == self.failures
-        assert statistics.largest_free_bytes <= statistics.reserved_bytes - allocated
+        allocated, reserved, peak_allocated, peak_reserved, largest_free, count, failures = self.statistics()
+        assert allocated == sum(capacity for _, capacity in self.held)
+        assert allocated <= reserved <= LIMIT
+        assert peak_allocated >= allocated
+        assert peak_reserved >= reserved
+        assert (count, failures) == (self.count, self.failures)
+        assert largest_free <= reserved - allocated
+
+    def statistics(self) -> list[int]:
+        return [int(each) for each in self.pool.ask("statistics")]
 
     def teardown(self) -> None:
-        if not hasattr(self, "pool"):
+        if not hasattr(self, "held"):
             return
-        for block in self.held:
-            block.release()
-        for stream in STREAMS:
-            self.pool.synchronized(stream)
-        self.pool.trim()
-        statistics = self.pool.statistics()
-        assert (statistics.allocated_bytes, statistics.active_bytes, statistics.reserved_bytes) == (0, 0, 0)
+        for address, _ in self.held:
+            self.pool.tell("release", address)
+        self.pool.tell("trim")
+        assert self.statistics()[:2] == [0, 0]
+        self.pool.tell("end")
 
 
 @pytest.fixture
-def model(library: aclgrad_native.AclLibrary) -> Iterator[type[PoolModel]]:
-    PoolModel.library = library
+def model() -> Iterator[type[PoolModel]]:
+    PoolModel.pool = Pool()
     yield PoolModel
-    del PoolModel.library
+    PoolModel.pool.close()
+    del PoolModel.pool
 
 
+@pytest.mark.timeout(900)  # the programs are built first
 @pytest.mark.parametrize("pass_through", [False, True], ids=["pool", "pass_through"])
 def test_the_pool_is_what_the_model_says(model: type[PoolModel], pass_through: bool) -> None:
     kind = type("Model", (model,), {"pass_through": pass_through})

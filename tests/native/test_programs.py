@@ -8,16 +8,33 @@ import os
 import pytest
 
 import aclgrad_native
+from aclgrad.operators.cases import TypedCase, first_cases
+from aclgrad.operators.samples import samples_of
 from tests import sanitizers
+from tests.call_file import PRODUCT, write_calls
 
 FACTOR = os.environ.get("ACLGRAD_STRESS_FACTOR", "1")
 BUILD_TIMEOUT_S = 900
+LONG_ROW = 5000
+"""Enough for the device to share the work out to its threads."""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with small and large calls of every operator."""
+    small = list(first_cases(PRODUCT))
+    large = [
+        TypedCase(typed.spec, case, typed.dtype)
+        for typed in small
+        for case in samples_of(typed.spec.name).rows(LONG_ROW)
+    ]
+    return str(write_calls(tmp_path_factory.mktemp("calls") / "calls", [*small, *large]))
 
 
 @pytest.mark.timeout(BUILD_TIMEOUT_S)
 @pytest.mark.parametrize("name", sorted(source.stem for source in sanitizers.PROGRAMS.glob("*.cpp")))
-def test_program(name: str) -> None:
+def test_program(name: str, calls: str) -> None:
     built = sanitizers.build()
     ((installed, _),) = aclgrad_native.library_files("host")
-    arguments = (str(built.library or installed), FACTOR)
+    arguments = (str(built.library or installed), FACTOR, calls)
     assert sanitizers.run(built.programs / name, *arguments, timeout_s=BUILD_TIMEOUT_S) == ""

@@ -1,7 +1,9 @@
 """Tensors that come to a device and go from it piece by piece."""
 
+import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import aclgrad_native
 from aclgrad import reference
 
+from . import shims
 from .blocking import BlockingDevice, BlockingTensor, deadline
 from .pooling import plan
 
@@ -162,6 +165,93 @@ def test_join(device: BlockingDevice) -> None:
         device.join(["text"])  # type: ignore[list-item]
 
 
+RECORDING = """
+std::atomic<int> copies{0};
+std::atomic<int> waits{0};
+std::atomic<uintptr_t> bits{0};
+
+extern "C" int Copies() { return copies.exchange(0); }
+extern "C" int Waits() { return waits.exchange(0); }
+extern "C" int Misalignment() { return static_cast<int>(bits % 64); }
+
+extern "C" int aclrtMemcpyAsync(void* to, size_t room, const void* from, size_t count, int kind, void* stream) {
+  static const auto real = Real<int(void*, size_t, const void*, size_t, int, void*)>("aclrtMemcpyAsync");
+  ++copies;
+  bits |= reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  return real(to, room, from, count, kind, stream);
+}
+
+extern "C" int aclrtSynchronizeStreamWithTimeout(void* stream, int32_t timeout) {
+  ++waits;
+  return Real<int(void*, int32_t)>("aclrtSynchronizeStreamWithTimeout")(stream, timeout);
+}
+"""
+RECORDED = """
+import ctypes, sys
+import numpy as np
+from tests.native.blocking import BlockingDevice
+from tests.native.shims import open_with
+from tests.native.test_staging import pieces
+shim = ctypes.CDLL(sys.argv[1])
+device = BlockingDevice(open_with(*sys.argv[1:]))
+kept = {size: np.random.default_rng(size).bytes(size) for size in (1001, (10 << 20) + 7)}
+data = kept.get
+"""
+
+
+@pytest.fixture
+def run_recorded(run_program: Callable[..., str], tmp_path: Path) -> Callable[[str], list[str]]:
+    """Runs a program on a device that copies, and whose copies and waits are recorded."""
+
+    def run(program: str) -> list[str]:
+        config = tmp_path / "acl.json"
+        config.write_text(json.dumps({"host": {"host_pointers": False}}))
+        shim = shims.build(tmp_path, RECORDING)
+        return run_program(RECORDED + program, str(shim), str(config)).splitlines()
+
+    return run
+
+
+def test_asynchronous_copies_begin_at_aligned_addresses(run_recorded: Callable[[str], list[str]]) -> None:
+    """Whatever the pieces; and each half of the ring is one copy."""
+    program = """
+size = (10 << 20) + 7
+(tensor,), (small,) = device.stage(size), device.stage(1001)
+for piece in (1001, 65537, 5 << 20):
+    for start, end in pieces(size, piece):
+        tensor.write(start, memoryview(data(size))[start:end])
+    tensor.finish()
+    print(shim.Copies(), shim.Misalignment())
+    assert tensor.read(0, size) == data(size)
+    print(shim.Copies())
+# Out of order, between each other, and twice.
+for start, end in reversed(pieces(1001, 10)):
+    small.write(start, data(1001)[start:end])
+    tensor.write(start, b"x" * 10)
+    small.write(start, data(1001)[start:end])
+small.finish()
+tensor.finish()
+assert small.read(0, 1001) == data(1001)
+assert small.read(100, 3) == data(1001)[100:103]
+assert tensor.read(0, size) == (b"x" * 1010)[:1010] + data(size)[1010:]
+print(shim.Misalignment())
+"""
+    assert run_recorded(program) == ["3 0", "3"] * 3 + ["0"]
+
+
+def test_one_half_is_filled_while_the_other_is_copied(run_recorded: Callable[[str], list[str]]) -> None:
+    """Nothing is waited for before the second half is full."""
+    program = """
+(tensor,) = device.stage(9 << 20)
+tensor.write(0, bytes(4 << 20))
+tensor.write(4 << 20, bytes(4 << 20))
+print(shim.Copies(), shim.Waits())
+tensor.write(8 << 20, bytes(1 << 20))
+print(shim.Copies(), shim.Waits())
+"""
+    assert run_recorded(program) == ["1 0", "1 1"]
+
+
 COPYING = """
 import json, pathlib, sys, tempfile, time
 import aclgrad_native
@@ -198,8 +288,8 @@ print("came back")
 def test_device_that_is_lost_stages_nothing(run_program: Callable[..., str]) -> None:
     """Nobody waited for the copy that told of the loss: its code is what the next call is told."""
     program = """
-(tensor,) = device.stage(1000)
-tensor.write(0, bytes(1000))
+(tensor,) = device.stage(5 << 20)
+tensor.write(0, bytes(5 << 20))
 del tensor
 device.wait_until_released()
 try:

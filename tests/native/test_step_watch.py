@@ -62,7 +62,8 @@ UNARY = "device.native.submit(None, call, contents, far)"
 BATCH = 'device.native.submit_batch(None, [(call, contents, b"")] * 3, far)'
 STAGE = "device.native.stage(None, None, [(16, False)], far)"
 TENSOR = "(tensor,) = device.stage(16)\n"
-WRITE = TENSOR + 'tensor.native.write(None, 0, b"grad", far)'
+# The first half of the ring is copied when it is full.
+WRITE = "(tensor,) = device.stage(5 << 20)\ntensor.native.write(None, 0, bytes(5 << 20), far)"
 INTO = TENSOR + "device.native.submit_into(None, call, contents, tensor.native, far)"
 READ = TENSOR + 'tensor.native.read(None, 0, 4, b"", far)'
 # Blocks are counted from 1: those of calls on a device that copies, then those of staging.
@@ -105,6 +106,7 @@ WITH_SHIM = f"""{IMPORTS}
 device = BlockingDevice(open_with(sys.argv[1], sys.argv[2]), pool_pass_through=True, hang_timeout_ms=300)
 {READY}
 ctypes.CDLL(sys.argv[1]).Hang()
+begin = time.monotonic()
 """
 LATE = "device.native.submit(None, call, contents, deadline(0.1))"
 FUNCTIONS: dict[str, tuple[str, str, str]] = {

@@ -43,6 +43,15 @@ def test_one_index_out_of_bound_is_told_with_its_place(value: int, place: int) -
         IndexCheck(7).apply(indices.tobytes())
 
 
+@pytest.mark.parametrize("value", [7, -1, 2**31 - 1, -(2**31)])
+def test_indices_of_32_bits_are_read_as_such(value: int) -> None:
+    indices = np.full(10000, 6, np.int32)
+    assert IndexCheck(7, 4).apply(indices.tobytes()) is None
+    indices[9999] = value
+    with pytest.raises(aclgrad_native.InvalidValueError, match=rf"has {value} at position 9999, outside \[0, 7\)"):
+        IndexCheck(7, 4).apply(indices.tobytes())
+
+
 def test_indices_may_start_at_any_byte() -> None:
     data = b"x" + np.arange(9, dtype=np.int64).tobytes()
     IndexCheck(9).apply(memoryview(data)[1:])

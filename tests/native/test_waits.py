@@ -53,8 +53,80 @@ def test_each_kernel_is_waited_for_once(run_program: Callable[..., str], tmp_pat
     assert lines == ["slow 1 0", "timeout 2 1", "released 1"]
 
 
+LATE_BATCH = """
+import ctypes, sys
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import plan
+from tests.native.shims import open_with
+counts = ctypes.CDLL(sys.argv[1])
+device = BlockingDevice(open_with(*sys.argv[1:]), stream_limit=4)
+_, errors = device.execute_all([(plan((1, 1, 1), (1, 2, 2)), [b"grad", None], b"")] * 4, 0.2)
+print(*[error.fault for error in errors], counts.LateWaits())
+"""
+
+
+def test_a_late_batch_waits_no_longer_for_what_is_not_done(run_program: Callable[..., str], tmp_path: Path) -> None:
+    """The first wait takes all the time there is; the other kernels are only asked whether they are done."""
+    config = tmp_path / "acl.json"
+    hang = {"kind": "hang", "at": 1, "count": 4, "duration_ms": 2000}
+    config.write_text(json.dumps({"host": {"faults": [hang]}}))
+    lines = run_program(LATE_BATCH, str(shims.build(tmp_path, COUNTING)), str(config)).splitlines()
+    assert lines == ["timeout timeout timeout timeout 1"]
+
+
+HANGING_QUERY = """
+std::atomic<void*> hanging{nullptr};
+std::atomic<bool> hangs{false};
+std::atomic<bool> is_hanging{false};
+
+extern "C" void Hang() { hangs = true; }
+extern "C" int IsHanging() { return is_hanging; }
+
+extern "C" int aclrtStreamQuery(void* stream, int* status) {
+  static const auto real = Real<int(void*, int*)>("aclrtStreamQuery");
+  void* none = nullptr;
+  hanging.compare_exchange_strong(none, stream);
+  while (hangs && stream == hanging) {
+    is_hanging = true;
+    pause();
+  }
+  return real(stream, status);
+}
+"""
+BESIDE_A_LOOK = """
+import ctypes, os, sys, time
+import aclgrad_native
+from tests.native.blocking import BlockingDevice, deadline
+from tests.native.pooling import plan
+from tests.native.shims import open_with
+device = BlockingDevice(open_with(*sys.argv[1:]))
+call = plan((1, 1, 1), (1, 2, 2)), [b"grad", None]
+def late():
+    ticket = device.waiting.new_ticket()
+    device.native.submit(ticket, *call, deadline(0.1))
+    print(device.waiting.end(ticket, 20).fault, flush=True)
+late()
+shim = ctypes.CDLL(sys.argv[1])
+shim.Hang()
+device.native.release_finished(None)
+while not shim.IsHanging():
+    time.sleep(0.001)
+late()
+os._exit(0)
+"""
+
+
+def test_a_look_at_abandoned_work_that_hangs_keeps_nobody(run_program: Callable[..., str], tmp_path: Path) -> None:
+    """The second call is abandoned as well while the driver does not say what became of the first."""
+    config = tmp_path / "acl.json"
+    hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": 60_000}
+    config.write_text(json.dumps({"host": {"faults": [hang]}}))
+    lines = run_program(BESIDE_A_LOOK, str(shims.build(tmp_path, HANGING_QUERY)), str(config)).splitlines()
+    assert lines == ["timeout", "timeout"]
+
+
 FAILING_QUERY = """
-extern "C" int aclrtStreamQuery(void*, int*) { return 507000; }
+extern "C" int aclrtStreamQuery(void*, int*) { return 507051; }
 """
 ABANDONED = """
 import sys, time

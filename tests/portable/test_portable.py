@@ -11,49 +11,43 @@ from pathlib import Path
 import pytest
 
 from aclgrad_native.backends import host_library
-from tests.abi.prototypes import INCLUDE
-from tests.abi.test_programs import EXPECTED, PROGRAMS
+from tests.abi.compiling import compile_program
+from tests.abi.table_gradients import sweep
+from tests.call_file import write_calls
 
-HERE = Path(__file__).parent
 CROSS = "aarch64-linux-gnu-g++"
-LIBRARY = Path(os.environ.get("ACLGRAD_AARCH64_LIBRARY", "build/aarch64/libacl_host.so")).resolve()
+HOST_LIBRARY = Path(os.environ.get("ACL_LIBRARY", host_library()))
+AARCH64_LIBRARY = Path(os.environ.get("ACLGRAD_AARCH64_LIBRARY", "build/aarch64/libacl_host.so")).resolve()
 ON_AARCH64 = ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
 ON_OLD_X86 = ("qemu-x86_64", "-cpu", "Nehalem")
+OFFSET = "1"
+"""Of every operand: a byte behind what suits vectors."""
 
 pytestmark = pytest.mark.timeout(600)
 
 
-def run(compiler: str, source: Path, library: Path, folder: Path, *launcher: str) -> list[str]:
-    """Compiles a program, runs it and returns the words that it prints."""
-    program = folder / f"{source.stem}-{compiler}"
-    subprocess.run(
-        [compiler, "-std=c++17", "-O1", f"-I{INCLUDE}", str(source), "-o", str(program), f"-L{library.parent}",
-         f"-l:{library.name}", f"-Wl,-rpath,{library.parent}"],
-        check=True,
-    )  # fmt: skip
-    finished = subprocess.run([*launcher, str(program)], capture_output=True, text=True, timeout=500, check=False)
+def gradients(compiler: str, library: Path, folder: Path, *launcher: str) -> bytes:
+    """Compiles the program that runs calls, runs it and returns the outputs."""
+    program = compile_program("run_calls", [library], folder, compiler=compiler)
+    calls = write_calls(folder / "calls", (typed for typed in sweep() if not typed.case.name.startswith("timed")))
+    outputs = folder / "outputs"
+    command = [*launcher, str(program), str(calls), str(outputs), OFFSET]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
-    return finished.stdout.split()
+    return outputs.read_bytes()
 
 
 @pytest.fixture(scope="module")
-def digest(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Of the gradients that this processor computes."""
-    library = Path(os.environ.get("ACLGRAD_ABI_LIBRARY", host_library()))
-    return run("g++", HERE / "gradients.cpp", library, tmp_path_factory.mktemp("native"))
+def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What this processor computes."""
+    return gradients("g++", HOST_LIBRARY, tmp_path_factory.mktemp("native"))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_programs_run_on_aarch64(tmp_path: Path, name: str) -> None:
-    assert run(CROSS, PROGRAMS / f"{name}.cpp", LIBRARY, tmp_path, *ON_AARCH64) == EXPECTED[name].split()
-
-
-def test_gradients_are_the_same_bits_on_aarch64(tmp_path: Path, digest: list[str]) -> None:
-    assert run(CROSS, HERE / "gradients.cpp", LIBRARY, tmp_path, *ON_AARCH64) == digest
+def test_gradients_are_the_same_bits_on_aarch64(tmp_path: Path, expected: bytes) -> None:
+    assert gradients(CROSS, AARCH64_LIBRARY, tmp_path, *ON_AARCH64) == expected
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="runs the library of this processor")
-def test_gradients_are_the_same_bits_without_avx(tmp_path: Path, digest: list[str]) -> None:
+def test_gradients_are_the_same_bits_without_avx(tmp_path: Path, expected: bytes) -> None:
     assert shutil.which(ON_OLD_X86[0])
-    library = Path(os.environ.get("ACLGRAD_ABI_LIBRARY", host_library()))
-    assert run("g++", HERE / "gradients.cpp", library, tmp_path, *ON_OLD_X86) == digest
+    assert gradients("g++", HOST_LIBRARY, tmp_path, *ON_OLD_X86) == expected

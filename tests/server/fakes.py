@@ -97,6 +97,7 @@ class FakeDevice:
         self.trim_error: AclgradError | None = None
         self.loss: DeviceLostError | None = None
         self.trims = 0
+        self.is_closed = False
         self.release_error: AclgradError | None = None
         self.release_hangs = False
         self.releases = 0
@@ -105,6 +106,9 @@ class FakeDevice:
         self.contents: list[list[bytes | None]] = []
         self.staged: set[Staging] = set()
         self._work: set[asyncio.Task[Any]] = set()
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def prepare(self, plan: OperatorPlan) -> object:
         return None

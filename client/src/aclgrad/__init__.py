@@ -27,6 +27,7 @@ from aclgrad.errors import (
     MessageTooLargeError,
     MethodNotServedError,
     OperatorNotSupportedError,
+    OperatorTurnedOffError,
     RequestError,
     RetryableError,
     ServerBusyError,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncClient
     from aclgrad._client import Client
-    from aclgrad._memory import tune_allocator
+    from aclgrad.allocator import tune_allocator
 
 __all__ = [
     "AclgradError",
@@ -64,6 +65,7 @@ __all__ = [
     "MessageTooLargeError",
     "MethodNotServedError",
     "OperatorNotSupportedError",
+    "OperatorTurnedOffError",
     "RequestError",
     "RetryableError",
     "ServerBusyError",
@@ -81,7 +83,7 @@ __all__ = [
 
 __version__ = version("aclgrad")
 
-_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "_memory"}
+_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "allocator"}
 """Loaded when they are first used: a server takes the contract and no client."""
 
 

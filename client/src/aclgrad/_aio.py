@@ -69,7 +69,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             if self._channel is not None:
                 await self._bound().close()
         finally:
-            # After the calls: they would be told that their memory cannot be found.
+            # After the calls: otherwise they would fail because their memory cannot be found.
             if self._regions is not None:
                 self._regions.close()
 
@@ -210,7 +210,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             return shared.read(await self._send_message(channel, call.method, encode(), limit_s))
 
     async def _pause(self, delay_s: float) -> None:
-        """Waits for the next attempt; a client that is closed meanwhile has none."""
+        """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
         try:
             async with asyncio.timeout(delay_s):
                 await self._closed.wait()

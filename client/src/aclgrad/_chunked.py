@@ -28,7 +28,7 @@ def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
     ]
     names = [tensor.name for tensor in chunked]
     inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
-    # At once: what fails while gRPC asks for messages is not told to the caller.
+    # At once: gRPC does not report to the caller what fails while it asks for messages.
     header = encode_header(OperatorCall(call.operator, inputs, call.attributes), names, chunk_bytes)
     return chain((header,), _chunks(chunked, chunk_bytes))
 

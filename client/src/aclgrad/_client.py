@@ -61,7 +61,7 @@ class Client(BaseClient[Array]):
         try:
             self._close_channel()
         finally:
-            # After the calls: they would be told that their memory cannot be found.
+            # After the calls: otherwise they would fail because their memory cannot be found.
             if self._regions is not None:
                 self._regions.close()
 
@@ -163,7 +163,7 @@ class Client(BaseClient[Array]):
             return shared.read(self._send_message(call.method, encode_request(planned.call), limit_s))
 
     def _pause(self, delay_s: float) -> None:
-        """Waits for the next attempt; a client that is closed meanwhile has none."""
+        """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
         if self._closed.wait(delay_s):
             raise _failures.closed_error(self.target)
 

@@ -16,11 +16,11 @@ _WRITE_FAILED = "Internal error from Core"
 _UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolving|resolution failed", re.IGNORECASE)
 """What the core says when no connection could be made; in any other words the call counts as sent."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
-"""Of a compressed message the core tells no sizes."""
+"""For a compressed message the core reports no sizes."""
 
 
 class RpcFailure(Protocol):
-    """What a failed call tells, in grpc and in grpc.aio alike."""
+    """The error of a failed call, the same in grpc and in grpc.aio."""
 
     def code(self) -> grpc.StatusCode: ...
 

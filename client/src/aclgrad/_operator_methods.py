@@ -54,6 +54,134 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs = {"grad_output": grad_output, "self": input}
         return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s)
 
+    def adaptive_avg_pool3d_backward(
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: float | None = None
+    ) -> Result:
+        """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
+
+        Output cell (i, j, k) averaged the slices floor(i*D/oD) up to ceil((i+1)*D/oD), and the rows and columns alike;
+        each of these cells receives grad_output[i, j, k] divided by their number, and overlapping windows add up
+        (PyTorch: aten::_adaptive_avg_pool3d_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oD, oH, oW) or (C, oD, oH, oW); float64 for one
+                window. bfloat16, float16, float32, float64 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32, float64 (fewer on some products). Only the shape is sent, unless the server
+                needs the values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s)
+
+    def avg_pool2d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int = 0,
+        cube_math_type: int = 0,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
+
+        Every cell of the window of pooled cell (i, j) receives grad_output[i, j] divided by `divisor_override`, or, if
+        that is 0, by the number of the window's cells, padding included unless `count_include_pad` is false;
+        overlapping windows add up (PyTorch: aten::avg_pool2d_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
+                float32 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+            count_include_pad: Counts padding among the cells of a window.
+            divisor_override: What windows are divided by; 0 for the number of their cells.
+            cube_math_type: How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3
+                in HFLOAT32.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute(
+            "avg_pool2d_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "ceil_mode": ceil_mode,
+                "count_include_pad": count_include_pad,
+                "divisor_override": divisor_override,
+                "cube_math_type": cube_math_type,
+            },
+            timeout_s=timeout_s,
+        )
+
+    def max_pool2d_with_indices_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        indices: ArrayLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every pooled cell to the cell that its index names.
+
+        grad_input[n, c, indices[n, c, oh, ow]] += grad_output[n, c, oh, ow], every other cell is 0; an index counts ih
+        * W + iw in the unpadded plane (PyTorch: aten::max_pool2d_with_indices_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
+                float32 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+            indices: The argmax, of the shape of `grad_output`, as PyTorch returns it: each index a cell of its own
+                window. int32, int64 (fewer on some products).
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            dilation: Distance of the cells of a window; 1 but for the product 950.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        return self.execute(
+            "max_pool2d_with_indices_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
+        )
+
     def max_pool2d_with_mask_backward(
         self,
         grad_output: ArrayLike,
@@ -105,6 +233,39 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
         )
 
+    def max_unpool2d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        indices: ArrayLike,
+        output_size: Ints,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Gathers the gradient of the cells that max unpooling wrote.
+
+        out[b, i] = grad_output[b, indices[b, i]], with b over the leading dimensions and i and indices over the last
+        two, flattened. Nothing is added up; integers are copied bit by bit (PyTorch: the gradient of
+        torch.nn.functional.max_unpool2d).
+
+        Args:
+            grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (C, *output_size). float16,
+                float32, int16, int32, int64, int8, uint8 (fewer on some products).
+            input: The tensor that was unpooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                float16, float32, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is sent,
+                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
+                arrays.
+            indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `input`.
+                int32, int64 (fewer on some products).
+            output_size: Height and width of the unpooled tensor.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        return self.execute("max_unpool2d_backward", inputs, {"output_size": output_size}, timeout_s=timeout_s)
+
     def max_unpool3d_backward(
         self,
         grad_output: ArrayLike,
@@ -147,6 +308,125 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
         )
 
+    def reflection_pad1d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the cell that it mirrors.
+
+        grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q
+        where q is not below size; negative padding crops, and cropped cells get 0 (PyTorch:
+        aten::reflection_pad1d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, W + left + right) or without N. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, W) or (C, W); only its shape and dtype matter. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is sent,
+                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
+                arrays.
+            padding: Cells added at the left and right, each less than the size.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+
+    def reflection_pad2d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the cell that it mirrors.
+
+        grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q
+        where q is not below size; negative padding crops, and cropped cells get 0 (PyTorch:
+        aten::reflection_pad2d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
+                N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top and bottom, each less than the size.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("reflection_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+
+    def reflection_pad3d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the cell that it mirrors.
+
+        grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q
+        where q is not below size (PyTorch: aten::reflection_pad3d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, D + front + back, H + top + bottom, W + left +
+                right) or without N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some
+                products).
+            input: The tensor that was padded, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top, bottom, front and back, each less than the size.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+
+    def replication_pad1d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the edge cell that it is a copy of.
+
+        grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1); negative padding
+        crops, and cropped cells get 0 (PyTorch: aten::replication_pad1d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, W + left + right) or without N. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, W) or (C, W); only its shape and dtype matter. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is sent,
+                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
+                arrays.
+            padding: Cells added at the left and right.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+
     def replication_pad2d_backward(
         self,
         grad_output: ArrayLike,
@@ -157,7 +437,7 @@ class OperatorMethods(ABC, Generic[Result]):
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
-        grad_output[y, x] is added to grad_input[clamp(y - top, 0, H - 1), clamp(x - left, 0, W - 1)]; negative padding
+        grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1); negative padding
         crops, and cropped cells get 0 (PyTorch: aten::replication_pad2d_backward).
 
         Args:
@@ -175,6 +455,36 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs = {"grad_output": grad_output, "self": input}
         return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+
+    def replication_pad3d_backward(
+        self,
+        grad_output: ArrayLike,
+        input: ArrayLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the edge cell that it is a copy of.
+
+        grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1) (PyTorch:
+        aten::replication_pad3d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, D + front + back, H + top + bottom, W + left +
+                right) or without N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some
+                products).
+            input: The tensor that was padded, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top, bottom, front and back.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def roi_align_v2_backward(
         self,
@@ -222,5 +532,40 @@ class OperatorMethods(ABC, Generic[Result]):
                 "sampling_ratio": sampling_ratio,
                 "aligned": aligned,
             },
+            timeout_s=timeout_s,
+        )
+
+    def upsample_nearest2d_backward(
+        self,
+        grad_output: ArrayLike,
+        output_size: Ints,
+        input_size: Ints,
+        scales_h: float = 0.0,
+        scales_w: float = 0.0,
+        *,
+        timeout_s: float | None = None,
+    ) -> Result:
+        """Adds the gradient of every upsampled cell to the cell that it is a copy of.
+
+        grad_output[y, x] is added to grad_input[min(floor(y * (H / oH)), H - 1), min(floor(x * (W / oW)), W - 1)], with
+        the ratio and the product in float32; other cells are 0 (PyTorch: aten::upsample_nearest2d_backward).
+
+        Args:
+            grad_output: The gradient of the upsampled tensor, shape (N, C, oH, oW). bfloat16, float16, float32 (fewer
+                on some products).
+            output_size: oH and oW, the upsampled size.
+            input_size: N, C, H and W, the shape of the result.
+            scales_h: The scale of rows as the forward call was given it: oH / H; 0 for the ratio of the sizes.
+            scales_w: The scale of columns as the forward call was given it: oH / H; 0 for the ratio of the sizes.
+
+        Returns: The gradient, of shape `input_size` and the dtype of `grad_output`.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output}
+        return self.execute(
+            "upsample_nearest2d_backward",
+            inputs,
+            {"output_size": output_size, "input_size": input_size, "scales_h": scales_h, "scales_w": scales_w},
             timeout_s=timeout_s,
         )

@@ -18,7 +18,7 @@ DEFAULT_RETRIES: Final = 4
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_TIMEOUT_S: Final = 1e8
 _MAX_CUTS: Final = 2
-"""A call that was cut for being slow will be cut again, one that a stopping server cut will not: one resend tells."""
+"""A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
 
 
 @dataclass(frozen=True, slots=True)

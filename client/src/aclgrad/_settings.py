@@ -113,7 +113,7 @@ def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOptio
         "grpc.keepalive_time_ms": 30_000,
         "grpc.keepalive_timeout_ms": 10_000,
         "grpc.keepalive_permit_without_calls": 1,
-        # By default the core stops pinging after two pings without data, just when nothing else tells of the peer.
+        # By default the core stops pinging after two pings without data: when nothing else shows that the peer lives.
         "grpc.http2.max_pings_without_data": 0,
         # Replicas come and go: the core would look for them every 30 s at most.
         "grpc.dns_min_time_between_resolutions_ms": 5_000,

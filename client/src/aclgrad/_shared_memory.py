@@ -20,7 +20,7 @@ import numpy as np
 
 from aclgrad._exchanges import gradient_of
 from aclgrad._failures import unreadable_reply
-from aclgrad._memory import forget, keep_apart
+from aclgrad._forks import forget, keep_apart
 from aclgrad._planning import Plan
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import SharedRange, TensorType, TensorView

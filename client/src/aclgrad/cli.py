@@ -9,11 +9,11 @@ _MISSING: Final = 2
 def main() -> None:
     """Runs a command; exits with 2 and names the remedy if the extra is not installed."""
     try:
-        from aclgrad.check.command import aclgrad
+        from aclgrad.commands import program
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        if library not in ("click", "rich", "jinja2"):
+        if library not in ("click", "rich", "jinja2", "safetensors"):
             raise
         print(f"aclgrad: {library} is not installed; run: pip install 'aclgrad[cli]'", file=sys.stderr)
         sys.exit(_MISSING)
-    aclgrad()
+    program()

@@ -8,6 +8,7 @@
     │   ├── LimitExceededError           legal, but larger than the server is configured to take
     │   ├── MessageTooLargeError         the message is larger than one side of the connection takes
     │   ├── OperatorNotSupportedError    the server's product does not have the operator
+    │   ├── OperatorTurnedOffError       the operator failed the server's self-test
     │   ├── InputValuesRequiredError     the device may read the values of an input that came shape-only
     │   ├── SharedMemoryUnavailableError the server takes no shared memory, or not over this connection
     │   └── MethodNotServedError         the server does not serve this method
@@ -82,9 +83,9 @@ class AclgradError(Exception):
     """Anything that aclgrad raises.
 
     `reason` is the name in `error_reason.proto` (empty for errors of the gRPC core), `code` the gRPC status, `field`
-    the first field of the request that is at fault, `remedy` what would mend it, `retry_after_s` the delay that the
-    server asks for, `metadata` the rest of what it told; `request_id` finds the call in the server's log. `message`
-    is the problem, followed by the remedy if there is one.
+    the first field of the request that is at fault, `remedy` what would fix it, `retry_after_s` the delay that the
+    server asks for, `metadata` its other values; `request_id` finds the call in the server's log. `message` is the
+    problem, followed by the remedy if there is one.
     """
 
     reason: str = ""
@@ -181,6 +182,13 @@ class OperatorNotSupportedError(RequestError):
     """The product of the server's devices does not have the operator."""
 
     reason = "OPERATOR_NOT_SUPPORTED"
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class OperatorTurnedOffError(RequestError):
+    """The operator failed the self-test that the server made at its start; `metadata["why"]` says how."""
+
+    reason = "OPERATOR_TURNED_OFF"
     code = grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -295,7 +303,7 @@ def _cut(text: str) -> str:
 
 
 def to_status(error: AclgradError, request_id: str) -> status_pb2.Status:
-    """Returns the status that tells a client of this error."""
+    """Returns the status that reports this error to a client."""
     metadata = {**error.metadata, "request_id": request_id}
     if error.field:
         metadata["field"] = error.field
@@ -338,7 +346,7 @@ def retry_delay_s(status: status_pb2.Status) -> float | None:
 
 
 def from_status(status: status_pb2.Status) -> AclgradError | None:
-    """Returns the error that the status tells of, or None if the status carries no `ErrorInfo` of ours.
+    """Returns the error that the status reports, or None if the status carries no `ErrorInfo` of ours.
 
     A reason that this version does not know becomes a plain AclgradError with that reason.
     """

@@ -1,4 +1,4 @@
-"""The products that CANN tells apart, and which one a SoC name belongs to."""
+"""The products that CANN distinguishes, and the product of each SoC name."""
 
 from enum import StrEnum
 from typing import Final
@@ -28,7 +28,7 @@ _BY_NAME: Final = {name: product for product, names in _NAMES.items() for name i
 
 
 def product_of_soc(soc_name: str) -> Product | None:
-    """Returns the product of a SoC name as `aclrtGetSocName` tells it, or None for a chip that is not known."""
+    """Returns the product of a SoC name as `aclrtGetSocName` returns it, or None for a chip that is not known."""
     if soc_name.startswith("Ascend950"):
         return Product.ASCEND_950
     return _BY_NAME.get(soc_name)

@@ -9,28 +9,58 @@ from typing import Final
 
 from aclgrad.errors import UnknownOperatorError
 from aclgrad.operators.adaptive_avg_pool2d_backward.definition import backward as adaptive_avg_pool2d_backward
+from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward as adaptive_avg_pool3d_backward
+from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
+from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
 from aclgrad.operators.max_unpool3d_backward.definition import backward as max_unpool3d_backward
+from aclgrad.operators.reflection_pad1d_backward.definition import backward as reflection_pad1d_backward
+from aclgrad.operators.reflection_pad2d_backward.definition import backward as reflection_pad2d_backward
+from aclgrad.operators.reflection_pad3d_backward.definition import backward as reflection_pad3d_backward
+from aclgrad.operators.replication_pad1d_backward.definition import backward as replication_pad1d_backward
 from aclgrad.operators.replication_pad2d_backward.definition import backward as replication_pad2d_backward
+from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
+from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.messages import AttributeValue
 
 __all__ = [
     "adaptive_avg_pool2d_backward",
+    "adaptive_avg_pool3d_backward",
+    "avg_pool2d_backward",
     "define",
+    "max_pool2d_with_indices_backward",
     "max_pool2d_with_mask_backward",
+    "max_unpool2d_backward",
     "max_unpool3d_backward",
+    "reflection_pad1d_backward",
+    "reflection_pad2d_backward",
+    "reflection_pad3d_backward",
+    "replication_pad1d_backward",
     "replication_pad2d_backward",
+    "replication_pad3d_backward",
     "roi_align_v2_backward",
+    "upsample_nearest2d_backward",
 ]
 
 _DEFINITIONS: Final[Mapping[str, Callable[..., Array]]] = {
     "adaptive_avg_pool2d_backward": adaptive_avg_pool2d_backward,
+    "adaptive_avg_pool3d_backward": adaptive_avg_pool3d_backward,
+    "avg_pool2d_backward": avg_pool2d_backward,
+    "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
+    "max_unpool2d_backward": max_unpool2d_backward,
     "max_unpool3d_backward": max_unpool3d_backward,
+    "reflection_pad1d_backward": reflection_pad1d_backward,
+    "reflection_pad2d_backward": reflection_pad2d_backward,
+    "reflection_pad3d_backward": reflection_pad3d_backward,
+    "replication_pad1d_backward": replication_pad1d_backward,
     "replication_pad2d_backward": replication_pad2d_backward,
+    "replication_pad3d_backward": replication_pad3d_backward,
     "roi_align_v2_backward": roi_align_v2_backward,
+    "upsample_nearest2d_backward": upsample_nearest2d_backward,
 }
 
 

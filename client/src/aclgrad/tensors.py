@@ -90,7 +90,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """Bytes that are not at hand: the `index`-th of some that are told apart by their order."""
+    """Bytes that come later: the `index`-th payload of a message or the `index`-th chunked input."""
 
     index: int
     nbytes: int

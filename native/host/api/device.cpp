@@ -39,7 +39,11 @@ std::atomic<int64_t>& Option(Context& context, aclSysParamOpt opt) {
 }  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->UseDevice(deviceId); });
+  return GuardRuntime(__func__, [&] {
+    const auto runtime = Runtime::Current();
+    (void)runtime->faults().Next(acl_host::Site::kSetDevice);
+    runtime->UseDevice(deviceId);
+  });
 }
 
 aclError aclrtResetDevice(int32_t deviceId) {
@@ -97,12 +101,18 @@ aclError aclrtGetCurrentContext(aclrtContext* context) {
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return GuardRuntime(__func__, [&] { Option(*Runtime::Current()->CurrentContext(), opt) = value; });
+  return GuardRuntime(__func__, [&] {
+    const auto runtime = Runtime::Current();
+    Option(*runtime->CurrentContext(), opt) = value;
+    if (opt == ACL_OPT_DETERMINISTIC) runtime->SetDeterminism(value);
+  });
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return GuardRuntime(__func__, [&] {
     int64_t& result = Required(value, "value");
-    result = Option(*Runtime::Current()->CurrentContext(), opt);
+    const int64_t set = Option(*Runtime::Current()->CurrentContext(), opt);
+    if (set == Context::kNotSet) throw Error(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "the option was never set");
+    result = set;
   });
 }

@@ -1,5 +1,6 @@
 #include "api/error.h"
 
+#include <atomic>
 #include <new>
 
 #include "acl/acl_rt.h"
@@ -19,16 +20,26 @@ ThreadErrors& Errors() {
 }
 
 thread_local const char* current_function = nullptr;
+std::atomic<bool> keeps_all_messages{false};
+constexpr size_t kMostText = 65536;
 
 void SetRecentMessage(const char* function, int code, const char* text) noexcept {
   try {
-    Errors().recent = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
+    std::string message = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
+    if (keeps_all_messages) {
+      // The last bytes are half a sequence of UTF-8.
+      message = "EZ9999: Inner Error!\nEZ9999: " + message + "\n        TraceBack (most recent call last):\n" +
+                Errors().recent.substr(0, kMostText) + "\xe4\xb8";
+    }
+    Errors().recent = std::move(message);
   } catch (const std::bad_alloc&) {
     Errors().recent.clear();
   }
 }
 
 }  // namespace
+
+void KeepAllMessages(bool keeps) noexcept { keeps_all_messages = keeps; }
 
 const char* CurrentFunction() noexcept { return current_function; }
 

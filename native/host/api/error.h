@@ -39,6 +39,9 @@ class Offence : public Error {
 [[nodiscard]] const char* CurrentFunction() noexcept;
 void EnterFunction(const char* function) noexcept;
 
+// As on a card: the texts of a thread's failures come together, the newest first, in many lines, and cut anywhere.
+void KeepAllMessages(bool keeps) noexcept;
+
 // Translate the exception being handled: set the thread's message (and, for the runtime, its last error); return the
 // code.
 [[nodiscard]] aclError TranslateRuntimeError(const char* function) noexcept;

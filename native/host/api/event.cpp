@@ -2,6 +2,7 @@
 #include "device/event.h"
 
 #include <chrono>
+#include <string>
 
 #include "acl/acl_rt.h"
 #include "api/error.h"
@@ -20,6 +21,7 @@ using acl_host::Runtime;
 
 namespace {
 
+constexpr int32_t kDropCheckMs = 5;
 constexpr uint32_t kFlags =
     ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL;
 
@@ -30,6 +32,10 @@ void Create(aclrtEvent* event, uint32_t flags) {
   }
   const auto runtime = Runtime::Current();
   (void)runtime->CurrentContext();
+  if (runtime->events().size() >= runtime->product().event_limit) {
+    throw Error(ACL_ERROR_RT_NO_EVENT_RESOURCE,
+                "all " + std::to_string(runtime->product().event_limit) + " events are in use");
+  }
   handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
   acl_host::NoteMade("an event", handle);
 }
@@ -103,7 +109,12 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return GuardRuntime(__func__, [&] {
     const auto runtime = Runtime::Current();
     const auto recording = RecordingOf(*runtime->events().Find(event));
-    runtime->FindStream(stream)->Enqueue([recording] { (void)recording->Wait(std::nullopt); });
+    const auto waiting = runtime->FindStream(stream);
+    waiting->Enqueue([recording, &owner = *waiting] {
+      // In pieces, because a stream that is destroyed by force waits no longer.
+      while (!recording->Wait(DeadlineAfter(kDropCheckMs)) && !owner.IsDropping()) {
+      }
+    });
   });
 }
 

@@ -16,6 +16,7 @@
 #include "strict/strict.h"
 
 using acl_host::Access;
+using acl_host::CheckAsynchronous;
 using acl_host::CheckCopySides;
 using acl_host::CheckNotNull;
 using acl_host::CheckSetSide;
@@ -98,7 +99,10 @@ void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* s
     throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed during this copy");
   }
   if (occurrence.Has(FaultKind::kCopyError)) {
-    device.Fail(occurrence.fault->code, "copy " + std::to_string(occurrence.number) + " fails by the fault plan");
+    const Error failure(occurrence.fault->code,
+                        "copy " + std::to_string(occurrence.number) + " fails by the fault plan");
+    device.Record(failure);
+    throw failure;
   }
   std::memmove(dst, src, count);
 }
@@ -107,7 +111,8 @@ void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
   const auto runtime = Runtime::Current();
   const auto context = runtime->UsableContext();
   const uint64_t number = CountAllocation(*runtime, size);
-  const size_t padding_bytes = padded ? runtime->product().allocation_padding_bytes : 0;
+  const bool is_huge = policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
+  const size_t padding_bytes = padded && !is_huge ? runtime->product().allocation_padding_bytes : 0;
   const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
   const auto pages = is_normal ? Memory::Pages::kNormal : Memory::Pages::kHugeFirst;
   void* const address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
@@ -169,6 +174,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
     CheckCopySides(*runtime, dst, src, count, kind);
+    CheckAsynchronous(*runtime, dst, src, kind);
     const Occurrence occurrence = runtime->faults().Next(Site::kCopy);
     std::shared_ptr<const void> use;
     if (Strict::Active() != nullptr)

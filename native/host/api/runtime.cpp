@@ -18,6 +18,13 @@ aclError aclFinalize() {
   return GuardRuntime(__func__, [] { Runtime::Stop(); });
 }
 
+aclError aclFinalizeReference(uint64_t* refCount) {
+  return GuardRuntime(__func__, [&] {
+    const uint64_t remaining = Runtime::Release();
+    if (refCount != nullptr) *refCount = remaining;
+  });
+}
+
 // The operators keep no state of their own, so these two have nothing to do.
 aclnnStatus aclnnInit(const char* /*configPath*/) { return OK; }
 

@@ -10,6 +10,7 @@ using acl_host::Error;
 using acl_host::GuardRuntime;
 using acl_host::Required;
 using acl_host::Runtime;
+using acl_host::Site;
 using acl_host::Stream;
 
 namespace {
@@ -21,6 +22,12 @@ void Synchronize(aclrtStream handle, int32_t timeout_ms) {
     throw Error(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                 "the stream was still at work after " + std::to_string(timeout_ms) + " ms");
   }
+}
+
+void Destroy(aclrtStream handle, Stream::Pending pending) {
+  const auto runtime = Runtime::Current();
+  (void)runtime->faults().Next(Site::kDestroyStream);
+  runtime->DestroyStream(handle, pending);
 }
 
 }  // namespace
@@ -43,11 +50,11 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t /*priority*/,
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->DestroyStream(stream, Stream::Pending::kRun); });
+  return GuardRuntime(__func__, [&] { Destroy(stream, Stream::Pending::kRun); });
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->DestroyStream(stream, Stream::Pending::kDrop); });
+  return GuardRuntime(__func__, [&] { Destroy(stream, Stream::Pending::kDrop); });
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {

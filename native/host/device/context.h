@@ -18,8 +18,9 @@ struct Context {
   void* handle = nullptr;
   std::shared_ptr<Stream> default_stream;  // what a null stream means
 
-  std::atomic<int64_t> deterministic{0};
-  std::atomic<int64_t> debug_kernel{0};
+  static constexpr int64_t kNotSet = -1;
+  std::atomic<int64_t> deterministic{kNotSet};
+  std::atomic<int64_t> debug_kernel{kNotSet};
 };
 
 }  // namespace acl_host

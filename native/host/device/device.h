@@ -13,16 +13,21 @@
 namespace acl_host {
 
 struct Device {
-  Device(int32_t id_in, const Config& config) : id(id_in), product(*config.product), pool(config.threads) {}
+  Device(int32_t id_in, const Config& config)
+      : id(id_in),
+        product(*config.product),
+        pool(config.threads),
+        streams(config.streams_elsewhere),
+        stops_on_failure_(config.stops_on_failure) {}
 
   const int32_t id;
   const Product& product;
   ThreadPool pool;
-  std::atomic<int32_t> streams{0};
+  std::atomic<int32_t> streams;
 
-  // Throws an error of the device. After one of those that a card does not survive, the device is lost: whatever
+  // Takes the failure of some work. After one of those that a card does not survive, the device is lost: whatever
   // touches it throws that same code, until it is reset by force.
-  [[noreturn]] void Fail(aclError code, const std::string& message);
+  void Record(const Error& failure);
   void CheckUsable() const {
     // Read once: another thread may reset the device meanwhile, and an error needs a code.
     if (const aclError code = lost_code_) ThrowLost(code);
@@ -38,6 +43,7 @@ struct Device {
  private:
   [[noreturn]] void ThrowLost(aclError code) const;
 
+  const bool stops_on_failure_;
   mutable std::mutex loss_mutex_;
   std::string loss_message_;  // of the error that made the device a lost one
   std::atomic<aclError> lost_code_{ACL_SUCCESS};

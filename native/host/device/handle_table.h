@@ -57,6 +57,11 @@ class HandleTable {
     return objects_.erase(handle) == 1;
   }
 
+  [[nodiscard]] size_t size() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return objects_.size();
+  }
+
   [[nodiscard]] std::vector<std::pair<void*, std::shared_ptr<T>>> All() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return {objects_.begin(), objects_.end()};

@@ -1,6 +1,7 @@
 // Device memory and pinned host memory. Both are ordinary memory of this process; device memory has a limit.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,8 +15,9 @@ namespace acl_host {
 
 class Memory {
  public:
-  Memory(int32_t devices, uint64_t limit_bytes)
-      : limit_bytes_(limit_bytes), used_bytes_(static_cast<size_t>(devices)) {}
+  // Of each device, used_bytes are another process's.
+  Memory(int32_t devices, uint64_t limit_bytes, uint64_t used_bytes)
+      : limit_bytes_(limit_bytes), used_bytes_(static_cast<size_t>(devices), std::min(used_bytes, limit_bytes)) {}
 
   // Of 2 MiB where the host has them, so that a large tensor is mapped by few faults and few entries of the TLB.
   enum class Pages { kNormal, kHugeFirst };

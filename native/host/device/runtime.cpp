@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/error.h"
+#include "faults/signal_handlers.h"
 #include "strict/strict.h"
 
 namespace acl_host {
@@ -13,6 +14,7 @@ namespace {
 struct Process {
   std::mutex mutex;
   std::shared_ptr<Runtime> runtime;
+  uint64_t starts = 0;
 };
 
 // Never destroyed: a program that exits without aclFinalize would otherwise join its stream threads, or pull memory
@@ -28,6 +30,7 @@ thread_local void* current_context = nullptr;
 }  // namespace
 
 std::shared_ptr<Runtime> Runtime::Current() {
+  Strict::CheckNotForked();
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
   if (!process.runtime) throw Error(ACL_ERROR_UNINITIALIZE, "call aclInit first");
@@ -37,22 +40,44 @@ std::shared_ptr<Runtime> Runtime::Current() {
 void Runtime::Start(const char* config_path) {
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
-  if (process.runtime) throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
+  if (process.runtime) {
+    ++process.starts;
+    throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
+  }
   const Config config = LoadConfig(config_path);
   auto runtime = std::make_shared<Runtime>(config);
   if (config.strict) Strict::Start(config.strict_report);
+  KeepAllMessages(config.card_messages);
+  if (config.signal_handlers) ChainSignalHandlers();
   process.runtime = std::move(runtime);
+  process.starts = 1;
+}
+
+uint64_t Runtime::Release() {
+  Process& process = TheProcess();
+  {
+    const std::lock_guard<std::mutex> lock(process.mutex);
+    if (process.starts > 1) return --process.starts;
+  }
+  Stop();
+  return 0;
 }
 
 void Runtime::Stop() {
   Process& process = TheProcess();
   std::shared_ptr<Runtime> ending;
+  uint64_t starts = 0;
   {
     const std::lock_guard<std::mutex> lock(process.mutex);
+    starts = process.starts;
     ending = std::move(process.runtime);
     process.runtime = nullptr;
+    process.starts = 0;
   }
   if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
+  if (starts > 1 && Strict::Active() != nullptr) {
+    Report("finalized for others", std::to_string(starts) + " calls of aclInit; ended in " + Origin::Here().Text());
+  }
   // Threads that wait for a stream keep the runtime alive; this ends their wait.
   ending->CloseStreams();
   Strict::ReportLeaks();
@@ -61,7 +86,9 @@ void Runtime::Stop() {
 }
 
 Runtime::Runtime(const Config& config)
-    : config_(config), memory_(config.devices, config.memory_bytes), faults_(config.faults) {
+    : config_(config),
+      memory_(config.devices, config.memory_bytes, config.memory_elsewhere_bytes),
+      faults_(config.faults, config.faults_after_launches) {
   for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<Device>(id, config));
 }
 
@@ -119,7 +146,16 @@ void Runtime::ReleaseDevice(int32_t id) {
   if (target.uses == 0) {
     throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
   }
-  if (--target.uses == 0) (void)RemoveContext(std::exchange(target.default_context, nullptr), Stream::Pending::kRun);
+  if (--target.uses != 0) return;
+  void* const context = std::exchange(target.default_context, nullptr);
+  if (Strict::Active() != nullptr) {
+    for (const auto& [handle, stream] : streams_.All()) {
+      if (stream->context() != context || stream == contexts_.Find(context)->default_stream) continue;
+      Report("reset with live streams", "device " + std::to_string(id) + "; in " + Origin::Here().Text());
+      break;
+    }
+  }
+  (void)RemoveContext(context, Stream::Pending::kRun);
 }
 
 void Runtime::ReleaseDeviceForce(int32_t id) {
@@ -134,6 +170,13 @@ void Runtime::ReleaseDeviceForce(int32_t id) {
   target.default_context = nullptr;
   target.uses = 0;
   target.Recover();
+}
+
+void Runtime::SetDeterminism(int64_t value) {
+  const int64_t before = determinism_.exchange(value);
+  if (before == Context::kNotSet || before == value || Strict::Active() == nullptr) return;
+  Report("determinism changed", "from " + std::to_string(before) + " to " + std::to_string(value) +
+                                    ", for every device of the process; in " + Origin::Here().Text());
 }
 
 std::shared_ptr<Context> Runtime::UsableContext() const {
@@ -168,6 +211,9 @@ void* Runtime::CreateStream() {
 void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
   if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
   const std::shared_ptr<Stream> stream = OwnStream(handle);
+  if (pending == Stream::Pending::kRun && Strict::Active() != nullptr && !stream->Idle()) {
+    Report("destroyed while busy", "a stream; synchronise it before " + Origin::Here().Text());
+  }
   if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
   NoteEnded(handle);
   stream->Close(pending);

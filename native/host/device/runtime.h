@@ -1,6 +1,7 @@
 // Everything that lives between aclInit and aclFinalize.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -20,7 +21,10 @@ class Runtime {
  public:
   // Throws if aclInit was not called.
   [[nodiscard]] static std::shared_ptr<Runtime> Current();
+  // Counts its calls, also those that throw because the runtime runs already.
   static void Start(const char* config_path);
+  // Takes one Start back, stops with the last, and returns how many are left.
+  static uint64_t Release();
   static void Stop();
 
   explicit Runtime(const Config& config);
@@ -46,6 +50,9 @@ class Runtime {
   // Drops the work of all of the device's contexts and makes a lost device usable again.
   void ReleaseDeviceForce(int32_t id);
 
+  // Newer releases of CANN have one such setting for the process, older ones have one for each context.
+  void SetDeterminism(int64_t value);
+
   // As CurrentContext and FindStream; both throw if the device is lost.
   [[nodiscard]] std::shared_ptr<Context> UsableContext() const;
 
@@ -65,6 +72,7 @@ class Runtime {
   const Config config_;
   Memory memory_;
   FaultPlan faults_;
+  std::atomic<int64_t> determinism_{Context::kNotSet};
   std::vector<std::unique_ptr<Device>> devices_;
   HandleTable<Context> contexts_{"context"};
   HandleTable<Stream> streams_{"stream"};

@@ -4,9 +4,17 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 
+#include "strict/strict.h"
+
 namespace acl_host {
+namespace {
+
+constexpr uint64_t kMostLateWaits = 3;
+
+}  // namespace
 
 Stream::Stream(Device& device, void* context) : device_(device), context_(context), slot_(device) {}
 
@@ -78,7 +86,17 @@ void Stream::RunInOrder(const Task& task) {
 bool Stream::Synchronize(const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t target = enqueued_;
-  if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) return false;
+  if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) {
+    const uint64_t waits = ++late_waits_;
+    lock.unlock();
+    // A card logs each of them, and some run a task on the device to find out why.
+    if (waits > kMostLateWaits && Strict::Active() != nullptr) {
+      Report("wait polled", std::to_string(waits) + " waits for a stream timed out in a row; ask aclrtStreamQuery in " +
+                                Origin::Here().Text());
+    }
+    return false;
+  }
+  late_waits_ = 0;
   if (error_) throw *std::exchange(error_, std::nullopt);
   device_.CheckUsable();
   return true;
@@ -97,9 +115,17 @@ void Stream::Close(Pending pending) {
     dropping_ = true;
     dropped.swap(queue_);
     finished_ += dropped.size();
+    if (!error_ && (finished_ != enqueued_ || !dropped.empty())) {
+      error_.emplace(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed before its work was done");
+    }
     ended_.notify_all();
   }
   wake_.notify_all();
+}
+
+bool Stream::IsDropping() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return dropping_;
 }
 
 bool Stream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
@@ -151,6 +177,7 @@ void Stream::Run(const Task& task) {
   } catch (const std::exception& failure) {
     error.emplace(ACL_ERROR_RT_AICORE_EXCEPTION, failure.what());
   }
+  device_.Record(*error);
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!error_) error_ = std::move(error);
 }

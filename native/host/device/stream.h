@@ -40,7 +40,7 @@ class Stream {
   void RunInOrder(const Task& task);
 
   // Waits for everything enqueued so far; false if the deadline passed first. Throws, once, the first error of the
-  // tasks that ran since the last report; then, every time, that the device is lost.
+  // tasks that ran, or were dropped, since the last report; then, every time, that the device is lost.
   [[nodiscard]] bool Synchronize(const Deadline& deadline);
 
   [[nodiscard]] bool Idle() const;
@@ -48,6 +48,9 @@ class Stream {
   // For a task: waits for the duration, or for ever. False at once if the task is to be dropped; throws if the device
   // is lost meanwhile.
   [[nodiscard]] bool Pause(const std::optional<std::chrono::milliseconds>& duration);
+
+  // For a task: whether it is to be dropped.
+  [[nodiscard]] bool IsDropping() const;
 
   enum class Pending { kRun, kDrop };
 
@@ -71,7 +74,8 @@ class Stream {
   std::deque<Task> queue_;
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
-  bool lent_ = false;  // a caller of EnqueueShort runs a task
+  uint64_t late_waits_ = 0;  // in a row
+  bool lent_ = false;        // a caller of EnqueueShort runs a task
   bool closed_ = false;
   bool dropping_ = false;
   std::optional<Error> error_;

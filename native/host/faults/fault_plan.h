@@ -1,4 +1,5 @@
-// Faults that the configuration asks for, each at the n-th allocation, launch or copy since aclInit.
+// Faults that the configuration asks for, each at the n-th allocation, launch, copy, start of a device or end of a
+// stream since aclInit, or since some launches were over.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 namespace acl_host {
 
 // What is counted. Calls with invalid arguments are not.
-enum class Site { kAllocation, kLaunch, kCopy };
+enum class Site { kAllocation, kLaunch, kCopy, kSetDevice, kDestroyStream, kCount };
 
 enum class FaultKind { kOutOfMemory, kLaunchError, kHang, kSlowCopy, kCopyError, kHangingCall };
 
@@ -25,11 +26,11 @@ struct Fault {
   Site site;
   uint64_t at;
   uint64_t count;                                     // how many from at on
-  aclError code;                                      // of the two kinds of error
+  aclError code;                                      // of an error, and of a hang that the device ends; or 0
   std::optional<std::chrono::milliseconds> duration;  // of a slow copy and of a hang; empty: for ever
 };
 
-// One allocation, launch or copy.
+// One allocation, launch and so on.
 struct Occurrence {
   uint64_t number;
   const Fault* fault;  // or null; lives as long as the plan
@@ -39,11 +40,13 @@ struct Occurrence {
 
 class FaultPlan {
  public:
-  explicit FaultPlan(std::vector<Fault> faults) : faults_(std::move(faults)) {}
+  FaultPlan(std::vector<Fault> faults, int64_t after_launches)
+      : faults_(std::move(faults)), launches_before_(after_launches), has_begun_(after_launches == 0) {}
 
   // Counts one more; if several faults apply, the first in the configuration does. A hanging call blocks here, in the
   // caller's thread, and holds no lock.
   [[nodiscard]] Occurrence Next(Site site) {
+    if (!has_begun_ && !Begin(site)) return {0, nullptr};
     const uint64_t number = ++numbers_[static_cast<size_t>(site)];
     for (const Fault& fault : faults_) {
       if (fault.site == site && number >= fault.at && number - fault.at < fault.count) {
@@ -55,6 +58,14 @@ class FaultPlan {
   }
 
  private:
+  // Begins with the first allocation or launch after those before: a copy may belong to the last of them.
+  [[nodiscard]] bool Begin(Site site) {
+    if (site != Site::kAllocation && site != Site::kLaunch) return false;
+    if (launches_before_ == 0) return has_begun_ = true;
+    if (site == Site::kLaunch) --launches_before_;
+    return false;
+  }
+
   // A driver that hangs gives nobody a way to end it, so neither does this.
   static void Block(const std::optional<std::chrono::milliseconds>& duration) {
     do std::this_thread::sleep_for(duration.value_or(std::chrono::hours(1)));
@@ -62,7 +73,9 @@ class FaultPlan {
   }
 
   const std::vector<Fault> faults_;
-  std::array<std::atomic<uint64_t>, 3> numbers_{};
+  std::atomic<int64_t> launches_before_;
+  std::atomic<bool> has_begun_;
+  std::array<std::atomic<uint64_t>, static_cast<size_t>(Site::kCount)> numbers_{};
 };
 
 }  // namespace acl_host

@@ -14,27 +14,32 @@ using Json = nlohmann::json;
 constexpr int64_t kLongestMs = 24 * 3600 * 1000;
 constexpr int64_t kHighestCode = 999999;
 
-// A kind of fault. The keys "kind", "at" and "count" belong to all. "hang" is a kernel that does not end; the other
-// hangs are calls that do not return.
+// The keys "code" and "duration_ms" of a kind.
+enum class Key { kNone, kOptional, kRequired };
+
+// A kind of fault. The keys "kind", "at" and "count" belong to all. "hang" is a kernel that does not end, or that the
+// device ends with the code; the other hangs are calls that do not return.
 struct Row {
   const char* name;
   FaultKind kind;
   Site site;
-  aclError default_code;  // 0: there is no key "code"
-  bool has_duration;
-  bool needs_duration;
+  Key code;
+  aclError default_code;
+  Key duration;
 };
 
 // clang-format off
 constexpr Row kRows[] = {
-    {"out_of_memory",   FaultKind::kOutOfMemory, Site::kAllocation, 0,                             false, false},
-    {"launch_error",    FaultKind::kLaunchError, Site::kLaunch,     ACL_ERROR_RT_AICORE_EXCEPTION, false, false},
-    {"hang",            FaultKind::kHang,        Site::kLaunch,     0,                             true,  false},
-    {"slow_copy",       FaultKind::kSlowCopy,    Site::kCopy,       0,                             true,  true},
-    {"copy_error",      FaultKind::kCopyError,   Site::kCopy,       ACL_ERROR_RT_INTERNAL_ERROR,   false, false},
-    {"hang_allocation", FaultKind::kHangingCall, Site::kAllocation, 0,                             true,  false},
-    {"hang_launch",     FaultKind::kHangingCall, Site::kLaunch,     0,                             true,  false},
-    {"hang_copy",       FaultKind::kHangingCall, Site::kCopy,       0,                             true,  false},
+    {"out_of_memory",       FaultKind::kOutOfMemory, Site::kAllocation,    Key::kNone,     0,                             Key::kNone},
+    {"launch_error",        FaultKind::kLaunchError, Site::kLaunch,        Key::kOptional, ACL_ERROR_RT_AICORE_EXCEPTION, Key::kNone},
+    {"hang",                FaultKind::kHang,        Site::kLaunch,        Key::kOptional, 0,                             Key::kOptional},
+    {"slow_copy",           FaultKind::kSlowCopy,    Site::kCopy,          Key::kNone,     0,                             Key::kRequired},
+    {"copy_error",          FaultKind::kCopyError,   Site::kCopy,          Key::kOptional, ACL_ERROR_RT_SYSTEM_DMA_ERROR, Key::kNone},
+    {"hang_allocation",     FaultKind::kHangingCall, Site::kAllocation,    Key::kNone,     0,                             Key::kOptional},
+    {"hang_launch",         FaultKind::kHangingCall, Site::kLaunch,        Key::kNone,     0,                             Key::kOptional},
+    {"hang_copy",           FaultKind::kHangingCall, Site::kCopy,          Key::kNone,     0,                             Key::kOptional},
+    {"hang_set_device",     FaultKind::kHangingCall, Site::kSetDevice,     Key::kNone,     0,                             Key::kOptional},
+    {"hang_destroy_stream", FaultKind::kHangingCall, Site::kDestroyStream, Key::kNone,     0,                             Key::kOptional},
 };
 // clang-format on
 
@@ -47,8 +52,8 @@ const Row& ReadKind(const std::string& key, const Json& fault) {
 
 void CheckKeys(const std::string& key, const Json& fault, const Row& row) {
   std::vector<std::string> known = {"kind", "at", "count"};
-  if (row.default_code != 0) known.emplace_back("code");
-  if (row.has_duration) known.emplace_back("duration_ms");
+  if (row.code != Key::kNone) known.emplace_back("code");
+  if (row.duration != Key::kNone) known.emplace_back("duration_ms");
   for (const auto& [name, value] : fault.items()) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     throw Error(ACL_ERROR_INVALID_PARAM, "unknown key " + key + "." + name + " of a fault of kind " + row.name);
@@ -65,8 +70,8 @@ Fault ReadFault(const std::string& key, const Json& value) {
   Fault fault{row.kind, row.site, 0, 0, row.default_code, std::nullopt};
   fault.at = static_cast<uint64_t>(integer("at", Json(), 1, INT64_MAX));
   fault.count = static_cast<uint64_t>(integer("count", 1, 1, INT64_MAX));
-  if (row.default_code != 0) fault.code = static_cast<aclError>(integer("code", row.default_code, 1, kHighestCode));
-  if (row.needs_duration || value.contains("duration_ms")) {
+  if (value.contains("code")) fault.code = static_cast<aclError>(integer("code", Json(), 1, kHighestCode));
+  if (row.duration == Key::kRequired || value.contains("duration_ms")) {
     fault.duration = std::chrono::milliseconds(integer("duration_ms", Json(), 0, kLongestMs));
   }
   return fault;

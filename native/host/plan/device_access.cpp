@@ -1,5 +1,7 @@
 #include "plan/device_access.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "api/error.h"
@@ -8,6 +10,10 @@
 
 namespace acl_host {
 namespace {
+
+constexpr uintptr_t kCopyAlignment = 64;
+constexpr uintptr_t kTensorAlignment = 32;
+constexpr uint64_t kGranule = 32;
 
 enum class Place { kHost, kDevice };
 
@@ -77,6 +83,45 @@ void CheckCopySides(Runtime& runtime, const void* dst, const void* src, uint64_t
   if (!SidesOf(kind, dst_place, src_place)) return;
   CheckSide(runtime.memory(), "dst", dst, size_bytes, dst_place);
   CheckSide(runtime.memory(), "src", src, size_bytes, src_place);
+}
+
+void CheckAsynchronous(Runtime& runtime, const void* dst, const void* src, aclrtMemcpyKind kind) {
+  if (kind == ACL_MEMCPY_HOST_TO_HOST) {
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "streams do not copy from host to host");
+  }
+  if (Strict::Active() == nullptr) return;
+  for (const void* const side : {dst, src}) {
+    if (runtime.memory().IsPageable(side)) {
+      Refuse("pageable async copy", "memory that is not from aclrtMallocHost; given in " + Origin::Here().Text());
+    }
+    if (reinterpret_cast<uintptr_t>(side) % kCopyAlignment != 0) {
+      Refuse("misaligned async copy", "an address that is no multiple of " + std::to_string(kCopyAlignment) +
+                                          "; given in " + Origin::Here().Text());
+    }
+  }
+}
+
+void CheckOperands(Runtime& runtime, const std::vector<Access>& operands) {
+  if (runtime.config().host_pointers) return;
+  for (const Access& operand : operands) {
+    if (reinterpret_cast<uintptr_t>(operand.address) % kTensorAlignment != 0) {
+      Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
+                                      "; launched in " + Origin::Here().Text());
+    }
+    const uint64_t rest = (kGranule - operand.size_bytes % kGranule) % kGranule;
+    const Access padding{static_cast<const std::byte*>(operand.address) + operand.size_bytes,
+                         rest + runtime.product().allocation_padding_bytes, true};
+    const auto block = runtime.memory().Find(operand.address);
+    const bool is_inside = block && block->Holds(padding.address, padding.size_bytes);
+    const bool is_own =
+        std::none_of(operands.begin(), operands.end(), [&](const Access& other) { return Overlap(padding, other); });
+    Strict::Active()->memory.CheckUnused({padding});
+    if (is_inside && is_own) continue;
+    Refuse("padding shared", "the " + std::to_string(padding.size_bytes) + " bytes behind an operand of " +
+                                 std::to_string(operand.size_bytes) +
+                                 (is_inside ? " are another's" : " are outside its allocation") + "; launched in " +
+                                 Origin::Here().Text());
+  }
 }
 
 void CheckSetSide(Runtime& runtime, const void* address, uint64_t size_bytes) {

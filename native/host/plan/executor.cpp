@@ -1,6 +1,9 @@
 #include "plan/executor.h"
 
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "device/runtime.h"
@@ -10,6 +13,39 @@
 
 namespace acl_host {
 namespace {
+
+// CANN keeps for each thread what its last phase 1 made.
+thread_local const aclOpExecutor* last_planned = nullptr;
+
+// Marks an executor while a thread is in its phase 2.
+class Running {
+ public:
+  explicit Running(const aclOpExecutor* executor) : executor_(executor) {
+    const std::lock_guard<std::mutex> lock(Mutex());
+    is_first_ = All().insert(executor).second;
+  }
+  ~Running() {
+    const std::lock_guard<std::mutex> lock(Mutex());
+    if (is_first_) All().erase(executor_);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  [[nodiscard]] bool is_first() const { return is_first_; }
+
+ private:
+  static std::mutex& Mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::set<const aclOpExecutor*>& All() {
+    static std::set<const aclOpExecutor*> all;
+    return all;
+  }
+
+  const aclOpExecutor* const executor_;
+  bool is_first_ = false;
+};
 
 std::string_view OperatorName(std::string_view phase_one) {
   constexpr std::string_view kSuffix = "GetWorkspaceSize";
@@ -53,18 +89,26 @@ std::vector<Access> AccessesOf(const Plan& plan, const Plan::Addresses& addresse
 
 }  // namespace
 
+bool IsLastPlanned(const aclOpExecutor& executor) { return &executor == last_planned; }
+
 void PublishPlan(const char* phase_one, Plan plan, uint64_t& workspace_size, aclOpExecutor*& executor) {
+  (void)Runtime::Current()->CurrentContext();
   auto shared = std::make_shared<const Plan>(std::move(plan));
   workspace_size = shared->workspace_bytes();
   auto owned = std::make_unique<aclOpExecutor>(aclOpExecutor{std::move(shared), OperatorName(phase_one)});
   if (Strict* const strict = Strict::Active()) strict->objects.Add("an executor", owned.get());
   executor = owned.release();
+  last_planned = executor;
 }
 
 aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspace_size, aclOpExecutor* executor,
                         aclrtStream stream) noexcept {
   return GuardOperator(function, [&] {
     CheckNotNull<OperatorError>(executor, "executor");
+    std::optional<Running> running;
+    if (Strict::Active() != nullptr && !running.emplace(executor).is_first()) {
+      Refuse("executor run twice at once", "by two threads; again in " + Origin::Here().Text());
+    }
     const std::shared_ptr<const Plan> plan = TakePlan(executor);
     CheckWorkspace(workspace, workspace_size, plan->workspace_bytes());
     if (plan->does_nothing()) {
@@ -80,6 +124,7 @@ aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspac
     if (strict != nullptr) {
       accesses = AccessesOf(*plan, addresses, workspace);
       for (const Access& access : accesses) strict->memory.CheckReachable(access);
+      CheckOperands(*runtime, accesses);
     }
     QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
                         runtime->faults().Next(Site::kLaunch), nullptr};

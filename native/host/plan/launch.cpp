@@ -16,8 +16,8 @@ void QueuedLaunch::Run(Stream& stream) const {
   const uint64_t used_bytes = plan->used_workspace_bytes();
   const RedZone red_zone(used_bytes == 0 ? nullptr : workspace + used_bytes);
   if (occurrence.Has(FaultKind::kHang) && !stream.Pause(occurrence.fault->duration)) return;
-  if (occurrence.Has(FaultKind::kLaunchError)) {
-    device.Fail(occurrence.fault->code, "launch " + std::to_string(occurrence.number) + " fails by the fault plan");
+  if (occurrence.fault != nullptr && occurrence.fault->code != ACL_SUCCESS) {
+    throw Error(occurrence.fault->code, "launch " + std::to_string(occurrence.number) + " fails by the fault plan");
   }
   plan->Run(device.pool, addresses, workspace);
   if (const uint64_t intact_bytes = red_zone.IntactBytes(); intact_bytes != kRedZoneBytes) {

@@ -23,6 +23,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr uint64_t kNotSet = 0;
+
 uint64_t PhysicalMemoryBytes() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_bytes = sysconf(_SC_PAGE_SIZE);
@@ -69,6 +71,22 @@ const std::map<std::string, Setter>& Setters() {
        [](Config& config, const std::string& key, const Json& value) {
          config.memory_bytes = static_cast<uint64_t>(IntegerBetween(key, value, 1, INT64_MAX));
        }},
+      {"memory_elsewhere_bytes",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.memory_elsewhere_bytes = static_cast<uint64_t>(IntegerBetween(key, value, 0, INT64_MAX));
+       }},
+      {"streams_elsewhere",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.streams_elsewhere = static_cast<int32_t>(IntegerBetween(key, value, 0, INT32_MAX));
+       }},
+      {"failure_mode",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.stops_on_failure = OneOf(key, value, {"stop", "continue"}) == "stop";
+       }},
+      {"card_messages",
+       [](Config& config, const std::string& key, const Json& value) { config.card_messages = Boolean(key, value); }},
+      {"signal_handlers",
+       [](Config& config, const std::string& key, const Json& value) { config.signal_handlers = Boolean(key, value); }},
       {"threads",
        [](Config& config, const std::string& key, const Json& value) {
          config.threads = static_cast<int32_t>(IntegerBetween(key, value, 1, 1024));
@@ -87,6 +105,10 @@ const std::map<std::string, Setter>& Setters() {
                             const Json& value) { config.not_repeatable = ReadOperators(key, value); }},
       {"faults",
        [](Config& config, const std::string& key, const Json& value) { config.faults = ReadFaults(key, value); }},
+      {"faults_after_launches",
+       [](Config& config, const std::string& key, const Json& value) {
+         config.faults_after_launches = IntegerBetween(key, value, 0, INT64_MAX);
+       }},
   };
   return setters;
 }
@@ -122,10 +144,10 @@ void ApplyFile(const std::string& path, Config& config) {
 
 Config LoadConfig(const char* path) {
   // A quarter stays with the process itself and the rest of the machine: device memory is this machine's memory.
-  Config config{&FindProduct("910B"), 1, DeviceMemoryBytes(), UsableCpus(),
-                FindVectorLevel(SupportedVectorLevels().back())};
+  Config config{&FindProduct("910B"), 1, kNotSet, UsableCpus(), FindVectorLevel(SupportedVectorLevels().back())};
   if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
   if (path != nullptr && *path != '\0') ApplyFile(path, config);
+  if (config.memory_bytes == kNotSet) config.memory_bytes = DeviceMemoryBytes() / static_cast<uint64_t>(config.devices);
   if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {
     config.devices = CountVisibleDevices(visible, config.devices);
   }

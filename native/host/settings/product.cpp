@@ -7,12 +7,12 @@ namespace {
 
 // clang-format off
 constexpr Product kProducts[] = {
-    {"910A",   "Ascend910A",       2048, 32, false},
-    {"910B",   "Ascend910B1",      1984, 32, true},
-    {"910_93", "Ascend910_9391",   1984, 32, true},
-    {"310P",   "Ascend310P3",      1024, 32, false},
-    {"310B",   "Ascend310B1",       512, 32, false},
-    {"950",    "Ascend950PR_9589", 1984,  0, true},
+    {"910A",   "Ascend910A",       2048, 65535, 32, false},
+    {"910B",   "Ascend910B1",      1984, 65536, 32, true},
+    {"910_93", "Ascend910_9391",   1984, 65536, 32, true},
+    {"310P",   "Ascend310P3",      1024,  1023, 32, false},
+    {"310B",   "Ascend310B1",       512,  1023, 32, false},
+    {"950",    "Ascend950PR_9589", 1984, 65536,  0, true},
 };
 // clang-format on
 

@@ -14,12 +14,12 @@ constexpr int kFreedPattern = 0xDB;
 constexpr uint64_t kMostFreedBytes = uint64_t{256} << 20;
 constexpr size_t kMostFreedBlocks = 65536;
 
+}  // namespace
+
 bool Overlap(const Access& first, const Access& second) {
   const auto begin = [](const Access& access) { return reinterpret_cast<uintptr_t>(access.address); };
   return begin(first) < begin(second) + second.size_bytes && begin(second) < begin(first) + first.size_bytes;
 }
-
-}  // namespace
 
 void MemoryLedger::Add(void* address, size_t size_bytes, const char* kind, uint64_t number) {
   std::memset(address, kFreshPattern, size_bytes);

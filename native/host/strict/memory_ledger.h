@@ -23,6 +23,8 @@ struct Access {
   bool writes;
 };
 
+[[nodiscard]] bool Overlap(const Access& first, const Access& second);
+
 class MemoryLedger {
  public:
   // Fills the memory with a pattern.

@@ -63,6 +63,12 @@ void ObjectLedger::ReportIfEnded(const void* handle) const {
   if (!text.empty()) Report(OffenceHere(), text);
 }
 
+bool ObjectLedger::HasEnded(const void* object) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = records_.find(object);
+  return found != records_.end() && found->second.ended;
+}
+
 std::vector<std::string> ObjectLedger::Live() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<std::string> texts;

@@ -33,6 +33,8 @@ class ObjectLedger {
   // The same for a handle that was not found: reports it if it once existed.
   void ReportIfEnded(const void* handle) const;
 
+  [[nodiscard]] bool HasEnded(const void* object) const;
+
   [[nodiscard]] std::vector<std::string> Live() const;
   void Clear();
 

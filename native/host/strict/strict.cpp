@@ -1,7 +1,10 @@
 #include "strict/strict.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <mutex>
 
@@ -19,6 +22,8 @@ struct Process {
   std::mutex mutex;
   std::string report_path;
 };
+
+std::atomic<bool> is_forked{false};
 
 Process& TheProcess() {
   static Process* const process = new Process;
@@ -42,6 +47,19 @@ void Strict::Start(const std::string& report_path) {
     process.report_path = report_path;
   }
   process.active.store(&process.strict, std::memory_order_release);
+  static const int registered = [] {
+    const int forks = pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+    const int exits = std::atexit([] {
+      if (!is_forked && Active() != nullptr) Report("not finalized", "the process ends without aclFinalize");
+    });
+    return forks + exits;
+  }();
+  (void)registered;
+}
+
+void Strict::CheckNotForked() {
+  if (!is_forked || Active() == nullptr) return;
+  Refuse("used after fork", "by a child of the process that called aclInit; in " + Origin::Here().Text());
 }
 
 void Strict::ReportLeaks() {

@@ -17,6 +17,9 @@ class Strict {
   // report_path may be empty: stderr. Throws if it cannot be written to.
   static void Start(const std::string& report_path);
 
+  // Refuses what a child process does with the memory that it inherited.
+  static void CheckNotForked();
+
   // Reports what was never released, then forgets everything. Does nothing if the mode is off.
   static void ReportLeaks();
   static void Stop();

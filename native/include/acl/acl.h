@@ -15,6 +15,9 @@ ACL_FUNC_VISIBILITY aclError aclInit(const char* configPath);
 /* Releases everything, however often aclInit was called. Must not be called from a static destructor. */
 ACL_FUNC_VISIBILITY aclError aclFinalize(void);
 
+/* Takes one aclInit back, repeated ones included, and releases everything with the last. refCount may be null. */
+ACL_FUNC_VISIBILITY aclError aclFinalizeReference(uint64_t* refCount);
+
 #ifdef __cplusplus
 }
 #endif

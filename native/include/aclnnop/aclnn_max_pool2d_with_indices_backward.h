@@ -29,6 +29,24 @@ ACLNN_API aclnnStatus aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(
 ACLNN_API aclnnStatus aclnnMaxPool2dWithMaskBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
                                                      aclrtStream stream);
 
+// Checks the arguments, plans the work and says how much device memory it needs besides the tensors.
+//   gradOutput  (N, C, oH, oW) or (C, oH, oW)
+//   self        (N, C, H, W) or (C, H, W); only its shape and data type matter
+//   indices     INT32, or INT64 where the product takes it, shaped as gradOutput: positions in a plane of self
+//   kernelSize  of a window; this and the following arrays have one value for both axes, or two
+//   stride      empty: as kernelSize
+//   padding     at most half of kernelSize
+//   dilation    1, but for the product 950
+//   gradInput   the gradient, shaped as self
+ACLNN_API aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
+    const aclTensor* gradOutput, const aclTensor* self, const aclTensor* indices, const aclIntArray* kernelSize,
+    const aclIntArray* stride, const aclIntArray* padding, const aclIntArray* dilation, bool ceilMode,
+    aclTensor* gradInput, uint64_t* workspaceSize, aclOpExecutor** executor);
+
+// Queues the work and consumes the executor, whether that succeeds or not.
+ACLNN_API aclnnStatus aclnnMaxPool2dWithIndicesBackward(void* workspace, uint64_t workspaceSize,
+                                                        aclOpExecutor* executor, aclrtStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -22,9 +22,7 @@ from aclgrad_native._native import (
     LibraryError,
     MalformedMessageError,
     MaskEncoding,
-    MemoryPool,
     OutOfMemoryError,
-    PoolBlock,
     Pooling,
     PoolStatistics,
     RestTooLargeError,
@@ -33,10 +31,9 @@ from aclgrad_native._native import (
     extract_payloads,
     fault_class,
     operator_symbols,
-    trim_allocator,
-    tune_allocator,
 )
 from aclgrad_native.backends import library_files
+from aclgrad_native.versions import installed_versions
 
 __all__ = [
     "AclError",
@@ -52,9 +49,7 @@ __all__ = [
     "LibraryError",
     "MalformedMessageError",
     "MaskEncoding",
-    "MemoryPool",
     "OutOfMemoryError",
-    "PoolBlock",
     "PoolStatistics",
     "Pooling",
     "RestTooLargeError",
@@ -62,11 +57,10 @@ __all__ = [
     "StagedTensor",
     "extract_payloads",
     "fault_class",
+    "installed_versions",
     "library_files",
     "open",
     "operator_symbols",
-    "trim_allocator",
-    "tune_allocator",
 ]
 
 

@@ -41,13 +41,27 @@ def host_library() -> Path:
 
 def ascend_is_installed(environment: Mapping[str, str]) -> bool:
     """Says whether CANN's runtime library is on this machine."""
-    folders = [*environment.get("LD_LIBRARY_PATH", "").split(":"), str(_toolkit_libraries(environment))]
-    beside = any(folder and (Path(folder) / _RUNTIME).exists() for folder in folders)
+    folders = [*_searched_folders(environment), _toolkit_libraries(environment)]
+    beside = any((folder / _RUNTIME).exists() for folder in folders)
     return beside or ctypes.util.find_library("ascendcl") is not None
 
 
 def _toolkit_libraries(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"), "lib64")
+
+
+def _searched_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Returns where the loader looks for a bare name first."""
+    return [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+
+
+def _split_libraries(environment: Mapping[str, str]) -> list[Path]:
+    """Returns the libraries of packages that have a part of the operators each, the first folder's of each name."""
+    found: dict[str, Path] = {}
+    for folder in (_toolkit_libraries(environment), *_searched_folders(environment)):
+        for library in folder.glob("libopapi_*.so"):
+            found.setdefault(library.name, library)
+    return [library for _, library in sorted(found.items())]
 
 
 def _ascend_files(environment: Mapping[str, str]) -> Iterator[LibraryFile]:
@@ -56,7 +70,7 @@ def _ascend_files(environment: Mapping[str, str]) -> Iterator[LibraryFile]:
     yield _in(folder, "libnnopbase.so"), True
     for library in _custom_libraries(environment):
         yield str(library), False
-    for library in sorted(folder.glob("libopapi_*.so")):
+    for library in _split_libraries(environment):
         yield str(library), False
     yield _in(folder, "libopapi.so"), False
     for feature in _FEATURE_LIBRARIES:

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 import click
-from pydantic import ValidationError
 
 from aclgrad_server import logs
 from aclgrad_server.admin import AdminListener, Heartbeat, Readiness
 from aclgrad_server.devices.faults import StartError
+from aclgrad_server.devices.self_test import UnfitDeviceError
 from aclgrad_server.server import Server, prepare_process
-from aclgrad_server.settings import OFF, Settings, explain, unknown_variables, variable_of
+from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,8 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(
-    context_settings={"max_content_width": 120}, epilog="Health of a running server: aclgrad-server probe --help"
+    context_settings={"max_content_width": 120},
+    epilog="Health of a server: aclgrad-server probe --help. What keeps one from running: aclgrad-server doctor --help",
 )
 @click.version_option(package_name="aclgrad-server", message="%(version)s")
 @_settings_as_options
@@ -79,28 +80,21 @@ def main(**flags: Any) -> None:
     Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves. Flags override
     variables; variables override the TOML file.
     """
-    given = {name: value for name, value in flags.items() if value not in (None, ())}
     try:
-        settings = Settings(**given)
-    except ValidationError as error:
-        _fail(EXIT_USAGE, *(explain(each, given, os.environ) for each in error.errors()))
-    except (OSError, ValueError) as error:
-        _fail(EXIT_USAGE, str(error))
+        settings = read_settings(flags)
+    except UnusableSettingsError as error:
+        _fail(EXIT_USAGE, *error.args)
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
         log.warning("%s is no setting of the server; see --help", name)
     try:
-        exit_code = asyncio.run(_run(settings))
+        asyncio.run(_run(settings))
     except StartError as error:
         _fail(EXIT_START, str(error))
-    if exit_code:
-        # A thread that a device does not give back would keep the interpreter from ending.
-        logging.shutdown()
-        os._exit(exit_code)
 
 
-async def _run(settings: Settings) -> int:
-    """Serves until the process is asked to stop; returns the exit code."""
+async def _run(settings: Settings) -> None:
+    """Serves until the process is asked to stop; ends it with an exit code unless all went well."""
     prepare_process(settings)
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
     heartbeat, readiness = Heartbeat(), Readiness()
@@ -110,21 +104,32 @@ async def _run(settings: Settings) -> int:
     server = Server(settings, heartbeat, readiness, on_device_lost=stop.make)
     start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
     await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
+    is_fit = True
     if start.done():
-        start.result()
-        # What is there now stays: no collection has to walk through it again.
-        gc.collect()
-        gc.freeze()
-        print(f"ready: {' '.join(server.addresses)}", flush=True)
+        try:
+            start.result()
+        except UnfitDeviceError as error:
+            is_fit = False
+            # A new process would find the same card: this one stays, so that nothing restarts in a loop.
+            log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
+            readiness.set_not_ready("self-test failed")
+        else:
+            # What is there now stays: no collection has to walk through it again.
+            gc.collect()
+            gc.freeze()
+            print(f"ready: {' '.join(server.addresses)}", flush=True)
         await requested
     drained = await server.stop()
     if admin is not None:
         admin.stop()
-    if server.is_device_lost:
-        log.error("a device was lost; ending with exit code %d to be started again", EXIT_DEVICE_LOST)
-        # Nothing of a lost device can be relied on to end by itself.
-        return EXIT_DEVICE_LOST
-    return 0 if drained else EXIT_UNDRAINED
+    exit_code = 0 if drained else EXIT_UNDRAINED
+    if is_fit and server.is_device_lost:
+        exit_code = EXIT_DEVICE_LOST
+        log.error("a device was lost; ending with exit code %d to be started again", exit_code)
+    if exit_code or not is_fit:
+        # A thread that a device does not give back would keep the interpreter from ending.
+        logging.shutdown()
+        os._exit(exit_code)
 
 
 class _StopRequest:
@@ -143,7 +148,7 @@ class _StopRequest:
         """Requests the stop."""
         if not self.requested.is_set():
             self.requested.set()
-            # A thread of C: it needs neither the interpreter nor the event loop. It tells where every thread hangs.
+            # A thread of C: it needs neither the interpreter nor the event loop. It prints where every thread hangs.
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
 
     def _catch(self, number: int) -> None:

@@ -15,6 +15,10 @@ RECEIVE_BYTES_PER_S: Final = 400e6
 CANCELLED_BYTES: Final = 4 * MIB
 """What a call counts for that ends while its message is received: the core may have dropped as much of it."""
 LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message waits because of those that its address sent before
+ROI_WORK_PER_S: Final = 150e6
+"""Work of RoI align for each second of `--hang-timeout-s`: a single core does more, so it never looks like a hang."""
+MAX_ROI_WORK: Final = 2**34
+
 MAX_PENDING_CALLS: Final = 10_000
 """Calls that gRPC's core keeps until the event loop takes them; it refuses more, at random, as CANCELLED."""
 

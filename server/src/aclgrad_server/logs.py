@@ -141,6 +141,6 @@ def last_words(text: str) -> None:
 
 
 def line_of(error: AclgradError) -> str:
-    """Returns what the log tells of a failed call: beside what its client is told, the cause."""
+    """Returns the log's text for a failed call: what its client gets, and the cause."""
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     return f"{error.code.name}: {error.message[:MAX_LOGGED]}{cause[:MAX_LOGGED]}"

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import math
+import threading
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
 import grpc.aio
 
+from aclgrad.allocator import tune_allocator
 from aclgrad.errors import DeviceLostError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
@@ -20,15 +22,11 @@ from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, DeviceGroup, open_devices
 from aclgrad_server.devices.faults import StartError, error_of_fault
-from aclgrad_server.devices.watch import IdleTrim, tune_allocator, warm_up, watch_device
+from aclgrad_server.devices.self_test import self_test
+from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import COMPRESSIONS, bind, close_connections, server_options
-from aclgrad_server.edge.process import (
-    MemoryWatch,
-    check_memory,
-    ensure_open_files,
-    install_loop_alarm,
-    memory_limit,
-)
+from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
+from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
@@ -38,6 +36,7 @@ from aclgrad_server.settings import Settings
 log = logging.getLogger(__name__)
 
 STOP_GRACE_S: Final = 0.5
+CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
 STOP_LIMIT_S: Final = 5.0
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
@@ -46,8 +45,8 @@ LOST_REFUSAL_S: Final = 0.2
 def prepare_process(settings: Settings) -> None:
     """Does what has to be done before other threads begin; raises StartError if the process has too little memory."""
     check_memory()
-    if settings.tune_allocator:
-        tune_allocator()
+    if settings.tune_allocator and not tune_allocator():
+        log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
 
 
 class Server:
@@ -71,53 +70,57 @@ class Server:
         self._grpc: grpc.aio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._spawn(self._beat())
-        self._has_started = False
+        self._has_opened = False
         self.is_device_lost = False
+        self._devices: tuple[Device, ...] = ()
         self.addresses: tuple[str, ...] = ()
 
     async def start(self) -> None:
-        """Opens the devices, has each answer a call, and serves; raises StartError if that fails."""
+        """Opens the devices, tests each, and serves.
+
+        Raises StartError if that fails, and UnfitDeviceError if a device fails its self-test.
+        """
         settings = self._settings
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
         group = await asyncio.to_thread(open_devices, settings, self._completions, self._lose_device)
         product = _product_of(group)
-        for device in group.devices:
-            await warm_up(device, product, settings.call_timeout_s)
+        self._has_opened = True
+        turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
+        # A device that failed may hang, so it is left to the end of the process.
+        self._devices = group.devices
         pool_bytes = [device.pool_limit_bytes for device in group.devices]
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         running_limit = settings.streams * len(group.devices)
         admission = Admission(running_limit, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes)
         self._admission = admission
-        planner = Planner(product, settings.max_tensor_bytes, group.shape_only, group.devices[0].prepare)
+        planner = Planner(product, settings.max_tensor_bytes, group.shape_only, group.devices[0].prepare, turned_off)
         path = Path(group.devices, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]
         )
         self.addresses = bind(self._grpc, settings.listen)
-        service = OperatorService(settings, product, group, path, self.addresses)
+        service = OperatorService(settings, product, group, path, self.addresses, turned_off)
         self._grpc.add_generic_rpc_handlers((service.handler(Handlers(self._calls, admission)), self._health.handler()))
         add_reflection(self._grpc, settings.client_timeout_s)
         await self._grpc.start()
         self._watch(group)
         self._health.set_ready(True)
         self._readiness.set_ready()
-        self._has_started = True
 
     def _watch(self, group: DeviceGroup) -> None:
         """Starts what looks after the server while it serves."""
-        calls, settings = self._calls, self._settings
-        idle = IdleTrim(lambda: calls.event_count, calls.any, group.devices, settings.idle_trim_s)
-        memory = MemoryWatch(memory_limit(settings.memory_limit_bytes), idle.trim, calls)
-        for watch in (idle.run(), memory.run(), *map(watch_device, group.devices)):
+        limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, group.devices)
+        memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._calls)
+        for watch in (memory.run(), *map(watch_device, group.devices)):
             self._spawn(watch)
 
     async def _beat(self) -> None:
         """Shows that the event loop runs, cuts calls that are late or whose clients are slow, and serves queues."""
         while True:
             # The loop runs while the devices are opened, but a driver that hangs then is to count as a hung process.
-            if self._has_started:
+            if self._has_opened:
                 self._heartbeat.beat()
             self._calls.sweep()
             if self._admission is not None:
@@ -136,7 +139,9 @@ class Server:
         self._completions.lose(new_error)
         if self._admission is not None:
             self._admission.lose(new_error)
-        self._on_device_lost()
+        # In the self-test, the loss is its result: a new process would find the same card.
+        if self._devices:
+            self._on_device_lost()
 
     async def stop(self) -> bool:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
@@ -156,8 +161,28 @@ class Server:
             await self._grpc.stop(STOP_GRACE_S if drained else None)
         for task in self._tasks:
             task.cancel()
-        log.info("stopped" if drained else "stopped with calls still running")
+        if drained and not self.is_device_lost:
+            drained = await self._close_devices()
+        log.info("stopped" if drained else "stopped with work still running")
         return drained
+
+    async def _close_devices(self) -> bool:
+        """Says whether all devices closed in time: a driver may hang, and would keep the process from ending."""
+        loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+        def close() -> None:
+            for device in self._devices:
+                device.close()
+            loop.call_soon_threadsafe(closed.set)
+
+        # Not a thread of the loop's executor, which the loop would wait for.
+        threading.Thread(target=close, name="close devices", daemon=True).start()
+        try:
+            await asyncio.wait_for(closed.wait(), CLOSE_TIMEOUT_S)
+        except TimeoutError:
+            log.error("the devices did not close within %.0f s", CLOSE_TIMEOUT_S)
+            return False
+        return True
 
     def _is_running(self) -> bool:
         """Whether a device still works for a client that has gone: its thread would keep the process from ending."""

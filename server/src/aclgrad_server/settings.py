@@ -1,6 +1,7 @@
 """Every setting of the server, from flags, `ACLGRAD_*` variables and a TOML file, in that order of precedence."""
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from ipaddress import IPv6Address
@@ -14,6 +15,7 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
+    ValidationError,
     field_validator,
 )
 from pydantic_core import ErrorDetails
@@ -125,8 +127,9 @@ class Settings(BaseSettings):
     """Clients connect anew after this time, and so find new replicas; calls in flight go on."""
     max_tensor_bytes: Bytes = 16 * 2**30
     """Largest tensor that is taken or made."""
-    max_roi_work: Annotated[PositiveInt, Field(le=2**34)] = 2**33
-    """Work, in samples and cells over all channels, that one RoI align may ask for."""
+    max_roi_work: Annotated[PositiveInt, Field(le=2**34)] | None = None
+    """Work, in samples and cells over all channels, that one RoI align may ask for; by default what a single core does
+    within --hang-timeout-s: 150 million a second, at most 2^34."""
     call_timeout_s: Seconds = 300.0
     """Bound on the wait and the computation of one call."""
     client_timeout_s: Annotated[Seconds, Field(ge=0.1)] = 60.0
@@ -179,6 +182,26 @@ class Settings(BaseSettings):
             raise ValueError(f"config: {file} is no TOML: {error}") from error
 
 
+class UnusableSettingsError(Exception):
+    """The settings cannot be used; each argument is a line about one of them."""
+
+
+def given_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the flags that were given."""
+    return {name: value for name, value in flags.items() if value not in (None, ())}
+
+
+def read_settings(flags: Mapping[str, Any]) -> Settings:
+    """Returns the settings of these flags, the environment and the file; raises UnusableSettingsError."""
+    given = given_flags(flags)
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise UnusableSettingsError(*(explain(each, given, os.environ) for each in error.errors())) from error
+    except (OSError, ValueError) as error:
+        raise UnusableSettingsError(str(error)) from error
+
+
 def variable_of(name: str) -> str:
     """Returns the variable of the environment that holds a setting."""
     return f"{_PREFIX}{name.upper()}"
@@ -208,17 +231,21 @@ _REMEDIES = {
 """By the type of pydantic's error, or the word that it begins with."""
 
 
+def source_of(name: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
+    """Returns the flag or the variable that gives a setting, or None if that is left to the file and the default."""
+    if name in flags:
+        return f"--{name.replace('_', '-')}"
+    return variable_of(name) if environment.get(variable_of(name)) else None
+
+
 def explain(error: ErrorDetails, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
     """Returns what is said of a setting that is refused: where it stands, what is wrong, and what would be right."""
     name, kind = str(error["loc"][0]), error["type"]
     file = flags.get("config") or environment.get(variable_of("config"))
     if kind == "extra_forbidden":
         return f"{file} has the setting {name!r}{_hint(name)}"
-    where, equals = f"{file} has {name}", "="
-    if name in flags:
-        where, equals = f"--{name.replace('_', '-')}", "is"
-    elif environment.get(variable_of(name)):
-        where, equals = variable_of(name), "is"
+    source = source_of(name, flags, environment)
+    where, equals = (source, "is") if source else (f"{file} has {name}", "=")
     if kind == "value_error":
         return f"{where}: {error['ctx']['error']}"
     remedy = _REMEDIES.get(kind) or _REMEDIES.get(kind.partition("_")[0], error["msg"])

@@ -49,6 +49,25 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]
         del sys.modules[name]
 
 
+def test_two_operators_of_one_symbol_are_told(made_up: Folder) -> None:
+    spec = SPEC.replace('symbol="aclnnMadeUp"', f'symbol="{GOOD.symbol}"')
+    assert made_up(spec=spec) == [
+        f"operators {GOOD.name} and made_up have the symbol {GOOD.symbol}; change one of them in its spec.py"
+    ]
+
+
+@pytest.mark.parametrize(("part", "name"), [("spec", "SPEC"), ("definition", "backward"), ("samples", "SAMPLES")])
+def test_a_part_of_another_kind_is_told(made_up: Folder, part: str, name: str) -> None:
+    texts = {"spec": SPEC, "definition": DEFINITION, "samples": SAMPLES}
+    assert any(f"made_up: {part}.py has no {name};" in line for line in made_up(**{part: f"{texts[part]}\n{name} = 1"}))
+
+
+def test_a_folder_without_sources_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    (tmp_path / "left_behind/__pycache__").mkdir(parents=True)
+    assert list(problems()) == []
+
+
 def test_a_complete_folder_is_found(made_up: Folder) -> None:
     assert made_up() == []
     assert list(unlisted(OPERATORS)) == ["operator made_up is not in catalogue.py; run `make generate`"]

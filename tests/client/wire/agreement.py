@@ -12,7 +12,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import decode_chunk, decode_header
 from aclgrad.wire.messages import decode_batch, decode_request, decode_response
 from aclgrad.wire.scan import extract_payloads
-from aclgrad_server.devices import native_checks
+from aclgrad_server.devices import native
 
 _DTYPES = {dtype.wire for dtype in DTYPES.values()}
 PATHS = ((2, 4), (1,), (1, 1, 2, 4), (2, 3), (1, 1, 4), (1, 4))
@@ -21,7 +21,7 @@ PATHS = ((2, 4), (1,), (1, 1, 2, 4), (2, 3), (1, 1, 4), (1, 4))
 
 def assert_scans_agree(data: bytes, path: tuple[int, ...]) -> None:
     """The native scan gives the rest, the payloads, or the text of the error that the one in Python gives."""
-    scans = [_scan(extract, data, path) for extract in (extract_payloads, native_checks.extract_payloads)]
+    scans = [_scan(extract, data, path) for extract in (extract_payloads, native.extract_payloads)]
     assert scans[0] == scans[1]
 
 

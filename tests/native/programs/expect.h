@@ -30,12 +30,13 @@ void InThreads(int count, const Work& work) {
   for (auto& thread : threads) thread.get();
 }
 
-// The command line of every program: the path of the host library and a factor that makes the program longer.
+// The command line of every program: the path of the host library, a factor that makes the program longer, and a file
+// of calls.
 template <typename Body>
 int RunProgram(int argc, char** argv, const Body& body) {
   try {
-    Expect(argc == 2 || argc == 3, "usage: PROGRAM LIBRARY [FACTOR]");
-    body(std::string(argv[1]), argc == 3 ? std::stoi(argv[2]) : 1);
+    Expect(argc == 4, "usage: PROGRAM LIBRARY FACTOR CALLS");
+    body(std::string(argv[1]), std::stoi(argv[2]));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());

@@ -48,8 +48,8 @@ void AwaitReturn(Device& device) {
 }
 
 // Launches hang for longer than their calls wait. Each call ends in time or is right, and what hung comes back.
-void TimeOutAndRecover(const std::string& path, const char* host_pointers, bool keep_executors, int factor) {
-  const std::vector<SampleCall> calls = SampleCalls(5);
+void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& calls, const char* host_pointers,
+                       bool keep_executors, int factor) {
   const std::vector<Bytes> expected = Expected(path, calls);
   const std::string faults = R"([{"kind": "hang", "at": 4, "count": 9, "duration_ms": 120}])";
   Device device(OpenHost(path, R"({"host_pointers": )" + std::string(host_pointers) + R"(, "faults": )" + faults + "}"),
@@ -79,8 +79,7 @@ void TimeOutAndRecover(const std::string& path, const char* host_pointers, bool 
 }
 
 // A call that is given up when its device goes: the device waits for the work, which writes into the call's memory.
-void EndWithLateCalls(const std::string& path) {
-  const std::vector<SampleCall> calls = SampleCalls(5);
+void EndWithLateCalls(const std::string& path, const std::vector<SampleCall>& calls) {
   Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 150}]})"), 0,
                 Options(false));
   InThreads(3, [&](int thread) {
@@ -95,8 +94,7 @@ void EndWithLateCalls(const std::string& path) {
 }
 
 // One launch hangs for ever and a later one loses the device: every thread is told, and the device still ends.
-void LoseTheDevice(const std::string& path, bool keep_executors) {
-  const std::vector<SampleCall> calls = SampleCalls(5);
+void LoseTheDevice(const std::string& path, const std::vector<SampleCall>& calls, bool keep_executors) {
   const std::string faults = R"([{"kind": "hang", "at": 2}, {"kind": "launch_error", "at": 40}])";
   Device device(OpenHost(path, R"({"faults": )" + faults + "}"), 0, Options(keep_executors));
   InThreads(kThreads, [&](int thread) {
@@ -122,12 +120,13 @@ void LoseTheDevice(const std::string& path, bool keep_executors) {
 }  // namespace programs
 
 int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string& path, int factor) {
+  return programs::RunProgram(argc, argv, [&](const std::string& path, int factor) {
+    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
     for (const bool keep_executors : {false, true}) {
-      programs::TimeOutAndRecover(path, "true", keep_executors, factor);
-      programs::TimeOutAndRecover(path, "false", keep_executors, factor);
-      programs::LoseTheDevice(path, keep_executors);
+      programs::TimeOutAndRecover(path, calls, "true", keep_executors, factor);
+      programs::TimeOutAndRecover(path, calls, "false", keep_executors, factor);
+      programs::LoseTheDevice(path, calls, keep_executors);
     }
-    programs::EndWithLateCalls(path);
+    programs::EndWithLateCalls(path, calls);
   });
 }

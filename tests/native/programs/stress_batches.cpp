@@ -84,8 +84,8 @@ void Run(const std::string& path, const char* settings, int factor, const std::v
 }  // namespace programs
 
 int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string& path, int factor) {
-    const std::vector<programs::SampleCall> calls = programs::SampleCalls({1, 60});
+  return programs::RunProgram(argc, argv, [&](const std::string& path, int factor) {
+    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
     for (const char* settings : programs::kModes) programs::Run(path, settings, factor, calls);
   });
 }

@@ -40,9 +40,6 @@ struct Held {
   int pattern;
 };
 
-// The pool never asks a stream anything: numbers will do. Two threads each share one.
-aclrtStream StreamOf(int thread) { return reinterpret_cast<aclrtStream>(static_cast<uintptr_t>(thread / 2 + 1)); }
-
 std::size_t DrawSize(std::mt19937& random) {
   switch (random() % 8) {
     case 0:
@@ -66,17 +63,14 @@ void Check(const Held& held) {
 
 void Work(aclgrad::MemoryPool& pool, Counts& counts, int thread, int steps) {
   std::mt19937 random(static_cast<uint32_t>(thread));
-  const aclrtStream stream = StreamOf(thread);
   std::vector<Held> blocks;
   for (int step = 0; step < steps; ++step) {
     const auto choice = random() % 16;
-    if (choice == 0) pool.Synchronized(stream);
     if (choice == 1) pool.Trim();
     if (choice < 9 && blocks.size() < kMostHeld) {
       ++counts.allocations;
       try {
-        blocks.push_back(
-            {pool.Allocate(DrawSize(random), choice % 2 == 0 ? stream : nullptr), (thread * 31 + step) & 0xFF});
+        blocks.push_back({pool.Allocate(DrawSize(random)), (thread * 31 + step) & 0xFF});
         Fill(blocks.back());
       } catch (const aclgrad::OutOfMemory&) {
         ++counts.refusals;
@@ -84,7 +78,6 @@ void Work(aclgrad::MemoryPool& pool, Counts& counts, int thread, int steps) {
     } else if (!blocks.empty()) {
       std::swap(blocks[random() % blocks.size()], blocks.back());
       Check(blocks.back());
-      if (choice % 2 == 0) blocks.back().block.ReleaseOn(stream);
       blocks.pop_back();
     }
   }
@@ -97,16 +90,14 @@ void Run(const aclgrad::AclLibrary& library, const Mode& mode, int factor) {
   library.Check(library->aclrtGetCurrentContext(&context), "aclrtGetCurrentContext");
   Counts counts;
   {
-    aclgrad::MemoryPool pool(library, aclgrad::DeviceMemorySource(library), mode.options);
+    aclgrad::MemoryPool pool(library, aclgrad::DeviceMemorySource(library, mode.options.pass_through), mode.options);
     InThreads(kThreads, [&](int thread) {
       library.Check(library->aclrtSetCurrentContext(context), "aclrtSetCurrentContext");
       Work(pool, counts, thread, kStepsPerThread * factor);
     });
     ExpectEqual("allocated bytes", pool.Statistics().allocated_bytes, 0);
-    for (int thread = 0; thread < kThreads; ++thread) pool.Synchronized(StreamOf(thread));
     pool.Trim();
     const aclgrad::PoolStatistics statistics = pool.Statistics();
-    ExpectEqual("active bytes", statistics.active_bytes, 0);
     ExpectEqual("reserved bytes", statistics.reserved_bytes, 0);
     ExpectEqual("largest free bytes", statistics.largest_free_bytes, 0);
     ExpectEqual("allocations", statistics.allocation_count, counts.allocations);

@@ -179,8 +179,8 @@ void LeaveUndrained() {
 }  // namespace programs
 
 int main(int argc, char** argv) {
-  return programs::RunProgram(argc, argv, [](const std::string& path, int factor) {
-    const std::vector<programs::SampleCall> calls = programs::SampleCalls({1, 60});
+  return programs::RunProgram(argc, argv, [&](const std::string& path, int factor) {
+    const std::vector<programs::SampleCall> calls = programs::ReadCalls(argv[3]);
     for (const char* settings : programs::kModes) programs::Serve(path, settings, factor, calls);
     programs::CloseWithWorkLeft(factor);
     programs::LeaveUndrained();

@@ -2,13 +2,13 @@
 
 import pytest
 
-from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError
+from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError, OperatorTurnedOffError
 from aclgrad.products import Product
 from aclgrad.tensors import Announced
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.native_checks import extract_payloads
+from aclgrad_server.devices.native import extract_payloads
 from aclgrad_server.plan import OperatorPlan
 from tests.server.fakes import NO_LIMIT, pooling_call, tensor
 
@@ -87,3 +87,11 @@ def test_batch_is_split_into_its_requests() -> None:
 def test_batch_of_very_many_calls_is_told_their_limit() -> None:
     with pytest.raises(LimitExceededError, match=f"at most {MAX_BATCH_CALLS} calls"):
         split_batch(encode_batch([b""] * 100_000), extract_payloads)
+
+
+def test_operator_that_is_turned_off_is_refused_with_the_reason() -> None:
+    name = "adaptive_avg_pool2d_backward"
+    planner = Planner(Product.ATLAS_A2, NO_LIMIT, turned_off={name: "device 3 computes it wrongly"})
+    with pytest.raises(OperatorTurnedOffError, match="device 3 computes it wrongly; use a server") as caught:
+        planner.read(request())
+    assert caught.value.metadata == {"operator": name, "why": "device 3 computes it wrongly"}

@@ -53,7 +53,7 @@ async def test_result_reaches_the_coroutine_and_the_end_is_reported_once(complet
     work, ended, failed = Work(), Counter(), Counter()
     task = await begun(completions, work, on_end=ended, on_failure=failed)
     assert not task.done()
-    work.ticket.end("result")
+    work.ticket("result")
     assert await task == "result"
     assert (ended.count, failed.count) == (1, 0)
 
@@ -61,7 +61,7 @@ async def test_result_reaches_the_coroutine_and_the_end_is_reported_once(complet
 async def test_exception_reaches_the_coroutine(completions: Completions) -> None:
     work, ended, failed = Work(), Counter(), Counter()
     task = await begun(completions, work, on_end=ended, on_failure=failed)
-    work.ticket.end(RuntimeError("it failed"))
+    work.ticket(RuntimeError("it failed"))
     with pytest.raises(RuntimeError, match="it failed"):
         await task
     assert (ended.count, failed.count) == (1, 1)
@@ -88,7 +88,7 @@ async def test_cancelled_coroutine_drops_its_work_and_the_end_is_still_reported(
     assert task.cancelled()
     assert work.is_cancelled
     assert ended.count == 0
-    work.ticket.end(result)
+    work.ticket(result)
     assert ended.count == 1
 
 
@@ -100,7 +100,7 @@ async def test_loss_ends_every_wait_now_and_later(completions: Completions) -> N
         with pytest.raises(DeviceLostError):
             await work
     # The driver may report in the end.
-    hung.ticket.end("result")
+    hung.ticket("result")
     assert ended.count == 1
 
 
@@ -145,7 +145,7 @@ async def test_nothing_is_kept_of_work_that_failed(completions: Completions) -> 
     await settle()
     gc.disable()
     try:
-        work.ticket.end(RuntimeError("it failed"))
+        work.ticket(RuntimeError("it failed"))
         del work.ticket
         with pytest.raises(RuntimeError):
             await task

@@ -9,9 +9,10 @@ import pytest
 from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.call import Calls
 from aclgrad_server.devices.faults import StartError
-from aclgrad_server.edge.process import CUT_COUNT, MemoryWatch, check_memory, memory_limit, resident_bytes
+from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until
 
+LOOKS_S = 5 * INTERVAL_S
 FILES = ["memory.max", "memory/memory.limit_in_bytes"]
 
 
@@ -61,13 +62,13 @@ def test_memory_that_is_touched_is_resident() -> None:
 class Memory:
     """A share of the memory that is used, and trims that take as long as they are told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, idle_trim_s: float = 0.0) -> None:
         self.used = 0.0
         self.trims = 0
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.calls = new_calls()
-        self.watch = MemoryWatch(1000, self.trim, self.calls, lambda: round(self.used * 1000))
+        self.watch = MemoryWatch(1000, idle_trim_s, self.trim, self.calls, lambda: round(self.used * 1000))
 
     async def trim(self) -> None:
         self.trims += 1
@@ -165,4 +166,20 @@ async def test_trim_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureF
     watch = asyncio.ensure_future(memory.watch.run())
     await wait_until(lambda: "memory cannot be given back" in caplog.text)
     assert not watch.done()
+    watch.cancel()
+
+
+@pytest.mark.parametrize(("idle_trim_s", "count"), [(0.02, 1), (0.0, 0)])
+async def test_memory_goes_back_once_after_calls(idle_trim_s: float, count: int) -> None:
+    memory = Memory(idle_trim_s)
+    watch = asyncio.ensure_future(memory.watch.run())
+    for round_ in range(2):
+        await asyncio.sleep(LOOKS_S)
+        assert memory.trims == round_ * count
+        context = FakeContext()
+        memory.calls.begin("Method", context)
+        await asyncio.sleep(LOOKS_S)
+        assert memory.trims == round_ * count, "a call is there"
+        context.end()
+        await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)
     watch.cancel()

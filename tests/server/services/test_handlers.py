@@ -57,7 +57,7 @@ class Script:
 @pytest.fixture
 async def script() -> AsyncIterator[Script]:
     script = Script()
-    handlers = Handlers(script.calls)
+    handlers = Handlers(script.calls, Admission(1, 1))
     methods = {
         "Unary": handlers.unary("Unary", lambda message, call: script.unary(message, call)),
         "Stream": handlers.stream("Stream", lambda call: script.stream(call)),
@@ -254,7 +254,7 @@ class StalledContext(FakeContext):
 async def test_call_whose_status_is_not_fetched_is_cut_once_and_its_connection_closed() -> None:
     closed: list[str] = []
     calls = Calls(call_timeout_s=60, client_timeout_s=0.001, close_connections=closed.extend)
-    handler = Handlers(calls).unary("Unary", raising(errors.ServerBusyError("full")))
+    handler = Handlers(calls, Admission(1, 1)).unary("Unary", raising(errors.ServerBusyError("full")))
     context = StalledContext([b"message"])
     task = asyncio.ensure_future(handler.stream_unary(None, context))
 

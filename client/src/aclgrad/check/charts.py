@@ -1,7 +1,7 @@
 """Charts with logarithmic axes, as SVG that an HTML page holds inline."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
@@ -29,11 +29,13 @@ class Axis:
     label: str
     low: int
     high: int
+    has_zero: bool
+    """Whether its lower end stands for 0."""
 
     @classmethod
-    def over(cls, label: str, values: Sequence[float]) -> "Axis":
+    def over(cls, label: str, values: Sequence[float], *, has_zero: bool = False) -> "Axis":
         low = math.floor(math.log10(min(values)))
-        return cls(label, low, max(math.ceil(math.log10(max(values))), low + 1))
+        return cls(label, low, max(math.ceil(math.log10(max(values))), low + 1), has_zero)
 
     def place(self, value: float) -> float:
         """Returns the position of a value: 0 at the lower end, 1 at the upper."""
@@ -50,6 +52,7 @@ def error_charts(rows: Sequence[Row]) -> Iterator[str]:
         for row in rows
         if row.check == "accuracy" and row.figures.get("error_of_limit") is not None and row.elements
     ]
+    colours = _colours_of(row.dtype for row in own)
     for operator in sorted({row.operator for row in own}):
         series: dict[str, Points] = {}
         for row in own:
@@ -57,14 +60,12 @@ def error_charts(rows: Sequence[Row]) -> Iterator[str]:
                 share = max(row.figures["error_of_limit"] or 0.0, _FLOOR)
                 series.setdefault(row.dtype, []).append((float(row.elements), share))
         everything = [row.elements for row in own]
+        highest = max(y for points in series.values() for _, y in points)
         axes = (
             Axis.over("elements of the gradient", everything),
-            Axis.over("error / limit, 0 at the bottom", [_FLOOR, 1.0]),
+            Axis.over("error / limit", [_FLOOR, max(1.0, highest)], has_zero=True),
         )
-        highest = max(y for points in series.values() for _, y in points)
-        if highest > 1:
-            axes = axes[0], Axis.over("error / limit, 0 at the bottom", [_FLOOR, highest])
-        yield _chart(operator, axes, series, _dots, limit=1.0)
+        yield chart(operator, axes, series, _dots, limit=1.0, colours=colours)
 
 
 def latency_charts(rows: Sequence[Row]) -> Iterator[str]:
@@ -78,17 +79,27 @@ def latency_charts(rows: Sequence[Row]) -> Iterator[str]:
         series.setdefault(row.operator, []).extend((size, row.figures[key] or _FLOOR) for key in ("p50_ms", "p99_ms"))
     points = [point for each in series.values() for point in each]
     axes = Axis.over("bytes of the gradient", [x for x, _ in points]), Axis.over("ms", [y for _, y in points])
-    yield _chart("time of a call: p50, and p99 above it", axes, series, _whiskers)
+    yield chart("time of a call: p50, and p99 above it", axes, series, _whiskers)
 
 
-def _chart(
+def _colours_of(names: Iterable[str]) -> dict[str, str]:
+    return {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(sorted(set(names)))}
+
+
+def chart(
     title: str,
     axes: tuple[Axis, Axis],
     series: dict[str, Points],
     draw: Callable[[str, list[tuple[float, float]]], Iterator[str]],
     limit: float | None = None,
+    colours: Mapping[str, str] | None = None,
 ) -> str:
+    """Returns the chart as an SVG element; `draw` makes the marks of one series from their places.
+
+    `colours` has those of several charts in which a series is to look alike.
+    """
     names = sorted(series)
+    colours = colours or _colours_of(names)
     height = _HEIGHT + 18 * math.ceil(len(names) / 2)
     parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}">']
     parts.append(f'<text class="title" x="{_LEFT}" y="16">{escape(title)}</text>')
@@ -96,8 +107,9 @@ def _chart(
     if limit is not None:
         y = _y(axes[1], limit)
         parts.append(f'<line class="limit" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y - 4:.1f}" text-anchor="end">limit</text>')
     for number, name in enumerate(names):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = colours[name]
         parts.extend(draw(colour, [(_x(axes[0], x), _y(axes[1], y)) for x, y in series[name]]))
         x, y = _LEFT + 190 * (number % 2), _HEIGHT + 12 + 18 * (number // 2)
         parts.append(
@@ -113,11 +125,16 @@ def _dots(colour: str, places: list[tuple[float, float]]) -> Iterator[str]:
 
 def _whiskers(colour: str, places: list[tuple[float, float]]) -> Iterator[str]:
     medians, highs = places[::2], places[1::2]
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in medians)
-    yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+    yield from curve(colour, medians)
     for (x, y), (_, high) in zip(medians, highs, strict=True):
         yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{high:.1f}" stroke="{colour}"/>'
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" fill="{colour}"/>'
+
+
+def curve(colour: str, places: list[tuple[float, float]]) -> Iterator[str]:
+    """Draws a line through the places."""
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
 
 
 def _grid(across: Axis, up: Axis) -> Iterator[str]:
@@ -129,7 +146,8 @@ def _grid(across: Axis, up: Axis) -> Iterator[str]:
     for tick in up.ticks():
         y = _y(up, 10.0**tick)
         yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_power(tick)}</text>'
+        told = "0" if up.has_zero and tick == up.low else _power(tick)
+        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{told}</text>'
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     yield f'<text x="{middle}" y="{bottom + 32}" text-anchor="middle">{across.label}</text>'
     yield f'<text transform="translate(13 {(_TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">{up.label}</text>'

@@ -9,7 +9,6 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
-import aclgrad as package
 from aclgrad.check.console import Display
 from aclgrad.check.html import render
 from aclgrad.check.report import End, Report, read_rows, write_line
@@ -38,13 +37,7 @@ class Options:
     timeout_s: float
 
 
-@click.group()
-@click.version_option(package.__version__)
-def aclgrad() -> None:
-    """Gradients from an Ascend card that is not in this machine."""
-
-
-@aclgrad.command()
+@click.command()
 @click.argument("target")
 @click.option("--against", metavar="TARGET", help="A second server on the same product, to compare bit by bit.")
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")

@@ -27,6 +27,19 @@ class Side:
         return sum(row.verdict is verdict for row in self.rows)
 
     @property
+    def checks(self) -> list[str]:
+        return list(dict.fromkeys(row.check for row in self.rows))
+
+    @property
+    def summary(self) -> list[tuple[str, list[dict[Verdict, int]]]]:
+        """How many rows of each operator and check have which verdict; rows without an operator are the server's."""
+        counts: dict[str, dict[str, dict[Verdict, int]]] = {}
+        for row in self.rows:
+            cell = counts.setdefault(row.operator or "the server", {}).setdefault(row.check, {})
+            cell[row.verdict] = cell.get(row.verdict, 0) + 1
+        return [(name, [cells.get(check, {}) for check in self.checks]) for name, cells in sorted(counts.items())]
+
+    @property
     def charts(self) -> list[Markup]:
         return [Markup(chart) for chart in (*error_charts(self.rows), *latency_charts(self.rows))]
 

@@ -28,7 +28,7 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     magnitude = np.abs(truth)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         error = np.abs(gradient.astype(truth.dtype) - truth)
-        limit = tolerance.absolute + tolerance.relative * magnitude
+        limit = tolerance.limit(truth)
         outside = ~(error <= limit)
         shares = np.where(error == 0, 0.0, error / limit)
         relative = (error / magnitude)[magnitude > 0]

@@ -7,7 +7,7 @@ from typing import Final
 
 from aclgrad.check.rows import Finding, Task
 from aclgrad.check.target import Target
-from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES, Arrays, samples_of
 
@@ -46,9 +46,10 @@ class Selection:
     def timed(self, *sizes: str) -> Iterator[tuple[str, TypedCase]]:
         """Yields the calls of these sizes, with the first dtype of their operator."""
         for spec in OPERATORS.values():
-            for dtype in spec.inputs[0].dtypes.get(self.target.product, ())[:1]:
-                for size in sizes:
-                    typed = TypedCase(spec, samples_of(spec.name).timed[size], dtype)
+            for size in sizes:
+                case = samples_of(spec.name).timed[size]
+                for dtype in served_dtypes(spec, case, self.target.product)[:1]:
+                    typed = TypedCase(spec, case, dtype)
                     if self.target.serves(typed):
                         yield size, typed
 

@@ -60,13 +60,18 @@ class TypedCase:
         return values if drawn == shape else np.resize(values, shape)
 
 
+def served_dtypes(spec: OperatorSpec, case: Case, product: Product) -> list[str]:
+    """Returns the dtypes with which the product serves the case."""
+    dtypes = spec.inputs[0].dtypes.get(product, ()) if product in case.products else ()
+    return [dtype for dtype in dtypes if not case.only or dtype in case.only]
+
+
 def typed_cases(product: Product) -> Iterator[TypedCase]:
     """Yields every case that the product serves."""
     for spec in OPERATORS.values():
         for case in samples_of(spec.name).cases:
-            for dtype in spec.inputs[0].dtypes.get(product, ()):
-                if product in case.products and (not case.only or dtype in case.only):
-                    yield TypedCase(spec, case, dtype)
+            for dtype in served_dtypes(spec, case, product):
+                yield TypedCase(spec, case, dtype)
 
 
 def first_cases(product: Product) -> Iterator[TypedCase]:

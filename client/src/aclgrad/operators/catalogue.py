@@ -3,16 +3,36 @@
 from typing import Final
 
 from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE_AVG_POOL2D_BACKWARD
+from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
+from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
+from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
+from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
 from aclgrad.operators.max_unpool3d_backward.spec import SPEC as MAX_UNPOOL3D_BACKWARD
+from aclgrad.operators.reflection_pad1d_backward.spec import SPEC as REFLECTION_PAD1D_BACKWARD
+from aclgrad.operators.reflection_pad2d_backward.spec import SPEC as REFLECTION_PAD2D_BACKWARD
+from aclgrad.operators.reflection_pad3d_backward.spec import SPEC as REFLECTION_PAD3D_BACKWARD
+from aclgrad.operators.replication_pad1d_backward.spec import SPEC as REPLICATION_PAD1D_BACKWARD
 from aclgrad.operators.replication_pad2d_backward.spec import SPEC as REPLICATION_PAD2D_BACKWARD
+from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATION_PAD3D_BACKWARD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.spec import operator_table
+from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL2D_BACKWARD,
+    ADAPTIVE_AVG_POOL3D_BACKWARD,
+    AVG_POOL2D_BACKWARD,
+    MAX_POOL2D_WITH_INDICES_BACKWARD,
     MAX_POOL2D_WITH_MASK_BACKWARD,
+    MAX_UNPOOL2D_BACKWARD,
     MAX_UNPOOL3D_BACKWARD,
+    REFLECTION_PAD1D_BACKWARD,
+    REFLECTION_PAD2D_BACKWARD,
+    REFLECTION_PAD3D_BACKWARD,
+    REPLICATION_PAD1D_BACKWARD,
     REPLICATION_PAD2D_BACKWARD,
+    REPLICATION_PAD3D_BACKWARD,
     ROI_ALIGN_V2_BACKWARD,
+    UPSAMPLE_NEAREST2D_BACKWARD,
 )

@@ -1,6 +1,6 @@
 """Whether the operators' folders are complete: each problem names the operator, and says what to add where."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -16,19 +16,32 @@ PARTS: Final = {
     "definition": "backward and forward, the gradient in float64 and what it is the gradient of",
     "samples": "SAMPLES, a Samples with cases",
 }
-_NAMES: Final = {"spec": ("SPEC",), "definition": ("backward", "forward"), "samples": ("SAMPLES",)}
+_NAMES: Final[Mapping[str, Mapping[str, Callable[[object], bool]]]] = {
+    "spec": {"SPEC": lambda value: isinstance(value, OperatorSpec)},
+    "definition": {"backward": callable, "forward": callable},
+    "samples": {"SAMPLES": lambda value: isinstance(value, Samples)},
+}
 
 
 def folders() -> list[Path]:
     """Returns the operators' folders, by name."""
     inside = [each for path in package.__path__ for each in Path(path).iterdir()]
-    return sorted((each for each in inside if each.is_dir() and each.name[0] not in "_."), key=lambda each: each.name)
+    # A folder that another branch left behind holds compiled files alone.
+    ours = (each for each in inside if each.name[0] not in "_." and any(each.glob("*.py")))
+    return sorted(ours, key=lambda each: each.name)
 
 
 def problems() -> Iterator[str]:
     """Yields what is missing or wrong in the folders."""
+    owners: dict[str, str] = {}
     for folder in folders():
-        yield from _problems_of(folder)
+        modules: dict[str, ModuleType] = {}
+        yield from _problems_of(folder, modules)
+        if "spec" in modules:
+            symbol = modules["spec"].SPEC.symbol
+            other = owners.setdefault(symbol, folder.name)
+            if other != folder.name == modules["spec"].SPEC.name:
+                yield f"operators {other} and {folder.name} have the symbol {symbol}; change one of them in its spec.py"
 
 
 def unlisted(listed: Mapping[str, OperatorSpec]) -> Iterator[str]:
@@ -38,18 +51,19 @@ def unlisted(listed: Mapping[str, OperatorSpec]) -> Iterator[str]:
     yield from (f"operator {name} has no folder; run `make generate`" for name in sorted(set(listed) - names))
 
 
-def _problems_of(folder: Path) -> Iterator[str]:
-    modules: dict[str, ModuleType] = {}
+def _problems_of(folder: Path, modules: dict[str, ModuleType]) -> Iterator[str]:
+    """Yields the problems of one folder; `modules` gets those of its parts that are sound."""
     for part, content in PARTS.items():
         if not (folder / f"{part}.py").exists():
             yield f"operator {folder.name} has no {part}.py; add {folder / part}.py with {content}"
             continue
         try:
             module = import_module(f"{package.__name__}.{folder.name}.{part}")
-        except (AttributeError, ImportError, TypeError, ValueError) as error:
-            yield f"operator {folder.name}: {part}.py does not load: {error}"
+        except Exception as error:  # whatever a file may raise when it is loaded
+            told = str(error) if isinstance(error, ImportError | ValueError) else f"{type(error).__name__}: {error}"
+            yield f"operator {folder.name}: {part}.py does not load: {told}"
             continue
-        missing = [name for name in _NAMES[part] if not hasattr(module, name)]
+        missing = [name for name, is_sound in _NAMES[part].items() if not is_sound(getattr(module, name, None))]
         yield from (f"operator {folder.name}: {part}.py has no {name}; it has to have {content}" for name in missing)
         if not missing:
             modules[part] = module

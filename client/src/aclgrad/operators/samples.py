@@ -55,6 +55,10 @@ def case(
     return Case(name, named, attributes or {}, fixed or {}, only, products, in_pytorch)
 
 
+def _no_rows(length: int) -> tuple[Case, ...]:
+    return ()
+
+
 def _any_values(generator: np.random.Generator, case: Case, arrays: Arrays) -> Arrays:
     return arrays
 
@@ -67,6 +71,7 @@ class Samples:
     tensors and complete attributes by their wire names; it imports PyTorch itself, so nothing else needs PyTorch.
     `values` replaces the standard normal values of a case by legal ones. If the forward operator is not linear, it also
     sets `self` to an input that these values belong to, where small steps do not change them.
+    `rows` returns cases whose rows have so many elements: give it if the kernel has vectors.
     """
 
     cases: tuple[Case, ...]
@@ -74,6 +79,7 @@ class Samples:
     timed: Mapping[str, Case]
     pytorch: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
     values: Callable[[np.random.Generator, Case, Arrays], Arrays] = field(default=_any_values)
+    rows: Callable[[int], tuple[Case, ...]] = field(default=_no_rows)
 
 
 def samples_of(operator: str) -> Samples:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from aclgrad.errors import Violation
 from aclgrad.operators.values import ValueRule
@@ -150,13 +152,18 @@ class Tolerance:
     relative: float
     absolute: float
 
+    def limit(self, truth: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """Returns the largest error that each element may have."""
+        return self.absolute + self.relative * np.abs(truth)  # type: ignore[no-any-return]
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator.
 
-    `check` yields what the table cannot say: how inputs and attributes have to fit each other. `coarse` has the
-    tolerances of products that compute with less precision than the dtype has.
+    `check` yields what the table cannot say: how inputs and attributes have to fit each other, and what a product
+    cannot compute or would answer wrongly. `coarse` has the tolerances of products that compute with less precision
+    than the dtype has.
     """
 
     name: str
@@ -166,7 +173,7 @@ class OperatorSpec:
     inputs: tuple[InputSpec, ...]
     attributes: tuple[AttributeSpec, ...]
     output: OutputSpec
-    check: Callable[[Arguments], Iterator[Violation]]
+    check: Callable[[Arguments, Product], Iterator[Violation]]
     tolerances: Mapping[str, Tolerance]
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
 

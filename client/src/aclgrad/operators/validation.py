@@ -1,5 +1,6 @@
 """Checks a call against the operator table: names, dtypes, ranks, sizes, attributes, and how they fit each other."""
 
+import difflib
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -10,7 +11,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, TensorView
-from aclgrad.wire.limits import MAX_VIOLATIONS
+from aclgrad.wire.limits import MAX_NAME, MAX_VIOLATIONS
 from aclgrad.wire.messages import OperatorCall
 
 MAX_INT64 = 2**63 - 1
@@ -20,7 +21,8 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
     """Returns the operator of this name; raises a RequestError if there is none, or none on this product."""
     spec = OPERATORS.get(name)
     if spec is None:
-        remedy = f"call one of {', '.join(OPERATORS)}"
+        similar = difflib.get_close_matches(name[:MAX_NAME], OPERATORS, 1)
+        remedy = f"did you mean {similar[0]}?" if similar else "list_operators (ListOperators) returns the names"
         raise UnknownOperatorError(
             f"operator {name!r} is not known", field="operator", remedy=remedy, metadata={"operator": name}
         )
@@ -48,7 +50,7 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     _raise_if_any(violation for each in spec.inputs for violation in _check_input(each, inputs[each.name], product))
     _raise_if_any(violation for each in spec.attributes for violation in each.check(attributes[each.name]))
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
-    _raise_if_any(spec.check(arguments))
+    _raise_if_any(spec.check(arguments, product))
     return arguments
 
 

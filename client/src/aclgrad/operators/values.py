@@ -36,6 +36,17 @@ class ArgmaxRule:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRule:
+    """Every value is a cell of its own pooling window; the device reads integers of the given type."""
+
+    pooling: Pooling
+    read_as: TensorType
+
+    def device_type(self, type: TensorType) -> TensorType:
+        return self.read_as
+
+
+@dataclass(frozen=True, slots=True)
 class BoxRule:
     """Every box (image, x1, y1, x2, y2) is finite after scaling, and all of them together ask for bounded work.
 
@@ -55,4 +66,4 @@ class BoxRule:
         return type
 
 
-ValueRule = IndexRule | ArgmaxRule | BoxRule
+ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule

@@ -61,8 +61,8 @@ def encode_header(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) 
 def decode_header(data: bytes, extract: ExtractPayloads = extract_payloads) -> Header:
     """Returns the call that a first message opens.
 
-    Raises MalformedRequestError where the bytes are none, and InvalidFieldError for chunked inputs that are not among
-    the inputs, come twice or have content here, and for a chunk size out of bounds.
+    Raises MalformedRequestError if the bytes are not well-formed. Raises InvalidFieldError for chunked inputs that are
+    not among the inputs, come twice or have content here, and for a chunk size out of bounds.
     """
     rest, payloads = extract(data, _HEADER_PAYLOADS)
     message = parse(pb.ExecuteOperatorChunkedRequest, rest)
@@ -103,7 +103,7 @@ def chunk_prefix(tensor: int, offset: int, size_bytes: int) -> bytes:
 
 
 def decode_chunk(data: bytes, extract: ExtractPayloads = extract_payloads) -> Chunk:
-    """Returns the chunk in a message; raises MalformedRequestError where it holds none."""
+    """Returns the chunk in a message; raises MalformedRequestError if the message has no chunk."""
     rest, payloads = extract(data, _CHUNK_PAYLOADS)
     message = parse(pb.ExecuteOperatorChunkedRequest, rest)
     if message.WhichOneof("message") != "chunk":

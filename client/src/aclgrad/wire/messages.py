@@ -65,7 +65,7 @@ def encode_request(call: OperatorCall) -> bytes:
 def decode_request(data: bytes | memoryview) -> OperatorCall:
     """Returns the call of an ExecuteOperatorRequest, its tensors as views of `data`.
 
-    Raises MalformedRequestError where the bytes are none, and InvalidFieldError for a tensor of no known type.
+    Raises MalformedRequestError if the bytes are not well-formed, and InvalidFieldError for a tensor of no known type.
     """
     return parse_request(*extract_payloads(data, REQUEST_PAYLOADS))
 
@@ -83,7 +83,7 @@ def call_of_message(
     _check_count("attributes", len(message.attributes), MAX_ATTRIBUTES)
     _check_count("output_memory", len(message.output_memory), MAX_INPUTS)
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
-    attributes = {name: _attribute_value(name, value) for name, value in message.attributes.items()}
+    attributes = {name: attribute_value(name, value) for name, value in message.attributes.items()}
     output_memory = {name: _shared_range(range) for name, range in message.output_memory.items()}
     return OperatorCall(message.operator, inputs, attributes, output_memory)
 
@@ -158,7 +158,7 @@ def decode_batch(data: bytes) -> list[tuple[TensorView, ...] | status_pb2.Status
 
 
 def parse_message(kind: type[_Message], data: bytes) -> _Message:
-    """Returns the message of these bytes; raises MalformedRequestError where they are none."""
+    """Returns the message of these bytes; raises MalformedRequestError if they are not well-formed."""
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -251,7 +251,8 @@ def unsendable_attribute(name: str, value: object) -> Violation:
     return Violation(f"attributes[{name}]", problem, remedy)
 
 
-def _attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
+def attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
+    """Returns the value that a message holds; raises InvalidFieldError if it holds none, or too many."""
     match message.WhichOneof("value"):
         case "bool_value":
             return message.bool_value

@@ -1,4 +1,4 @@
-// Which cells were chosen, by INT32 positions.
+// Which cells were chosen, by INT32 or INT64 positions.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -11,10 +11,13 @@
 namespace acl_host {
 namespace {
 
-// The layout of 910B and 910_93 for windows larger than 1x1: one INT32 for each window, the chosen cell's position in
-// its plane.
+// One integer for each window, the chosen cell's position in its plane. Masks of 910B and 910_93 have INT32 for windows
+// larger than 1x1.
+template <typename Index>
 class ArgmaxLayout {
  public:
+  static constexpr bool kEachWindowAdds = true;
+
   ArgmaxLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)
       : pool_(pool), table_(table), indices_(indices) {}
 
@@ -36,7 +39,7 @@ class ArgmaxLayout {
     for (int64_t row = block.begin; row < block.end; ++row) {
       const WindowRow rows(pool_, row);
       for (int64_t column = 0; column < pool_.output.width; ++column, ++window) {
-        const int64_t cell = LoadElement<int32_t>(values, window);
+        const int64_t cell = LoadElement<Index>(values, window);
         const int64_t y = cell / pool_.input.width;
         const int64_t x = cell % pool_.input.width;
         const int64_t left = Left(pool_, column);
@@ -63,12 +66,13 @@ class ArgmaxLayout {
     const auto band_begin = static_cast<uint32_t>(base * pool_.input.width);
     uint32_t outside = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const auto value = LoadElement<int32_t>(values, i);
+      const auto position = LoadElement<Index>(values, i);
+      const auto value = static_cast<int32_t>(position);
       const auto y = static_cast<int32_t>(static_cast<Real>(value) / divisor);
       const auto x = static_cast<uint32_t>(value) - static_cast<uint32_t>(y) * static_cast<uint32_t>(width);
       const auto window_y = static_cast<uint32_t>(y) - static_cast<uint32_t>(first_top + tops[i]);
-      const bool inside = (value >= 0) & (static_cast<uint32_t>(y) < height) & (window_y < window_height) &
-                          (x - static_cast<uint32_t>(firsts[i]) < widths[i]);
+      const bool inside = (position == value) & (value >= 0) & (static_cast<uint32_t>(y) < height) &
+                          (window_y < window_height) & (x - static_cast<uint32_t>(firsts[i]) < widths[i]);
       outside |= inside ? 0U : 1U;
       cells[i] = static_cast<int32_t>(static_cast<uint32_t>(value) - band_begin);
     }
@@ -77,7 +81,7 @@ class ArgmaxLayout {
 
   [[nodiscard]] const std::byte* ValuesOf(const Block& block) const {
     const int64_t first = (block.plane * pool_.output.height + block.begin) * pool_.output.width;
-    return indices_ + static_cast<size_t>(first) * sizeof(int32_t);
+    return indices_ + static_cast<size_t>(first) * sizeof(Index);
   }
 
   const MaxPool& pool_;

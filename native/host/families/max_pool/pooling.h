@@ -17,9 +17,6 @@ struct MaxPool {
   Pair padding;
 };
 
-// The windows that fit along one axis; 0 or less if none does.
-[[nodiscard]] int64_t PooledSize(int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
-
 // A band is the rows of a plane that sums are being made in: the whole plane, or what a core's cache holds of it, but
 // at least the rows of two windows.
 [[nodiscard]] int64_t BandRows(const MaxPool& pool);

@@ -35,10 +35,6 @@ struct WindowRow {
 
 int64_t Left(const MaxPool& pool, int64_t column) { return column * pool.stride.width - pool.padding.width; }
 
-bool Contains(const MaxPool& pool, int64_t y, int64_t x) {
-  return 0 <= y && y < pool.input.height && 0 <= x && x < pool.input.width;
-}
-
 // Where the windows of a block are, row by row, as 32-bit numbers, which make the longer vectors. Blocks begin with a
 // row, so that but for its first row it is the same for all of them.
 struct WindowTable {

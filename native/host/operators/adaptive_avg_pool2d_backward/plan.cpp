@@ -1,6 +1,6 @@
 // aclnnAdaptiveAvgPool2dBackward: its checks and its plan.
 #include "aclnnop/aclnn_adaptive_avg_pool2d_backward.h"
-#include "computation.h"
+#include "families/average_pool/computation.h"
 #include "plan/checks.h"
 #include "plan/executor.h"
 
@@ -48,12 +48,13 @@ Plan MakePlan(const aclTensor* grad_output, const aclTensor* self, const aclTens
   const size_t axis = in.size() - 2;
   const int64_t planes = ElementCount(in) / in[axis] / in[axis + 1];
   (void)ElementCount(pooled);
-  const AdaptivePool pool{planes, in[axis], in[axis + 1], pooled[axis], pooled[axis + 1]};
+  const AveragePool pool{planes, kNotPooled, {in[axis], pooled[axis]}, {in[axis + 1], pooled[axis + 1]}};
   plan.AddInput(*grad_output);
   plan.AddOutput(*out);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<AdaptiveAvgPool2dBackward>(), pool,
-                   type = self->data_type](const Launch& launch) { run(pool, type, launch); });
+  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool, type = self->data_type](const Launch& launch) {
+    run(pool, type, launch);
+  });
   return plan;
 }
 

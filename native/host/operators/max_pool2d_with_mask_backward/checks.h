@@ -3,27 +3,14 @@
 
 #include <cstdint>
 
-#include "aclnn/acl_meta.h"
-#include "families/max_pool/pooling.h"
+#include "families/max_pool/checks.h"
 #include "settings/product.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {
 
-struct MaxPoolArguments {
-  const aclTensor* grad_output;
-  const aclTensor* self;
-  const aclTensor* indices;
-  const aclIntArray* kernel_size;
-  const aclIntArray* stride;
-  const aclIntArray* padding;
-  const aclIntArray* dilation;
-  bool ceil_mode;
-  const aclTensor* grad_input;
-};
-
 // In CANN's order and with CANN's codes.
-[[nodiscard]] MaxPool CheckMaxPool(const MaxPoolArguments& arguments);
+[[nodiscard]] MaxPool CheckMaskedPool(const MaxPoolArguments& arguments);
 
 // Which of the two layouts indices has: INT32 positions, or the mask of UINT16 words.
 [[nodiscard]] bool UsesArgmax(const Product& product, const MaxPool& pool);

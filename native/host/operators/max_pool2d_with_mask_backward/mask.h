@@ -14,10 +14,17 @@
 namespace acl_host {
 namespace {
 
+bool Contains(const MaxPool& pool, int64_t y, int64_t x) {
+  return 0 <= y && y < pool.input.height && 0 <= x && x < pool.input.width;
+}
+
 // The layout of 910A, and of 1x1 windows everywhere: UINT16 words [N, C / 16, kH * kW, positions / 16 + 1, 16], where
 // bit c of a word tells whether channel c of its 16 chose this cell of the window at this position.
 class MaskLayout {
  public:
+  // A window whose mask is empty chose nothing.
+  static constexpr bool kEachWindowAdds = false;
+
   MaskLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)
       : pool_(pool),
         table_(table),

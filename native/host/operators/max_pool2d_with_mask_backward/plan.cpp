@@ -1,10 +1,7 @@
-// aclnnMaxPool2dWithMaskBackward: its plan; the checks are those of max_pool_checks.h.
-#include <algorithm>
-
+// aclnnMaxPool2dWithMaskBackward: its plan; the checks are those of checks.h.
 #include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
 #include "checks.h"
 #include "computation.h"
-#include "device/runtime.h"
 #include "plan/checks.h"
 #include "plan/executor.h"
 
@@ -12,7 +9,7 @@ namespace acl_host {
 namespace {
 
 Plan MakePlan(const MaxPoolArguments& arguments) {
-  const MaxPool pool = CheckMaxPool(arguments);
+  const MaxPool pool = CheckMaskedPool(arguments);
   Plan plan;
   if (pool.batches == 0) return plan;
 
@@ -21,14 +18,7 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   plan.AddInput(kind == MaskKind::kArgmax ? ArgmaxTensor(*arguments.indices, pool)
                                           : MaskTensor(*arguments.indices, pool));
   plan.AddOutput(*arguments.grad_input);
-  // The workspace holds as many bands as planes can be worked on at once, and room to start at a float's address.
-  const int64_t bands = std::min<int64_t>(pool.batches * pool.channels, Runtime::Current()->config().threads);
-  uint64_t bands_bytes = 0;
-  if (__builtin_mul_overflow(BandBytes(pool), static_cast<uint64_t>(bands), &bands_bytes) ||
-      __builtin_add_overflow(bands_bytes, alignof(float), &bands_bytes)) {
-    FailInvalid("self: there is no workspace for planes of shape " + DimsText(arguments.self->view_dims));
-  }
-  plan.AddScratch(bands_bytes);
+  const int64_t bands = AddBands(plan, pool);
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, bands,
                    type = arguments.self->data_type](const Launch& launch) { run(pool, kind, type, bands, launch); });

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "aclnnop/aclnn_max_unpool3d_backward.h"
-#include "computation.h"
+#include "families/max_unpool/computation.h"
 #include "plan/checks.h"
 #include "plan/executor.h"
 #include "plan/int_arrays.h"
@@ -86,14 +86,14 @@ Plan MakePlan(const Arguments& arguments) {
 
   const Dims& dims = arguments.self->view_dims;
   const Dims planes(dims.begin(), dims.end() - 3);
-  const MaxUnpool3d unpool{ElementCount(planes), ElementCount(Dims(dims.end() - 3, dims.end())),
-                           ElementCount(arguments.output_size->values)};
+  const MaxUnpool unpool{"aclnnMaxUnpool3dBackward", ACL_INT64, ElementCount(planes),
+                         ElementCount(Dims(dims.end() - 3, dims.end())), ElementCount(arguments.output_size->values)};
   (void)ElementCount(arguments.grad_output->view_dims);
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(*arguments.indices);
   plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxUnpool3dBackward>(), unpool,
+  plan.SetCompute([run = AtVectorLevel<MaxUnpoolBackward>(), unpool,
                    type = arguments.self->data_type](const Launch& launch) { run(unpool, type, launch); });
   return plan;
 }

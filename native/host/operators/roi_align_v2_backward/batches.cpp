@@ -4,7 +4,6 @@
 #include <numeric>
 #include <vector>
 
-#include "computation.h"
 #include "plan/scratch_slots.h"
 
 namespace acl_host {
@@ -42,12 +41,14 @@ int64_t SharesOf(const RoiAlign& roi, const RoiBox& box) {
 
 class BoxAdder {
  public:
-  BoxAdder(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const Launch& launch, const RoiScratch& scratch)
+  BoxAdder(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
+           const RoiScratch& scratch)
       : roi_(roi),
         bands_(bands),
         launch_(launch),
         scratch_(scratch),
-        slots_(scratch.sums, slots, RoiSumBytes(roi, bands)) {}
+        slots_(scratch.sums, slots, RoiSumBytes(roi, bands)),
+        add_(add) {}
 
   // The weights of all boxes could need much memory, so boxes are added in batches.
   void AddAll() {
@@ -119,16 +120,16 @@ class BoxAdder {
   const Launch& launch_;
   const RoiScratch& scratch_;
   ScratchSlots slots_;
-  const decltype(AtVectorLevel<RoiAlignV2Backward>()) add_ = AtVectorLevel<RoiAlignV2Backward>();
+  const RoiAdd add_;
   std::vector<RoiWeighted> weighted_;
 };
 
 }  // namespace
 
-void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const Launch& launch,
+void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch) {
   OrderByImage(roi, scratch);
-  BoxAdder(roi, bands, slots, launch, scratch).AddAll();
+  BoxAdder(roi, bands, slots, add, launch, scratch).AddAll();
 }
 
 }  // namespace acl_host

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "computation.h"
 #include "families/roi_align/bands.h"
 #include "families/roi_align/sampling.h"
 #include "plan/plan.h"
@@ -18,8 +19,10 @@ struct RoiScratch {
   std::byte* sums;        // of as many bands as there are slots
 };
 
+using RoiAdd = decltype(AtVectorLevel<RoiAlignV2Backward>());
+
 // Writes the whole gradient. slots: threads that may work at once.
-void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const Launch& launch,
+void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch);
 
 }  // namespace acl_host

@@ -47,7 +47,7 @@ void CheckWork(const RoiAlign& roi, const RoiBox* boxes) {
   }
 }
 
-void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const Launch& launch) {
+void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch) {
   const RoiScratch scratch{Aligned<RoiBox>(launch.scratch[0]), Aligned<int64_t>(launch.scratch[1]),
                            Aligned<int64_t>(launch.scratch[2]), Aligned<std::byte>(launch.scratch[3])};
   launch.pool.ParallelFor(roi.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
@@ -59,7 +59,7 @@ void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, const La
     }
   });
   CheckWork(roi, scratch.boxes);
-  AddRoiBoxes(roi, bands, slots, launch, scratch);
+  AddRoiBoxes(roi, bands, slots, add, launch, scratch);
 }
 
 struct Arguments {
@@ -161,7 +161,9 @@ Plan MakePlan(const Arguments& arguments) {
   AddArray(plan, slots, RoiSumBytes(roi, bands));
   // With 0 each box asks for as many as it is large.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
-  plan.SetCompute([roi, bands, slots](const Launch& launch) { Compute(roi, bands, slots, launch); });
+  plan.SetCompute([roi, bands, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const Launch& launch) {
+    Compute(roi, bands, slots, add, launch);
+  });
   return plan;
 }
 

@@ -11,7 +11,7 @@ from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path
 from aclgrad_server.devices.device import PlannedCall
-from aclgrad_server.devices.native_checks import extract_payloads
+from aclgrad_server.devices.native import extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.logs import line_of
 from aclgrad_server.plan import check_reply_size

@@ -26,7 +26,7 @@ RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
 CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
-_PROCESS: Final = secrets.token_hex(8)  # what tells our request ids from those of other servers
+_PROCESS: Final = secrets.token_hex(8)  # makes our request ids differ from those of other servers
 _numbers = itertools.count(1)
 
 Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose class is not

@@ -9,7 +9,7 @@ from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path
 from aclgrad_server.devices.device import StagedTensor
-from aclgrad_server.devices.native_checks import extract_payloads
+from aclgrad_server.devices.native import extract_payloads
 
 
 async def execute_chunked(path: Path, call: Call, max_call_bytes: int) -> None:

@@ -1,22 +1,28 @@
 """From received bytes to plans; a call of the same form as an earlier one is not parsed and checked again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from aclgrad.errors import OperatorTurnedOffError
 from aclgrad.products import Product
 from aclgrad.tensors import Announced
 from aclgrad.wire.messages import REQUEST_PAYLOADS, OperatorCall, parse_request
-from aclgrad_server.devices.native_checks import extract_payloads
+from aclgrad_server.devices.native import extract_payloads
 from aclgrad_server.plan import OperatorPlan, plan_call
 
+_NONE: Final[Mapping[str, str]] = {}
 _MAX_PLANS: Final = 1024
 _MAX_KEPT_BYTES: Final = 4096
 """Requests of more bytes, payloads not counted, have names or lists that nobody sends twice."""
 
 
 class Planner:
-    """Reads requests for one product. `prepare` makes what the device takes of a plan."""
+    """Reads requests for one product.
+
+    `prepare` makes what the device takes of a plan; `turned_off` has the operators that are refused, each with the
+    reason.
+    """
 
     def __init__(
         self,
@@ -24,8 +30,16 @@ class Planner:
         max_tensor_bytes: int,
         shape_only: bool | None = None,
         prepare: Callable[[OperatorPlan], Any] = lambda plan: None,
+        turned_off: Mapping[str, str] = _NONE,
     ) -> None:
         def plan(call: OperatorCall) -> OperatorPlan:
+            if why := turned_off.get(call.operator):
+                raise OperatorTurnedOffError(
+                    f"operator {call.operator} is turned off because it failed the server's self-test: {why}",
+                    field="operator",
+                    remedy="use a server on another card; the log of this one says more",
+                    metadata={"operator": call.operator, "why": why},
+                )
             checked = plan_call(call, product, max_tensor_bytes, shape_only)
             return checked.with_prepared(prepare(checked))
 

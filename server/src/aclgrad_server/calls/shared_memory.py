@@ -60,7 +60,7 @@ class SharedMemory:
 
     @contextmanager
     def open(self, field: str, named: SharedRange, mode: int) -> Iterator[int]:
-        """Yields the open file of an object that holds the range; raises InvalidFieldError where there is none."""
+        """Yields the open file of an object that holds the range; raises InvalidFieldError if there is none."""
         if not self._name.fullmatch(named.name):
             remedy = f"name it /{self._prefix} and up to 200 letters, digits, dots, dashes and underscores"
             raise InvalidFieldError.at(f"{field}.name", f"is {named.name!r}", remedy)

@@ -3,42 +3,24 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import aclgrad_native
 from aclgrad.errors import AclgradError
+from aclgrad_server.devices import native
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """One piece of work; `on_end` and `on_failure` are called whether or not anybody still waits for it."""
-
-    future: "asyncio.Future[Any]"
-    on_end: Callable[[], None] | None = None
-    on_failure: Callable[[Exception], None] | None = None
-
-    def end(self, result: Any) -> None:
-        """Takes what the device reports: a result, or an exception."""
-        # The coroutine may have been cancelled, or told of a lost device.
-        if not self.future.done():
-            if isinstance(result, Exception):
-                self.future.set_exception(result)
-            else:
-                self.future.set_result(result)
-        if self.on_end is not None:
-            self.on_end()
-        if self.on_failure is not None and isinstance(result, Exception):
-            self.on_failure(result)
+Ticket = Callable[[Any], None]
+"""What native code hands back with the result or the exception of a piece of work, and what takes it."""
 
 
 class Completions:
     """Hands the results of native threads to their tickets, on the event loop on which it was made."""
 
     def __init__(self) -> None:
-        self.native = aclgrad_native.Completions()
+        self.native = native.Completions()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.native.file, self._drain)
         self._waiting: set[asyncio.Future[Any]] = set()
@@ -46,19 +28,22 @@ class Completions:
 
     async def run(
         self,
-        submit: Callable[..., aclgrad_native.Cancellation | None],
+        submit: Callable[..., native.Cancellation | None],
         *arguments: Any,
         on_end: Callable[[], None] | None = None,
         on_failure: Callable[[Exception], None] | None = None,
     ) -> Any:
-        """Returns the result of work, or raises its exception; cancelled work that has not begun is dropped."""
+        """Returns the result of work, or raises its exception; cancelled work that has not begun is dropped.
+
+        `on_end` and `on_failure` are called whether or not anybody still waits.
+        """
         future = self._loop.create_future()
-        ticket = Ticket(future, on_end, on_failure)
+        ticket: Ticket = partial(_end, future, on_end, on_failure)
         cancellation = None
         try:
             cancellation = submit(ticket, *arguments)
         except Exception as error:
-            ticket.end(error)
+            ticket(error)
         if self._loss is not None and not future.done():
             future.set_exception(self._loss())
         self._waiting.add(future)
@@ -89,7 +74,25 @@ class Completions:
             if ticket is None:
                 continue
             try:
-                ticket.end(result)
+                ticket(result)
             except Exception:
                 # The others are not lost with it.
                 log.exception("a callback of finished work failed")
+
+
+def _end(
+    future: "asyncio.Future[Any]",
+    on_end: Callable[[], None] | None,
+    on_failure: Callable[[Exception], None] | None,
+    result: Any,
+) -> None:
+    # The coroutine may have been cancelled, or have got the error of a lost device.
+    if not future.done():
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+    if on_end is not None:
+        on_end()
+    if on_failure is not None and isinstance(result, Exception):
+        on_failure(result)

@@ -9,18 +9,18 @@ import logging
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import aclgrad_native
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.devices.completions import Completions, Ticket
+from aclgrad_server.devices import native
+from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import StartError, error_of_fault, error_of_native
-from aclgrad_server.devices.native_checks import check_of
+from aclgrad_server.limits import MAX_ROI_WORK, ROI_WORK_PER_S
 from aclgrad_server.plan import OperatorPlan
 from aclgrad_server.settings import Settings
 
@@ -41,9 +41,9 @@ PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
 class StagedTensor:
     """A tensor in the memory of a device, or of the host, that is filled or emptied one piece at a time."""
 
-    def __init__(self, native: aclgrad_native.StagedTensor, submit: Callable[..., Awaitable[Any]]) -> None:
-        self.native = native
-        self.size_bytes = native.size_bytes
+    def __init__(self, staged: native.StagedTensor, submit: Callable[..., Awaitable[Any]]) -> None:
+        self.native = staged
+        self.size_bytes = staged.size_bytes
         self._submit = submit
 
     async def write(self, offset: int, data: memoryview, deadline: float) -> None:
@@ -84,13 +84,13 @@ class Device:
 
     def __init__(
         self,
-        library: aclgrad_native.AclLibrary,
+        library: native.AclLibrary,
         index: int,
         settings: Settings,
         completions: Completions,
         on_lost: "OnLost",
     ) -> None:
-        self._device = aclgrad_native.Device(
+        self._device = native.Device(
             library,
             index,
             completions.native,
@@ -107,22 +107,23 @@ class Device:
         self._hang_timeout_s = settings.hang_timeout_s
         self._completions = completions
         self._on_lost = on_lost
-        self._max_roi_work = settings.max_roi_work
+        # A slow kernel on a busy processor must not look like a lost device.
+        self._max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(ROI_WORK_PER_S * settings.hang_timeout_s))
         self.index = index
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
         self.pool_limit_bytes = self._device.pool_limit_bytes
 
-    def prepare(self, plan: OperatorPlan) -> aclgrad_native.CallPlan:
+    def prepare(self, plan: OperatorPlan) -> native.CallPlan:
         """Returns the plan in the form that the device takes."""
         inputs = []
         for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
             type = tensor.type if rule is None else rule.device_type(tensor.type)
-            check, is_prefix = check_of(rule, tensor.type, self._max_roi_work)
+            check, is_prefix = native.check_of(rule, tensor.type, self._max_roi_work)
             inputs.append((type.shape, type.dtype.acl, is_prefix, check))
         output, symbol = plan.output, plan.spec.symbol
         form = output.shape, output.dtype.acl, plan.output_bytes, plan.reply_prefix, plan.is_empty
-        return aclgrad_native.CallPlan(symbol, inputs, plan.attributes, *form)
+        return native.CallPlan(symbol, inputs, plan.attributes, *form)
 
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         """Returns the plan's ExecuteOperatorResponse."""
@@ -155,8 +156,7 @@ class Device:
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
         """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
         # The device returns this ticket in any case, also if nothing was staged.
-        released = Ticket(asyncio.get_running_loop().create_future(), on_end)
-        natives = await self._submit(self._device.stage, released, tensors, deadline)
+        natives = await self._submit(self._device.stage, lambda _: on_end(), tensors, deadline)
         return [StagedTensor(each, self._submit) for each in natives]
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
@@ -189,8 +189,13 @@ class Device:
         """Raises DeviceLostError if the device is lost or one of its steps hangs; never blocks."""
         try:
             self._device.check_steps()
-        except aclgrad_native.AclError as error:
+        except native.AclError as error:
             raise self._error_of(error) from error
+
+    def close(self) -> None:
+        """Ends the use of the device, which has no work any more; blocks."""
+        # The last device takes the library with it: a device runtime has to end before the process does.
+        del self._device
 
     async def _execute(
         self, submit: Callable[..., Any], plan: OperatorPlan, *arguments: Any, deadline: float, on_end: OnEnd
@@ -211,12 +216,12 @@ class Device:
         look = None if hung_at is None else partial(self._look, hung_at)
         try:
             return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
-        except (aclgrad_native.AclError, aclgrad_native.InvalidValueError) as error:
+        except (native.AclError, native.InvalidValueError) as error:
             raise self._error_of(error, plan) from error
 
     def _look(self, hung_at: float, error: Exception) -> None:
         """Looks whether failed work means a lost device, also if its client has gone long ago."""
-        if isinstance(error, aclgrad_native.AclError):
+        if isinstance(error, native.AclError):
             is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
             ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
             if isinstance(ours, DeviceLostError):
@@ -244,14 +249,16 @@ class DeviceGroup:
     devices: tuple[Device, ...]
     shape_only: bool | None = None
     executor_cache: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the driver and of CANN's packages, by name."""
 
 
 def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
     """Opens the back end and its devices; raises StartError with the remedy if that fails. Blocks."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     try:
-        files = aclgrad_native.library_files(settings.backend)
-        library = aclgrad_native.open(settings.backend, config)
+        files = native.library_files(settings.backend)
+        library = native.open(settings.backend, config)
         count = library.device_count()
         indices = settings.device or range(count)
         unknown = [index for index in indices if not 0 <= index < count]
@@ -260,18 +267,21 @@ def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) 
             remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
             raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
         devices = tuple(Device(library, index, settings, completions, on_lost) for index in indices)
-    except aclgrad_native.LibraryError as error:
+    except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
-    except aclgrad_native.AclError as error:
+    except native.AclError as error:
         remedy = "check the devices with npu-smi and the file of --acl-config"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
     name = Path(files[0][0]).name
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
+    versions = {} if library.is_host else native.installed_versions()
+    described = ", ".join(f"{package} {version}" for package, version in versions.items())
+    log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
     # Of the host library it is known that it reads nothing else; of a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
     executor_cache = _is_on(settings.executor_cache, library.is_host)
-    return DeviceGroup(name, library.version(), devices, shape_only, executor_cache)
+    return DeviceGroup(name, library.version(), devices, shape_only, executor_cache, versions)
 
 
 def _is_on(setting: str, default: bool) -> bool:

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-import aclgrad_native
 from aclgrad.errors import (
     AclgradError,
     DeadlinePassedError,
@@ -12,6 +11,7 @@ from aclgrad.errors import (
     LimitExceededError,
     ServerFaultError,
 )
+from aclgrad_server.devices import native
 from aclgrad_server.plan import OperatorPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 5.0
@@ -50,11 +50,11 @@ def error_of_fault(fault: str, code: int | str) -> AclgradError:
 def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
     """Returns our error for one of the native runtime, which the log names as its cause; re-raises any other."""
     ours: AclgradError
-    if isinstance(error, aclgrad_native.OutOfMemoryError):
+    if isinstance(error, native.OutOfMemoryError):
         ours = _out_of_memory(error, plan.size_bytes if plan else 0)
-    elif isinstance(error, aclgrad_native.AclError):
+    elif isinstance(error, native.AclError):
         ours = error_of_fault(error.fault, error.code)
-    elif isinstance(error, aclgrad_native.InvalidValueError) and plan is not None:
+    elif isinstance(error, native.InvalidValueError) and plan is not None:
         ours = _invalid_value(error, plan)
     else:
         raise error
@@ -62,7 +62,7 @@ def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> Aclgr
     return ours
 
 
-def _invalid_value(error: aclgrad_native.InvalidValueError, plan: OperatorPlan) -> AclgradError:
+def _invalid_value(error: native.InvalidValueError, plan: OperatorPlan) -> AclgradError:
     field = f"inputs[{plan.inputs[error.input].name}].data"
     if error.work is None:
         return InvalidFieldError.at(field, str(error), "send values in that range")
@@ -71,7 +71,7 @@ def _invalid_value(error: aclgrad_native.InvalidValueError, plan: OperatorPlan) 
     return LimitExceededError.at(field, problem, remedy)
 
 
-def _out_of_memory(error: aclgrad_native.OutOfMemoryError, size_bytes: int) -> AclgradError:
+def _out_of_memory(error: native.OutOfMemoryError, size_bytes: int) -> AclgradError:
     problem = (
         f"an allocation of {error.size_bytes} bytes does not fit: {error.allocated_bytes} of the pool's "
         f"{error.limit_bytes} bytes are in use"

@@ -29,7 +29,7 @@ Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]
 class Handlers:
     """Makes gRPC's handlers of coroutines that take a call and return or send bytes."""
 
-    def __init__(self, calls: Calls, admission: Admission | None = None) -> None:
+    def __init__(self, calls: Calls, admission: Admission) -> None:
         self._calls = calls
         self._admission = admission
 
@@ -59,8 +59,6 @@ class Handlers:
 
     async def _receive(self, call: Call) -> bytes:
         """Returns the call's message; it waits while those of its address use up their share of the event loop."""
-        if self._admission is None:
-            return await call.read()
         if (delay_s := self._admission.receive_delay_s(call.address)) > 0:
             # It is not the client that is slow.
             call.waits_since = None
@@ -105,7 +103,9 @@ def _explain(call: Call, error: BaseException) -> Status | None:
             why = "was cancelled"
             if call.is_cut_short:
                 why = "ended (its message exceeds --max-message-bytes, or its client has gone)"
-            log.info("%s %s %s for %s", call.request_id, call.method, why, call.peer)
+            # Of a call without a message nothing is lost, and a client can make and end many thousands a second.
+            level = logging.INFO if call.has_begun or call.is_cut_short else logging.DEBUG
+            log.log(level, "%s %s %s for %s", call.request_id, call.method, why, call.peer)
             return None
         error = cut
     if isinstance(error, grpc.aio.InternalError):

@@ -67,7 +67,7 @@ class Health:
         return _STATUS.SERVING if self._is_ready else _STATUS.NOT_SERVING
 
     async def _service(self, context: Context) -> str:
-        """Returns the name that a client asks for, and ends a call that asks for none, for too much, or too late."""
+        """Returns the name that a client asks for; ends a call whose message is missing, too large or too late."""
         code, problem = grpc.StatusCode.INVALID_ARGUMENT, "the message is not a HealthCheckRequest"
         try:
             async with asyncio.timeout(self._client_timeout_s):

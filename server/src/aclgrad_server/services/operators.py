@@ -1,6 +1,6 @@
 """`aclgrad.v1.OperatorService`."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.metadata import version
 from typing import Final
 
@@ -28,10 +28,17 @@ class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
     def __init__(
-        self, settings: Settings, product: Product, group: DeviceGroup, path: Path, endpoints: Sequence[str]
+        self,
+        settings: Settings,
+        product: Product,
+        group: DeviceGroup,
+        path: Path,
+        endpoints: Sequence[str],
+        turned_off: Collection[str] = (),
     ) -> None:
         self._settings = settings
         self._product = product
+        self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
         self._group = group
         self._path = path
         self._endpoints = endpoints
@@ -69,8 +76,7 @@ class OperatorService:
 
     async def list_operators(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
-        served = (spec for spec in OPERATORS.values() if self._product in spec.products)
-        described = [describe_operator(spec, self._product, self._group.shape_only) for spec in served]
+        described = [describe_operator(spec, self._product, self._group.shape_only) for spec in self._served]
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
@@ -81,6 +87,7 @@ class OperatorService:
             version=version("aclgrad-server"),
             runtime_version=self._group.runtime_version,
             library=self._group.library,
+            versions=self._group.versions,
             product=self._product,
             start_time=self._start_time,
             devices=[await device.status() for device in self._group.devices],

@@ -17,6 +17,11 @@ def _timed(input: tuple[int, ...]) -> Case:
     return case("timed", grad_output=(*input[:2], pooled, pooled), input=input)
 
 
+def _rows(length: int) -> tuple[Case, ...]:
+    pooled = ((2, max(1, length // 3)), (5, length), (3, length + 2))
+    return tuple(case("rows", grad_output=(2, *each), input=(2, 5, length)) for each in pooled)
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -25,6 +30,7 @@ def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
 
 SAMPLES = Samples(
     draw=_draw,
+    rows=_rows,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
     cases=(

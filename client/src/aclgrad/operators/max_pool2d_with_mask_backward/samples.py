@@ -14,7 +14,7 @@ from aclgrad.wire.messages import AttributeValue
 
 _POOLED_PLANES: Final = 64
 """The indices of more planes repeat."""
-_MAX_VALUE: Final = 2**15
+_MAX_VALUE: Final = 65504
 
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
@@ -75,6 +75,14 @@ def _draw(integer: Integer) -> Case:
     )
 
 
+def _rows(length: int) -> tuple[Case, ...]:
+    windows = [(kernel, stride) for kernel, stride in ((3, 2), (2, 1), (1, 1)) if kernel <= length]
+    return tuple(
+        _case("rows", "int32", (1, 2, 5, length), kernel_size=(kernel,), stride=(stride,), padding=(kernel // 2,))
+        for kernel, stride in windows
+    )
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     import torch
 
@@ -89,6 +97,7 @@ def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
 
 SAMPLES = Samples(
     draw=_draw,
+    rows=_rows,
     timed={
         size: _case("timed", "int32", shape, kernel_size=(3,), stride=(2,), padding=(1,))
         for size, shape in PLANES.items()
@@ -108,5 +117,8 @@ SAMPLES = Samples(
         *_cases("many_channels", (1, 35, 6, 6), kernel_size=(2, 2), stride=(2, 2)),
         *_cases("one_row", (2, 2, 1, 17), kernel_size=(1, 3), stride=(1, 2), padding=(0, 1)),
         *_cases("empty_batch", (0, 3, 6, 6), kernel_size=(2,)),
+        # Around the cells of a band of sums, and more windows than are looked at together.
+        _case("within_a_band", "int32", (1, 1, 181, 181), kernel_size=(3,), stride=(2,), padding=(1,)),
+        _case("beyond_a_band", "int32", (1, 1, 182, 181), kernel_size=(3,), stride=(2,), padding=(1,)),
     ),
 )

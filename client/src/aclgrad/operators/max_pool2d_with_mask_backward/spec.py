@@ -43,7 +43,7 @@ def pooling_of(arguments: Arguments) -> Pooling:
     )
 
 
-def _check(arguments: Arguments) -> Iterator[Violation]:
+def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     yield from same_dtype(arguments, "grad_output", "self")
     input = arguments.inputs["self"].shape
     pooling = pooling_of(arguments)

@@ -42,6 +42,10 @@ def _draw(integer: Integer) -> Case:
     return _case("drawn", (*leading, depth, height, width), output_size, **given)
 
 
+def _rows(length: int) -> tuple[Case, ...]:
+    return (_case("rows", (2, 1, 3, length), (1, 5, length)),)
+
+
 def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
     indices = tensors["indices"]
     return tensors["grad_output"].flatten(-_SPATIAL).gather(-1, indices.flatten(-_SPATIAL)).view(indices.shape)
@@ -49,6 +53,7 @@ def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
 
 SAMPLES = Samples(
     draw=_draw,
+    rows=_rows,
     timed={
         "16 KB": _case("timed", (1, 2, 4, 8, 8), (8, 16, 16)),
         "6 MB": _case("timed", (1, 32, 16, 28, 28), (32, 56, 56)),

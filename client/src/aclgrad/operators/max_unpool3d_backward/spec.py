@@ -26,7 +26,7 @@ _SPATIAL = 3
 _EXACT = Tolerance(relative=0.0, absolute=0.0)
 
 
-def _check(arguments: Arguments) -> Iterator[Violation]:
+def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     grad_output, input = arguments.inputs["grad_output"], arguments.inputs["self"]
     output_size = arguments.ints("output_size")
     yield from same_dtype(arguments, "grad_output", "self")

@@ -1,1 +1,1 @@
-"""aclnnReplicationPad2dBackward: the gradient of padding the last two dimensions with copies of the edge."""
+"""aclnnReplicationPad2dBackward: the gradient of replication padding over two dimensions."""

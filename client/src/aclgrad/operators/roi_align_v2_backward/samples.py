@@ -60,6 +60,11 @@ def _draw(integer: Integer) -> Case:
     )
 
 
+def _rows(length: int) -> tuple[Case, ...]:
+    """Vectors hold elements of a row, or channels."""
+    return _case("rows", (2, 3, 5, length), 4, (2, 3)), _case("rows", (2, length, 5, 6), 4, (2, 3))
+
+
 def _timed(input_shape: tuple[int, ...], count: int) -> Case:
     return _case("timed", input_shape, count, (7, 7), sampling_ratio=2, aligned=True)
 
@@ -82,6 +87,7 @@ def _pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
 
 SAMPLES = Samples(
     draw=_draw,
+    rows=_rows,
     timed={
         "16 KB": _timed((1, 4, 32, 32), 4),
         "6 MB": _timed((1, 64, 160, 152), 64),

@@ -31,7 +31,7 @@ _SMALLEST_SCALE: Final = float(np.nextafter(_FLOAT32.tiny, np.float32(1)))
 """The first float32 above FLT_MIN: CANN wants more than that."""
 
 
-def _check(arguments: Arguments) -> Iterator[Violation]:
+def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     grad_output, boxes = arguments.inputs["grad_output"].shape, arguments.inputs["boxes"].shape
     input_shape = arguments.ints("input_shape")
     count = boxes[0]

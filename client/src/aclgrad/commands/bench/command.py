@@ -1,0 +1,169 @@
+"""The command line of a benchmark: flags to a load, and what was measured to a terminal and to files."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from aclgrad._aio import AsyncClient
+from aclgrad._client import Client
+from aclgrad.commands.bench.load import Measured, closed_loop, open_loop
+from aclgrad.commands.bench.plot import latency_plot
+from aclgrad.commands.common import (
+    CONNECT_TIMEOUT_S,
+    FAILED,
+    INTERRUPTED,
+    exit_codes,
+    fail,
+    json_option,
+    print_json,
+    target_option,
+)
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import PLANES, samples_of
+from aclgrad.products import Product
+
+_DEFAULT: Final = "adaptive_avg_pool2d_backward"
+_SIZES: Final = tuple(PLANES)[:-1]
+_REDRAW_S: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the flags say."""
+
+    target: str
+    operator: str
+    dtype: str | None
+    size: str
+    callers: int
+    rate: float | None
+    seconds: float
+    timeout_s: float
+    plot: Path | None
+    as_json: bool
+
+
+@click.command()
+@click.option("--operator", type=click.Choice(tuple(OPERATORS)), default=_DEFAULT, show_default=True)
+@click.option("--dtype", help="The first dtype that the server takes by default.")
+@click.option("--size", type=click.Choice(_SIZES), default=_SIZES[0], show_default=True, help="Bytes of the gradient.")
+@click.option(
+    "--callers", type=click.IntRange(1, 1024), default=4, show_default=True, help="Callers of the closed loop."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Calls a second, due whether earlier ones have ended or not (an open loop).",
+)
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True)
+@click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a chart of the times (SVG).")
+@json_option
+@target_option
+def bench(**given: Any) -> None:
+    """Measures how many calls the server answers and how long they take, with arrays of legal values.
+
+    Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
+    """
+    options = Options(**given)
+    with exit_codes("bench"):
+        if options.plot is not None and options.plot.suffix != ".svg":
+            raise ValueError(f"{options.plot} would hold SVG; end it with .svg")
+        with Client(options.target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+            typed = _case(client, options)
+        measured = Measured()
+        is_complete = False
+        # After Ctrl-C asyncio cancels the load, which ends its calls, and then raises.
+        with suppress(KeyboardInterrupt):
+            asyncio.run(_run(typed, options, measured))
+            is_complete = True
+        _report(options, typed, measured, is_complete)
+    sys.exit(INTERRUPTED if not is_complete else FAILED if measured.failed else 0)
+
+
+def _case(client: Client, options: Options) -> TypedCase:
+    """Returns the call to make, of the dtype that was asked for or the server's first."""
+    product = Product(client.server_status().product)
+    spec = OPERATORS[options.operator]
+    dtypes = spec.inputs[0].dtypes.get(product, ())
+    if options.dtype is not None and options.dtype not in dtypes:
+        raise ValueError(f"{spec.name} on {product} takes {', '.join(dtypes) or 'no dtype'}, not {options.dtype}")
+    if not dtypes:
+        raise ValueError(f"product {product} has no {spec.name}")
+    return TypedCase(spec, samples_of(spec.name).timed[options.size], options.dtype or dtypes[0])
+
+
+async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
+    arrays, attributes = typed.arrays(), typed.attributes
+    # Retries would hide what the server refuses.
+    async with AsyncClient(options.target, timeout_s=options.timeout_s, retries=0) as client:
+
+        async def send() -> None:
+            await client.execute(typed.spec.name, arrays, attributes)
+
+        await send()  # connects, and learns which values the server reads
+        view = asyncio.ensure_future(_show(measured)) if not options.as_json else None
+        try:
+            if options.rate is None:
+                await closed_loop(send, options.callers, options.seconds, measured)
+            else:
+                await open_loop(send, options.rate, options.seconds, measured)
+        finally:
+            if view is not None:
+                view.cancel()
+                with suppress(asyncio.CancelledError):
+                    await view
+
+
+async def _show(measured: Measured) -> None:
+    """Redraws the figures on a terminal; elsewhere nothing is shown before the end."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return
+    with Live(_table(measured), console=console, transient=True, auto_refresh=False) as live:
+        while True:
+            await asyncio.sleep(_REDRAW_S)
+            live.update(_table(measured), refresh=True)
+
+
+def _table(measured: Measured) -> Table:
+    table = Table()
+    for heading in ("calls", "calls/s", "failed", *(f"{name} ms" for name in measured.percentiles())):
+        table.add_column(heading, justify="right")
+    figures = (f"{value:.2f}" for value in measured.percentiles().values())
+    table.add_row(str(measured.answered), f"{measured.rate:.0f}", str(measured.failed), *figures)
+    return table
+
+
+def _report(options: Options, typed: TypedCase, measured: Measured, is_complete: bool) -> None:
+    if options.plot is not None and measured.milliseconds:
+        options.plot.write_text(latency_plot(str(typed), measured.milliseconds), encoding="utf-8")
+    if options.as_json:
+        asked = {name: value for name, value in asdict(options).items() if name not in ("plot", "as_json")}
+        print_json(
+            {
+                **asked,
+                "dtype": typed.dtype,
+                "complete": is_complete,
+                "seconds_measured": measured.seconds,
+                "answered": measured.answered,
+                "calls_per_s": measured.rate,
+                "milliseconds": measured.percentiles(),
+                "errors": dict(measured.errors),
+            }
+        )
+    else:
+        Console().print(_table(measured))
+        for reason, count in measured.errors.most_common():
+            click.echo(f"{count} calls failed: {reason}")
+    if not is_complete:
+        fail("bench", "interrupted; the report is partial", INTERRUPTED)

@@ -1,0 +1,115 @@
+"""The load: calls one after the other by so many callers, or calls that are due at a rate."""
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from aclgrad.errors import AclgradError
+
+MAX_WAITING: Final = 10_000
+"""Calls of an open loop that wait for their answer; a call that is due beyond them fails at once."""
+NOT_SENT: Final = "not sent: too many calls wait"
+PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
+
+Send = Callable[[], Awaitable[object]]
+
+
+@dataclass(slots=True)
+class Measured:
+    """What a run has seen so far; times are in milliseconds."""
+
+    milliseconds: list[float] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def answered(self) -> int:
+        return len(self.milliseconds)
+
+    @property
+    def failed(self) -> int:
+        return self.errors.total()
+
+    @property
+    def rate(self) -> float:
+        """Answered calls a second."""
+        return self.answered / self.seconds if self.seconds else 0.0
+
+    def percentiles(self) -> dict[str, float]:
+        """Returns p50, p90, p99, p99.9 and the maximum; nothing if no call was answered."""
+        if not self.milliseconds:
+            return {}
+        values = np.percentile(self.milliseconds, PERCENTILES, method="higher")
+        found = {f"p{percent:g}": float(value) for percent, value in zip(PERCENTILES, values, strict=True)}
+        return {**found, "max": max(self.milliseconds)}
+
+
+async def closed_loop(send: Send, callers: int, seconds: float, measured: Measured) -> None:
+    """Runs so many callers, each of which makes its next call when the last one has ended."""
+    start = time.perf_counter()
+
+    async def caller() -> None:
+        while (begin := time.perf_counter()) < start + seconds:
+            await _make(send, begin, measured)
+            measured.seconds = time.perf_counter() - start
+
+    await _all(caller() for _ in range(callers))
+
+
+async def open_loop(send: Send, rate: float, seconds: float, measured: Measured) -> None:
+    """Makes calls at a rate, whether earlier ones have ended or not.
+
+    A time counts from when the call was due, so a server that stands still is not flattered.
+    """
+    start = time.perf_counter()
+    waiting: set[asyncio.Task[None]] = set()
+    try:
+        for number in itertools.count():
+            due = start + number / rate
+            if due >= start + seconds:
+                break
+            # Also where the call is late already: the answers need their turn.
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            measured.seconds = time.perf_counter() - start
+            if len(waiting) >= MAX_WAITING:
+                measured.errors[NOT_SENT] += 1
+                continue
+            task = asyncio.ensure_future(_make(send, due, measured))
+            waiting.add(task)
+            task.add_done_callback(waiting.discard)
+        await asyncio.gather(*waiting)
+        measured.seconds = time.perf_counter() - start
+    finally:
+        await _cancel(waiting)
+
+
+async def _make(send: Send, due: float, measured: Measured) -> None:
+    try:
+        await send()
+    except AclgradError as error:
+        measured.errors[error.reason or type(error).__name__] += 1
+    else:
+        measured.milliseconds.append(1e3 * (time.perf_counter() - due))
+
+
+async def _all(callers: Iterable[Coroutine[None, None, None]]) -> None:
+    tasks = {asyncio.ensure_future(caller) for caller in callers}
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await _cancel(tasks)
+
+
+async def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+    """Ends what an interrupt left."""
+    for task in tasks:
+        task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks, return_exceptions=True)

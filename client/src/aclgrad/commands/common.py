@@ -1,0 +1,56 @@
+"""What the commands share: the server's address, and errors as one line and an exit code."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+
+from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
+
+FAILED: Final = 1
+UNUSABLE: Final = 2
+INTERRUPTED: Final = 130
+CONNECT_TIMEOUT_S: Final = 5.0
+
+
+def target_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --target, which is also the variable ACLGRAD_TARGET."""
+    return click.option(
+        "--target",
+        envvar="ACLGRAD_TARGET",
+        default="127.0.0.1:50051",
+        show_default=True,
+        show_envvar=True,
+        help="The server: host:port or unix:path.",
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds --json, with which a command prints one JSON object and nothing else."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+
+
+@contextmanager
+def exit_codes(name: str) -> Iterator[None]:
+    """Ends the process with one line for an error: 2 if the request or the file is wrong, 1 if the server failed."""
+    try:
+        yield
+    except AclgradError as error:
+        fail(name, error, UNUSABLE if isinstance(error, RequestError | InvalidSettingError) else FAILED)
+    except (OSError, ValueError) as error:
+        fail(name, error, UNUSABLE)
+    except KeyboardInterrupt:
+        fail(name, "interrupted", INTERRUPTED)
+
+
+def fail(name: str, problem: object, code: int) -> None:
+    """Prints one line to standard error and exits."""
+    click.echo(f"aclgrad {name}: {problem}", err=True)
+    sys.exit(code)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, allow_nan=False))

@@ -1,0 +1,86 @@
+"""Arrays in files: npy, npz and safetensors."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+Array = np.ndarray[Any, Any]
+
+SUFFIXES: Final = (".npy", ".npz", ".safetensors")
+_HINT: Final = "give FILE.npy, FILE.npz:NAME or FILE.safetensors:NAME"
+_BFLOAT16: Final = np.dtype("V2")
+"""How an npy file names bfloat16, which numpy does not know."""
+
+
+def is_file(text: str) -> bool:
+    """Says whether the text names a file of a known form, with or without the name of an array in it."""
+    return Path(_split(text)[0]).suffix in SUFFIXES
+
+
+def load(text: str) -> Array:
+    """Returns the array that `FILE` or `FILE:NAME` names; a file of several arrays needs the name.
+
+    Raises ValueError for a file that is not of its form or lacks the array, and OSError if it cannot be read.
+    """
+    path, name = _split(text)
+    if path.endswith(".npy"):
+        if name:
+            raise ValueError(f"{path} holds one array without a name, and {name!r} was asked for; leave :{name} out")
+        with open(path, "rb") as file:
+            try:
+                return _known(np.lib.format.read_array(file, allow_pickle=False))
+            except ValueError as error:
+                raise ValueError(f"{path} is no npy file: {error}") from error
+    arrays = _load_all(path)
+    if not name and len(arrays) == 1:
+        return next(iter(arrays.values()))
+    if name not in arrays:
+        asked = f"no array {name!r}" if name else f"{len(arrays)} arrays"
+        raise ValueError(f"{path} has {asked}; give {path}:NAME with one of {', '.join(arrays) or 'none'}")
+    return arrays[name]
+
+
+def save(path: Path, name: str, array: Array, *, overwrite: bool) -> None:
+    """Writes the array, under its name if the form has names; raises ValueError if the file exists."""
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path} exists; give another file, or --force to replace it")
+    if path.suffix == ".npy":
+        np.save(path, array, allow_pickle=False)
+    elif path.suffix == ".npz":
+        arrays: dict[str, Any] = {name: array}
+        np.savez(path, **arrays)
+    else:
+        save_file({name: np.ascontiguousarray(array)}, path)
+
+
+def checked_output(path: Path) -> Path:
+    """Returns the path; raises ValueError if its form is not known."""
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"{path} has no known form; end it with {', '.join(SUFFIXES)}")
+    return path
+
+
+def _load_all(path: str) -> dict[str, Array]:
+    if path.endswith(".npz"):
+        with np.load(path, allow_pickle=False) as file:
+            return {name: _known(file[name]) for name in file.files}
+    if not path.endswith(".safetensors"):
+        raise ValueError(f"{path} has no known form; {_HINT}")
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise ValueError(f"{path} is no safetensors file: {error}") from error
+
+
+def _known(array: Array) -> Array:
+    return array.view(ml_dtypes.bfloat16) if array.dtype == _BFLOAT16 else array
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Splits FILE:NAME; a path may hold colons."""
+    path, colon, name = text.rpartition(":")
+    return (path, name) if colon and Path(path).suffix in SUFFIXES else (text, "")

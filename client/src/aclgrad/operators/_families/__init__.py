@@ -1,0 +1,1 @@
+"""What several operators of a family share: a folder for each family."""

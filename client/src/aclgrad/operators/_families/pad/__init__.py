@@ -1,0 +1,1 @@
+"""Padding over one to three axes, by replication or by reflection."""

@@ -1,0 +1,1 @@
+"""aclnnAvgPool2dBackward: the gradient of two-dimensional average pooling."""

@@ -1,0 +1,1 @@
+"""aclnnMaxPool2dWithIndicesBackward: the gradient of two-dimensional max pooling, given its argmax."""

@@ -1,0 +1,1 @@
+"""aclnnMaxUnpool2dBackward: the gradient of two-dimensional max unpooling."""

@@ -1,0 +1,1 @@
+"""aclnnReflectionPad1dBackward: the gradient of reflection padding over one dimension."""

@@ -1,0 +1,1 @@
+"""aclnnReflectionPad2dBackward: the gradient of reflection padding over two dimensions."""

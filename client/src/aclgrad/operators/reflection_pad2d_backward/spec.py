@@ -1,0 +1,8 @@
+"""aclnnReflectionPad2dBackward: the gradient of reflection padding over two dimensions.
+
+Devices add up bfloat16 only in a kernel that takes no negative padding, and large padding of rows alone.
+"""
+
+from aclgrad.operators._families.pad.spec import ON_ALL, REFLECTION, pad_spec
+
+SPEC = pad_spec(REFLECTION, 2, ON_ALL)

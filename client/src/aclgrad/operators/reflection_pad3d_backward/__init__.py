@@ -1,0 +1,1 @@
+"""aclnnReflectionPad3dBackward: the gradient of reflection padding over three dimensions."""

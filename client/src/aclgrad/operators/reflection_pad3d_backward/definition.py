@@ -1,0 +1,16 @@
+"""Reflection padding over three dimensions and its gradient."""
+
+from collections.abc import Sequence
+
+from aclgrad.operators._families.pad import definition
+from aclgrad.operators.definitions import Array
+
+
+def backward(grad_output: Array, input: Array | Sequence[int], padding: Sequence[int]) -> Array:
+    """Each padded cell gives its gradient to the cell that it mirrors."""
+    return definition.backward(grad_output, input, padding, definition.reflected)
+
+
+def forward(grad_output: Array, input: Array, padding: Sequence[int]) -> Array:
+    """numpy's reflect padding, then a crop for what is negative."""
+    return definition.forward(input, padding, "reflect")

@@ -1,0 +1,1 @@
+"""aclnnReplicationPad1dBackward: the gradient of replication padding over one dimension."""

@@ -1,0 +1,1 @@
+"""aclnnReplicationPad3dBackward: the gradient of replication padding over three dimensions."""

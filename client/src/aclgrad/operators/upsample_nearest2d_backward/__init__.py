@@ -1,0 +1,1 @@
+"""aclnnUpsampleNearest2dBackward: the gradient of nearest-neighbour upsampling."""

@@ -1,0 +1,55 @@
+"""A chunked call on the server's side: chunks to a call, and an output to chunks."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from aclgrad.errors import InvalidFieldError, MalformedRequestError
+from aclgrad.tensors import Announced, TensorView
+from aclgrad.wire.chunks import (
+    Header,
+    check_chunk,
+    chunk_prefix,
+    decode_chunk,
+    decode_header,
+    encode_response_header,
+)
+from aclgrad.wire.messages import OperatorCall
+
+
+def receive_call(messages: Iterator[bytes], is_ready: Callable[[], None]) -> tuple[Header, OperatorCall]:
+    """Returns the header and the call with all of its chunks; tells the client by `is_ready` that it may send them."""
+    first = next(messages, None)
+    if first is None:
+        raise MalformedRequestError("the call ended before its message")
+    header = decode_header(first)
+    is_ready()
+    received = {name: _receive(messages, name, index, header) for index, name in enumerate(header.chunked)}
+    if next(messages, None) is not None:
+        remedy = "send exactly the elements of the shapes"
+        raise InvalidFieldError.at("chunk", "has more chunks than its inputs take", remedy)
+    inputs = tuple(replace(each, data=received.get(each.name, each.data)) for each in header.call.inputs)
+    return header, replace(header.call, inputs=inputs)
+
+
+def _receive(messages: Iterator[bytes], name: str, index: int, header: Header) -> memoryview:
+    tensor = next(each for each in header.call.inputs if each.name == name)
+    assert isinstance(tensor.data, Announced)
+    data = bytearray()
+    while len(data) < tensor.data.nbytes:
+        message = next(messages, None)
+        if message is None:
+            problem = f"ended after {len(data)} of {tensor.data.nbytes} bytes"
+            raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
+        chunk = decode_chunk(message)
+        check_chunk(chunk, name, index, len(data), tensor.data.nbytes)
+        data += chunk.data
+    return memoryview(data)
+
+
+def send_output(output: TensorView, chunk_bytes: int) -> Iterator[bytes]:
+    """Yields the header of the answer and then the chunks of its output."""
+    assert isinstance(output.data, memoryview)
+    yield encode_response_header(output.name, output.type)
+    for offset in range(0, output.data.nbytes, chunk_bytes):
+        piece = output.data[offset : offset + chunk_bytes]
+        yield chunk_prefix(0, offset, piece.nbytes) + piece

@@ -1,0 +1,81 @@
+"""One call, checked and computed as a server does it, in numpy."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.errors import InputValuesRequiredError, InvalidFieldError
+from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
+from aclgrad.operators.spec import OperatorSpec
+from aclgrad.operators.validation import check_call, find_operator
+from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule
+from aclgrad.products import Product
+from aclgrad.reference import define
+from aclgrad.tensors import TensorView, array_of_view, view_of_array
+from aclgrad.wire.messages import OperatorCall
+
+Array = np.ndarray[Any, Any]
+
+_REMEDY: Final = "send values in that range"
+
+
+def compute(call: OperatorCall, product: Product, shape_only: bool) -> TensorView:
+    """Returns the gradient of a call; raises a RequestError for one that a server would refuse."""
+    spec = find_operator(call.operator, product)
+    arguments = check_call(call, spec, product)
+    given = {tensor.name: tensor for tensor in call.inputs}
+    inputs: dict[str, Array | tuple[int, ...]] = {}
+    for each in spec.inputs:
+        tensor = given[each.name]
+        if isinstance(tensor.data, memoryview) or tensor.type.element_count == 0:
+            inputs[each.name] = _values(tensor, each.values(arguments, product))
+        elif each.takes_shape(product, shape_only):
+            inputs[each.name] = tensor.type.shape
+        else:
+            field = f"inputs[{each.name}]"
+            raise InputValuesRequiredError.at(field, "came without values", "send the array instead of its shape")
+    output = spec.output.infer(arguments)
+    gradient = _gradient(spec, inputs, dict(arguments.attributes), output.shape)
+    # Numbers beyond the range of a small dtype become infinite, as on a device.
+    with np.errstate(over="ignore"):
+        return view_of_array(spec.output.name, gradient.astype(output.dtype.numpy))
+
+
+def _gradient(spec: OperatorSpec, inputs: dict[str, Any], attributes: dict[str, Any], shape: tuple[int, ...]) -> Array:
+    if any(isinstance(each, np.ndarray) and each.size == 0 for each in inputs.values()):
+        return np.zeros(shape)
+    return define(spec.name, inputs, attributes)
+
+
+def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
+    """Returns the values of an input; raises InvalidFieldError if they break its rule."""
+    has_data = isinstance(tensor.data, memoryview)
+    array = array_of_view(tensor) if has_data else np.empty(tensor.type.shape, tensor.type.dtype.numpy)
+    if rule is None or not array.size:
+        return array
+    field = f"inputs[{tensor.name}].data"
+    match rule:
+        case IndexRule(bound) if array.min() < 0 or array.max() >= bound:
+            raise InvalidFieldError.at(field, f"has a value outside of 0 to {bound - 1}", _REMEDY)
+        case ArgmaxRule(pooling) if not _lie_in_windows(array, pooling):
+            problem = "has an index outside of its pooling window"
+            raise InvalidFieldError.at(field, problem, "send the indices that the pooling returned")
+        case BoxRule() if not np.isfinite(array * max(rule.spatial_scale, 1.0)).all():
+            raise InvalidFieldError.at(field, "has a box that is not finite", "send finite boxes")
+    return array
+
+
+def _lie_in_windows(indices: Array, pooling: Pooling) -> bool:
+    """Says whether each index, or what a mask holds for it, is a cell of its own window."""
+    if indices.dtype == np.int8:
+        indices = argmax_of_mask(indices, pooling, MaskLayout.INT32_PREFIX)
+    height, width = pooling.input_size
+    cells = np.divmod(indices, width)
+    firsts = np.meshgrid(*map(np.arange, indices.shape[-2:]), indexing="ij")
+    is_inside = (indices >= 0) & (indices < height * width)
+    for cell, first, kernel, stride, padding in zip(
+        cells, firsts, pooling.kernel_size, pooling.stride, pooling.padding, strict=True
+    ):
+        offset = cell - (first * stride - padding)
+        is_inside &= (offset >= 0) & (offset < kernel)
+    return bool(is_inside.all())

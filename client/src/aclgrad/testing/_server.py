@@ -1,0 +1,160 @@
+"""The server of `aclgrad.testing`: the service of the wire, on a thread pool."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any, Final
+
+import grpc
+
+from aclgrad.errors import AclgradError, ServerFaultError, to_status
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.describe import describe_operator
+from aclgrad.products import Product
+from aclgrad.tensors import TensorView
+from aclgrad.testing._chunks import receive_call, send_output
+from aclgrad.testing._compute import compute
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
+from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
+
+_SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
+_REQUEST_ID: Final = "x-request-id"
+_DETAILS: Final = "grpc-status-details-bin"
+_THREADS: Final = 16
+
+
+class TestServer:
+    """A running server of `serve`. All methods may be called from any thread."""
+
+    __test__ = False  # pytest takes classes of this name for tests
+
+    def __init__(self, product: Product, shape_only: bool, max_message_bytes: int) -> None:
+        self.target = ""
+        """What `aclgrad.Client` takes: HOST:PORT on loopback."""
+        self.delay_s = 0.0
+        """How long each call takes longer than its computation."""
+        self.calls: list[str] = []
+        """The operators of the calls that were computed, in order; a batch counts each of its calls."""
+        self._product = product
+        self._shape_only = shape_only
+        self._max_message_bytes = max_message_bytes
+        self._failures: deque[AclgradError] = deque()
+        self._lock = threading.Lock()
+
+    def fail(self, error: AclgradError, *, times: int = 1) -> None:
+        """Ends each of the next `times` calls with the error, as a real server ends them: the client may retry.
+
+        A call of a batch counts as a call of its own. `ServerBusyError("full", retry_after_s=0.01)` is retried,
+        `ServerFaultError("broken")` is not.
+        """
+        with self._lock:
+            self._failures.extend([error] * times)
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Returns what a gRPC server takes."""
+        unary: dict[str, Callable[[bytes], bytes]] = {
+            "ListOperators": self._list,
+            "GetServerStatus": self._status,
+            "ExecuteOperator": lambda message: response_of(self._execute(decode_request(message))),
+            "BatchExecuteOperators": self._batch,
+        }
+        methods: dict[str, Any] = {
+            name: grpc.unary_unary_rpc_method_handler(_answering(behaviour)) for name, behaviour in unary.items()
+        }
+        methods["ExecuteOperatorChunked"] = grpc.stream_stream_rpc_method_handler(self._chunked)
+        return grpc.method_handlers_generic_handler(_SERVICE, methods)
+
+    def _execute(self, call: OperatorCall) -> TensorView:
+        with self._lock:
+            failure = self._failures.popleft() if self._failures else None
+        if failure is not None:
+            raise failure
+        time.sleep(self.delay_s)
+        output = compute(call, self._product, self._shape_only)
+        with self._lock:
+            self.calls.append(call.operator)
+        return output
+
+    def _batch(self, message: bytes) -> bytes:
+        results = []
+        for request in split_batch(message):
+            try:
+                results.append(result_prefix(response_of(self._execute(decode_request(request)))))
+            except AclgradError as error:
+                results.append(failed_result(to_status(error, "testing")))
+        return b"".join(results)
+
+    def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        with _statuses(context):
+            header, call = receive_call(messages, lambda: context.send_initial_metadata(()))
+            yield from send_output(self._execute(call), header.chunk_bytes)
+
+    def _list(self, message: bytes) -> bytes:
+        served = [spec for spec in OPERATORS.values() if self._product in spec.products]
+        described = [describe_operator(spec, self._product, self._shape_only) for spec in served]
+        return pb.ListOperatorsResponse(operators=described).SerializeToString()
+
+    def _status(self, message: bytes) -> bytes:
+        limits = pb.Limits(message_bytes=self._max_message_bytes, tensor_bytes=2**31)
+        return pb.GetServerStatusResponse(
+            version=version("aclgrad"), library="aclgrad.testing", product=self._product, limits=limits
+        ).SerializeToString()
+
+
+@contextmanager
+def serve(
+    *,
+    product: Product | str = Product.ATLAS_A2,
+    shape_only: bool = True,
+    max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+) -> Iterator[TestServer]:
+    """Runs a server on a free port of loopback, and stops it at the end of the block.
+
+    It follows the rules of `product` ("910A", "910B", "910_93", "310P" or "950"). With `shape_only=False` it asks
+    clients for the values of every input. Messages of more than `max_message_bytes` are refused.
+    """
+    server = TestServer(Product(product), shape_only, max_message_bytes)
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="aclgrad-testing") as threads:
+        options = [
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", max_message_bytes),
+            ("grpc.max_send_message_length", max_message_bytes),
+        ]
+        core = grpc.server(threads, options=options)
+        core.add_generic_rpc_handlers((server.handler(),))
+        server.target = f"127.0.0.1:{core.add_insecure_port('127.0.0.1:0')}"
+        core.start()
+        try:
+            yield server
+        finally:
+            core.stop(None).wait()
+
+
+def _answering(behaviour: Callable[[bytes], bytes]) -> Callable[[bytes, Any], bytes]:
+    def answer(message: bytes, context: Any) -> bytes:
+        with _statuses(context):
+            return behaviour(message)
+        raise AssertionError("abort raises")
+
+    return answer
+
+
+@contextmanager
+def _statuses(context: Any) -> Iterator[None]:
+    """Ends the call with the status of an error, as `aclgrad-server` does."""
+    sent = dict(context.invocation_metadata()).get(_REQUEST_ID, "testing")
+    context.set_trailing_metadata(((_REQUEST_ID, sent),))
+    try:
+        yield
+        return
+    except AclgradError as error:
+        told = error
+    except ArithmeticError as error:
+        told = ServerFaultError(f"the definition failed: {error}")
+    context.set_trailing_metadata(((_REQUEST_ID, sent), (_DETAILS, to_status(told, sent).SerializeToString())))
+    context.abort(told.code, told.message)

@@ -1,0 +1,28 @@
+// The gradient of average pooling, over up to three axes: adaptive, or with windows of one size.
+#pragma once
+
+#include <cstdint>
+
+#include "acl/acl_base.h"
+#include "families/average_pool/windows.h"
+#include "plan/plan.h"
+#include "plan/vector_levels.h"
+
+namespace acl_host {
+
+struct AveragePool {
+  int64_t planes;
+  PooledAxis depth;
+  PooledAxis rows;
+  PooledAxis columns;
+  // What each window's sum is divided by; 0: by the number of its cells.
+  int64_t divisor = 0;
+};
+
+// gradOutput -> the gradient, both of a real floating-point type.
+template <VectorLevel>
+struct AveragePoolBackward {
+  static void Run(const AveragePool& pool, aclDataType type, const Launch& launch);
+};
+
+}  // namespace acl_host

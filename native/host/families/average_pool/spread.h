@@ -1,0 +1,210 @@
+// Rows of windows that are spread over the columns: each cell is the sum of the shares of the windows that cover it.
+// In an unnamed namespace, because each vector level has its own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "families/average_pool/computation.h"
+#include "families/average_pool/windows.h"
+#include "tensors/elements.h"
+#include "tensors/rows.h"
+
+namespace acl_host {
+namespace {
+
+// An axis' windows, and the windows of each of its cells.
+struct Axis {
+  explicit Axis(const PooledAxis& axis) : windows(WindowsOf(axis)), covers(CoversOf(axis.size, windows)) {}
+
+  [[nodiscard]] const Range& cover(int64_t cell) const { return covers[static_cast<size_t>(cell)]; }
+  [[nodiscard]] int64_t count(int64_t window) const { return windows[static_cast<size_t>(window)].count; }
+
+  // The windows of the cell that has most.
+  [[nodiscard]] int64_t MostCovers() const {
+    int64_t most = 1;
+    for (const Range& each : covers) most = std::max(most, each.size());
+    return most;
+  }
+
+  std::vector<Window> windows;
+  std::vector<Range> covers;
+};
+
+// What is the same for all planes.
+struct Windows {
+  explicit Windows(const AveragePool& pool)
+      : divisor(static_cast<double>(pool.divisor)), depth(pool.depth), rows(pool.rows), columns(pool.columns) {
+    for (const Window& window : columns.windows) {
+      column_divisors.push_back(divisor == 0 ? static_cast<float>(window.count) : 1.0F);
+    }
+    if (pool.columns.kernel > 0 || columns.MostCovers() > 2 || pool.columns.pooled >= INT32_MAX) return;
+    for (const Range& cover : columns.covers) {
+      first.push_back(static_cast<int32_t>(cover.begin));
+      second.push_back(static_cast<int32_t>(cover.size() == 2 ? cover.begin + 1 : pool.columns.pooled));
+    }
+  }
+
+  // What the shares of the windows of a row are divided by, but for the columns' part.
+  [[nodiscard]] double RowDivisor(int64_t slice, int64_t row) const {
+    return divisor != 0 ? divisor : static_cast<double>(depth.count(slice)) * static_cast<double>(rows.count(row));
+  }
+
+  const double divisor;
+  const Axis depth;
+  const Axis rows;
+  const Axis columns;
+  std::vector<float> column_divisors;
+
+  // Of an axis that is divided among windows, one or two on each cell: for each cell of a row its windows; in place of
+  // a second one the number of windows.
+  std::vector<int32_t> first;
+  std::vector<int32_t> second;
+};
+
+// A row of windows of one size is spread over the axis with its padding: window i begins at cell i * stride of that.
+struct PaddedRow {
+  explicit PaddedRow(const PooledAxis& axis) {
+    // Where padding is most of it, the windows of each cell are added one by one.
+    if (axis.kernel == 0 || axis.padding > axis.size) return;
+    const int64_t cells = axis.size + axis.padding;
+    stride = std::min(axis.stride, cells);  // there is one window if it is less
+    size = std::max((axis.pooled - 1) * stride + std::max(axis.kernel, stride), cells);
+  }
+
+  int64_t stride = 0;
+  int64_t size = 0;  // 0: not spread in this way
+};
+
+// The last few of them that one thread made.
+template <typename T>
+class SpreadRows {
+ public:
+  SpreadRows(const AveragePool& pool, const Windows& windows, const std::byte* grad_output)
+      : pool_(pool),
+        windows_(windows),
+        grad_output_(grad_output),
+        padded_(pool.columns),
+        spread_size_(std::max(padded_.size, pool.columns.size)),
+        grads_(kConverts<T> ? static_cast<size_t>(pool.columns.pooled) : 0),
+        shares_(static_cast<size_t>(pool.columns.pooled) + 1) {  // the last one stays 0
+    constexpr int64_t kMostPlaces = 64;
+    const int64_t slices = windows.depth.MostCovers();
+    const int64_t rows = windows.rows.MostCovers();
+    if (slices <= kMostPlaces / rows) {
+      slices_ = slices;
+      rows_ = rows;
+    }
+    numbers_.resize(static_cast<size_t>(places()), -1);
+    spread_.resize(static_cast<size_t>(places() * spread_size_));
+  }
+
+  [[nodiscard]] int64_t places() const { return slices_ * rows_; }
+
+  // Each cell's sum of the shares of a row of windows. Others that cover the same cell leave it in its place, unless
+  // there is just one place.
+  const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
+    const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
+    const auto place = static_cast<size_t>(slice % slices_ * rows_ + row % rows_);
+    Wide<T>* const memory = spread_.data() + place * static_cast<size_t>(spread_size_);
+    Wide<T>* const spread = padded_.size > 0 ? memory + pool_.columns.padding : memory;
+    if (numbers_[place] == number) return spread;
+    numbers_[place] = number;
+    const auto divisor = static_cast<Wide<T>>(windows_.RowDivisor(slice, row));
+    const int64_t count = pool_.columns.pooled;
+    const std::byte* const grad = grad_output_ + static_cast<size_t>(number * count) * sizeof(T);
+    if constexpr (kConverts<T>) {
+      WidenRow<T>(grad, grads_.data(), count);
+      Divide<float>(reinterpret_cast<const std::byte*>(grads_.data()), divisor);
+    } else {
+      Divide<T>(grad, divisor);
+    }
+    if (padded_.size > 0) {
+      AddWindows(memory);
+    } else {
+      windows_.first.empty() ? AddCovers(spread) : AddPairs(spread);
+    }
+    return spread;
+  }
+
+ private:
+  template <typename Source>
+  void Divide(const std::byte* __restrict grad, Wide<T> divisor) {
+    const int64_t count = pool_.columns.pooled;
+    const float* __restrict const divisors = windows_.column_divisors.data();
+    Wide<T>* __restrict const shares = shares_.data();
+    for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<Source>(grad, i) / (divisor * divisors[i]);
+  }
+
+  void AddPairs(Wide<T>* __restrict spread) const {
+    const Wide<T>* __restrict const shares = shares_.data();
+    const int32_t* __restrict const first = windows_.first.data();
+    const int32_t* __restrict const second = windows_.second.data();
+    const int64_t width = pool_.columns.size;
+    for (int64_t x = 0; x < width; ++x) spread[x] = shares[first[x]] + shares[second[x]];
+  }
+
+  // A stride's length of each window after the other. Gathering each cell's windows takes several times as long.
+  void AddWindows(Wide<T>* row) const {
+    const int64_t stride = padded_.stride;
+    const int64_t kernel = pool_.columns.kernel;
+    std::fill(row, row + padded_.size, Wide<T>{});
+    for (int64_t begin = 0; begin < kernel; begin += stride) {
+      const int64_t cells = std::min(stride, kernel - begin);
+      switch (cells == stride ? stride : 0) {
+        case 1:
+          AddPart<1>(row + begin);
+          break;
+        case 2:
+          AddPart<2>(row + begin);
+          break;
+        case 3:
+          AddPart<3>(row + begin);
+          break;
+        default:
+          for (int64_t cell = 0; cell < cells; ++cell) AddStrided(row + begin + cell, stride);
+      }
+    }
+  }
+
+  template <int64_t stride>
+  void AddPart(Wide<T>* __restrict row) const {
+    const Wide<T>* __restrict const shares = shares_.data();
+    const int64_t count = pool_.columns.pooled;
+    for (int64_t window = 0; window < count; ++window) {
+      for (int64_t cell = 0; cell < stride; ++cell) row[window * stride + cell] += shares[window];
+    }
+  }
+
+  void AddStrided(Wide<T>* __restrict row, int64_t stride) const {
+    const Wide<T>* __restrict const shares = shares_.data();
+    const int64_t count = pool_.columns.pooled;
+    for (int64_t window = 0; window < count; ++window) row[window * stride] += shares[window];
+  }
+
+  void AddCovers(Wide<T>* spread) const {
+    for (int64_t x = 0; x < pool_.columns.size; ++x) {
+      const Range& cover = windows_.columns.cover(x);
+      Wide<T> sum{};
+      for (int64_t window = cover.begin; window < cover.end; ++window) sum += shares_[static_cast<size_t>(window)];
+      spread[x] = sum;
+    }
+  }
+
+  const AveragePool& pool_;
+  const Windows& windows_;
+  const std::byte* const grad_output_;
+  const PaddedRow padded_;
+  const int64_t spread_size_;
+  int64_t slices_ = 1;
+  int64_t rows_ = 1;
+  std::vector<Wide<T>> grads_;  // a row of float16, widened
+  std::vector<Wide<T>> shares_;
+  std::vector<int64_t> numbers_;  // of the row of windows in each place
+  std::vector<Wide<T>> spread_;
+};
+
+}  // namespace
+}  // namespace acl_host

@@ -1,0 +1,104 @@
+#include "families/max_unpool/computation.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <string>
+
+#include "api/error.h"
+#include "tensors/elements.h"
+
+namespace acl_host {
+namespace {
+
+constexpr int64_t kElementsPerPiece = 16384;
+constexpr int64_t kCellsPerBlock = 256;
+
+// The lowest position that any thread saw, so that the report does not depend on which came first.
+class FirstPosition {
+ public:
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+
+  void Lower(int64_t position) {
+    int64_t known = value_.load();
+    while (position < known && !value_.compare_exchange_weak(known, position)) continue;
+  }
+  [[nodiscard]] int64_t value() const { return value_.load(); }
+
+ private:
+  std::atomic<int64_t> value_{kNone};
+};
+
+// Gathers up to kCellsPerBlock cells of one plane and tells whether all indices were the plane's. For one that is not,
+// element 0 is read. Each index is read once, so what is checked is what is used, whoever else may write to it.
+template <typename Element, typename Index>
+bool GatherBlock(const std::byte* __restrict grad_plane, uint64_t grad_elements, const std::byte* __restrict indices,
+                 std::byte* __restrict out, int64_t cells) {
+  uint64_t positions[kCellsPerBlock];
+  uint64_t outside = 0;
+  for (int64_t cell = 0; cell < cells; ++cell) {
+    // A negative one is larger than any that is valid.
+    const auto index = static_cast<uint64_t>(int64_t{LoadElement<Index>(indices, cell)});
+    const uint64_t inside = index < grad_elements ? ~uint64_t{0} : 0;
+    positions[cell] = index & inside;
+    outside |= ~inside;
+  }
+  for (int64_t cell = 0; cell < cells; ++cell) {
+    StoreElement(out, cell, LoadElement<Element>(grad_plane, static_cast<int64_t>(positions[cell])));
+  }
+  return outside == 0;
+}
+
+template <typename Index>
+int64_t FirstInvalid(uint64_t grad_elements, const std::byte* indices) {
+  int64_t cell = 0;
+  while (static_cast<uint64_t>(int64_t{LoadElement<Index>(indices, cell)}) < grad_elements) ++cell;
+  return cell;
+}
+
+// Cells [begin, end), counted through all planes; returns the first whose index is none of its plane's.
+template <typename Element, typename Index>
+int64_t Gather(const MaxUnpool& unpool, const Launch& launch, int64_t begin, int64_t end) {
+  const auto grad_elements = static_cast<uint64_t>(unpool.grad_elements);
+  for (int64_t cell = begin; cell < end;) {
+    const int64_t plane = cell / unpool.cells;
+    const int64_t cells = std::min({end, (plane + 1) * unpool.cells, cell + kCellsPerBlock}) - cell;
+    const std::byte* const grad_plane =
+        launch.inputs[0] + static_cast<size_t>(plane * unpool.grad_elements) * sizeof(Element);
+    const std::byte* const indices = launch.inputs[1] + static_cast<size_t>(cell) * sizeof(Index);
+    std::byte* const out = launch.outputs[0] + static_cast<size_t>(cell) * sizeof(Element);
+    if (!GatherBlock<Element, Index>(grad_plane, grad_elements, indices, out, cells)) {
+      return cell + FirstInvalid<Index>(grad_elements, indices);
+    }
+    cell += cells;
+  }
+  return FirstPosition::kNone;
+}
+
+template <typename Element, typename Index>
+void Compute(const MaxUnpool& unpool, const Launch& launch) {
+  FirstPosition invalid;
+  launch.pool.ParallelFor(unpool.planes * unpool.cells, kElementsPerPiece, [&](int64_t begin, int64_t end) {
+    invalid.Lower(Gather<Element, Index>(unpool, launch, begin, end));
+  });
+  if (invalid.value() == FirstPosition::kNone) return;
+  // A device would read whatever lies there, or fault. Here it is always the fault.
+  const auto index = LoadElement<Index>(launch.inputs[1], invalid.value());
+  throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, std::string(unpool.operator_name) + ": indices: element " +
+                                                 std::to_string(invalid.value()) + " is " + std::to_string(index) +
+                                                 ", outside the " + std::to_string(unpool.grad_elements) +
+                                                 " elements of a plane of gradOutput");
+}
+
+}  // namespace
+
+template <>
+void MaxUnpoolBackward<VECTOR_LEVEL>::Run(const MaxUnpool& unpool, aclDataType type, const Launch& launch) {
+  VisitElementSize(type, [&](auto tag) {
+    using Element = typename decltype(tag)::Type;
+    unpool.index_type == ACL_INT32 ? Compute<Element, int32_t>(unpool, launch)
+                                   : Compute<Element, int64_t>(unpool, launch);
+  });
+}
+
+}  // namespace acl_host

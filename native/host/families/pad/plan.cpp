@@ -1,0 +1,122 @@
+#include "families/pad/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "plan/checks.h"
+#include "plan/int_arrays.h"
+
+namespace acl_host {
+namespace {
+
+// 3d operators pass BF16 on to a kernel that the products without BF16 do not have.
+std::vector<aclDataType> TypesOf(const PadOperator& op) {
+  std::vector<aclDataType> types = {ACL_FLOAT, ACL_FLOAT16, ACL_BF16, ACL_DOUBLE, ACL_COMPLEX64, ACL_COMPLEX128};
+  if (op.axes == 3 && !CurrentProduct().bfloat16) types.erase(types.begin() + 2);
+  return types;
+}
+
+void CheckTensors(const PadOperator& op, const Argument& grad_output, const Argument& self,
+                  const Argument& grad_input) {
+  for (const Argument& argument : {grad_output, self, grad_input}) CheckDataType(argument, TypesOf(op));
+  CheckSameDataType(grad_output, self);
+  CheckSameDataType(grad_input, self);
+
+  for (const Argument& argument : {grad_output, self, grad_input}) CheckNotPrivateFormat(argument);
+  CheckSameFormat(grad_output, self);
+  CheckSameFormat(grad_input, self);
+
+  const auto rank = static_cast<int64_t>(op.axes);
+  CheckSameShape(grad_input, self);
+  CheckRank(self, {rank + 1, rank + 2});
+  CheckSameRank(grad_output, self);
+}
+
+// A reflection does not reach the other border.
+void CheckReflection(const PadOperator& op, const Argument& self, const Dims& padding) {
+  const Dims& dims = self.tensor.view_dims;
+  for (size_t i = 0; i < padding.size(); ++i) {
+    if (padding[i] < dims[dims.size() - 1 - i / 2]) continue;
+    FailInvalid("padding: expected less than the last " + std::to_string(op.axes) + " dims of self, of shape " +
+                DimsText(dims) + ", got " + DimsText(padding));
+  }
+}
+
+// In two dimensions a device sums BF16 in a kernel that has these limits and has no other kernel for it.
+void CheckPaddingOfBFloat16(const Dims& padding) {
+  const bool negative = std::any_of(padding.begin(), padding.end(), [](int64_t value) { return value < 0; });
+  const bool small = std::all_of(padding.begin(), padding.end(), [](int64_t value) { return value <= 7; });
+  if (!negative && (small || (padding[2] == 0 && padding[3] == 0))) return;
+  FailInvalid("padding: expected values from 0 to 7 for BF16, or from 0 with none at top and bottom, got " +
+              DimsText(padding));
+}
+
+// Throws unless gradOutput's dim is what padding makes of self's.
+PaddedAxis CheckAxis(const Argument& grad_output, const Argument& self, const Dims& padding, size_t from_end) {
+  const size_t axis = self.tensor.view_dims.size() - from_end;
+  const int64_t before = padding[2 * from_end - 2];
+  const int64_t after = padding[2 * from_end - 1];
+  const int64_t size = self.tensor.view_dims[axis];
+  const int64_t padded = grad_output.tensor.view_dims[axis];
+  int64_t expected = 0;
+  if (__builtin_add_overflow(size, before, &expected) || __builtin_add_overflow(expected, after, &expected) ||
+      padded != expected) {
+    FailInvalid("gradOutput: expected dim " + std::to_string(axis) + " to be " + std::to_string(size) + " padded by " +
+                std::to_string(before) + " and " + std::to_string(after) + ", got shape " +
+                DimsText(grad_output.tensor.view_dims));
+  }
+  // Taking away more than there is makes no difference, and could not be negated.
+  return {size, std::max(before, -size), padded};
+}
+
+// What CANN does about empty tensors; the caller has found one.
+void CheckEmpty(const PadOperator& op, const Argument& self) {
+  const Dims& dims = self.tensor.view_dims;
+  const bool may_be_empty = dims.size() == op.axes + 2 || op.takes_no_channels;
+  if (may_be_empty && std::find(dims.begin() + 1, dims.end(), 0) == dims.end()) return;
+  FailInvalid("self: expected no empty tensor but for a batch of 0, got shape " + DimsText(dims));
+}
+
+}  // namespace
+
+Plan PlanPad(const PadOperator& op, const PadArguments& arguments) {
+  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument self{"self", arguments.self};
+  const IntArrayArgument padding_argument{"padding", arguments.padding};
+  const Argument grad_input{"gradInput", arguments.grad_input};
+  CheckTensors(op, grad_output, self, grad_input);
+
+  const Dims& padding = padding_argument.values;
+  CheckLength(padding_argument, {2 * op.axes});
+  if (op.rule == PadRule::kReflection) CheckReflection(op, self, padding);
+  if (op.axes == 2 && self.tensor.data_type == ACL_BF16) CheckPaddingOfBFloat16(padding);
+  std::array<PaddedAxis, 3> axes = {kNoAxis, kNoAxis, kNoAxis};
+  for (size_t from_end = op.axes; from_end > 0; --from_end) {
+    axes[axes.size() - from_end] = CheckAxis(grad_output, self, padding, from_end);
+  }
+  // A device does not compare the other dims and writes out of bounds; here they are errors.
+  CheckSameLeadingDims(grad_output, self, self.tensor.rank() - static_cast<int64_t>(op.axes));
+  CheckNoNegativeDim(grad_output);
+  CheckNoNegativeDim(self);
+
+  Plan plan;
+  if (grad_output.tensor.empty() || self.tensor.empty()) {
+    CheckEmpty(op, self);
+    return plan;
+  }
+  CheckAddressable(grad_output);
+  CheckAddressable(grad_input);
+  (void)ElementCount(grad_output.tensor.view_dims);
+  const int64_t planes = ElementCount(self.tensor.view_dims) / axes[0].size / axes[1].size / axes[2].size;
+  plan.AddInput(grad_output.tensor);
+  plan.AddOutput(grad_input.tensor);
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<PadBackward>(), pad = Pad{op.rule, planes, axes[0], axes[1], axes[2]},
+                   type = self.tensor.data_type](const Launch& launch) { run(pad, type, launch); });
+  return plan;
+}
+
+}  // namespace acl_host

@@ -1,0 +1,160 @@
+// aclnnAvgPool2dBackward: its checks and its plan.
+#include <algorithm>
+#include <string>
+
+#include "aclnnop/aclnn_avgpool2d_backward.h"
+#include "families/average_pool/computation.h"
+#include "families/pooled_size.h"
+#include "plan/checks.h"
+#include "plan/executor.h"
+#include "plan/int_arrays.h"
+#include "tensors/data_type.h"
+
+namespace acl_host {
+namespace {
+
+struct Arguments {
+  const aclTensor* grad_output;
+  const aclTensor* self;
+  const aclIntArray* kernel_size;
+  const aclIntArray* stride;
+  const aclIntArray* padding;
+  bool ceil_mode;
+  bool count_include_pad;
+  int64_t divisor_override;
+  int8_t cube_math_type;
+  const aclTensor* grad_input;
+};
+
+struct Windows {
+  Pair kernel;
+  Pair stride;
+  Pair padding;
+};
+
+void CheckTensors(const Argument& grad_output, const Argument& self, const Argument& grad_input) {
+  for (const Argument& argument : {grad_output, self, grad_input}) {
+    CheckDataType(argument, FloatTypes(CurrentProduct()));
+  }
+  CheckSameDataType(grad_input, grad_output);
+  for (const Argument& argument : {grad_output, self, grad_input}) {
+    if (argument.tensor.format != ACL_FORMAT_NCL) CheckFormat(argument, ACL_FORMAT_NCHW);
+  }
+  for (const Argument& argument : {grad_output, grad_input}) {
+    if (argument.tensor.rank() == 4) CheckFormat(argument, ACL_FORMAT_NCHW);
+  }
+  CheckRank(grad_output, {3, 4});
+  CheckSameRank(grad_input, grad_output);
+  for (const Argument& argument : {grad_output, self, grad_input}) CheckNoNegativeDim(argument);
+}
+
+Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,
+                     const IntArrayArgument& padding) {
+  CheckLength(kernel_size, {1, 2});
+  CheckEachPositive(kernel_size);
+  CheckLength(stride, {0, 1, 2});
+  CheckEachPositive(stride);
+  CheckLength(padding, {1, 2});
+  const Pair kernel = ReadPair(kernel_size.values);
+  const Pair pads = ReadPair(padding.values);
+  // Some routes of devices take negative padding and read out of bounds.
+  const auto fits = [](int64_t pad, int64_t size) { return 0 <= pad && pad <= size / 2; };
+  if (!fits(pads.height, kernel.height) || !fits(pads.width, kernel.width)) {
+    FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
+                DimsText(padding.values));
+  }
+  return {kernel, stride.values.empty() ? kernel : ReadPair(stride.values), pads};
+}
+
+// Products without BF16 make a convolution of it, in FLOAT16, and write what they are not told to do so.
+void CheckPrecision(const Arguments& arguments) {
+  if (arguments.cube_math_type < 0 || arguments.cube_math_type > 3) {
+    FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(arguments.cube_math_type));
+  }
+  if (CurrentProduct().bfloat16) return;
+  if (arguments.divisor_override < -255 || arguments.divisor_override > 255) {
+    FailInvalid("divisorOverride: expected a value from -255 to 255, got " +
+                std::to_string(arguments.divisor_override));
+  }
+  const bool is_single = arguments.grad_output->data_type == ACL_FLOAT;
+  if (arguments.cube_math_type == 3 || (is_single && arguments.cube_math_type == 0)) {
+    FailInvalid("cubeMathType: expected 1 for FLOAT and not 3, got " + std::to_string(arguments.cube_math_type));
+  }
+}
+
+// Most devices do not compare these sizes and read out of bounds.
+AveragePool PoolOf(const Arguments& arguments, const Windows& windows, const Argument& grad_output) {
+  Dims dims = arguments.self->view_dims;
+  const size_t axis = dims.size() - 2;
+  const auto pooled = [&](int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
+    const int64_t count = PooledSize(size, kernel, stride, padding, arguments.ceil_mode);
+    return PooledAxis{size, count, kernel, stride, padding, arguments.count_include_pad};
+  };
+  const PooledAxis rows = pooled(dims[axis], windows.kernel.height, windows.stride.height, windows.padding.height);
+  const PooledAxis columns = pooled(dims[axis + 1], windows.kernel.width, windows.stride.width, windows.padding.width);
+  dims[axis] = rows.pooled;
+  dims[axis + 1] = columns.pooled;
+  if (rows.pooled == 0 || columns.pooled == 0 || grad_output.tensor.view_dims != dims) {
+    FailInvalid("gradOutput: expected shape " + DimsText(dims) + ", one element for each window, got " +
+                DimsText(grad_output.tensor.view_dims));
+  }
+  const int64_t planes = ElementCount(Dims(dims.begin(), dims.end() - 2));
+  return {planes, kNotPooled, rows, columns, arguments.divisor_override};
+}
+
+// Whether few windows cover each cell.
+bool IsShort(const AveragePool& pool) {
+  constexpr int64_t kFewWindows = 8;
+  const auto few = [](const PooledAxis& axis) {
+    return std::min(axis.kernel / axis.stride, axis.pooled) <= kFewWindows;
+  };
+  return few(pool.rows) && few(pool.columns);
+}
+
+Plan MakePlan(const Arguments& arguments) {
+  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument self{"self", arguments.self};
+  const IntArrayArgument kernel_size{"kernelSize", arguments.kernel_size};
+  // Devices do not check this one, and crash.
+  const IntArrayArgument stride{"stride", arguments.stride};
+  const IntArrayArgument padding{"padding", arguments.padding};
+  const Argument grad_input{"gradInput", arguments.grad_input};
+  CheckTensors(grad_output, self, grad_input);
+  const Windows windows = CheckWindows(kernel_size, stride, padding);
+  CheckPrecision(arguments);
+  CheckSameShape(grad_input, self);
+
+  Plan plan;
+  if (grad_output.tensor.empty() || self.tensor.empty()) return plan;
+  CheckAddressable(grad_output);
+  CheckAddressable(grad_input);
+  (void)ElementCount(self.tensor.view_dims);
+  (void)ElementCount(grad_output.tensor.view_dims);
+  const AveragePool pool = PoolOf(arguments, windows, grad_output);
+  plan.AddInput(grad_output.tensor);
+  plan.AddOutput(grad_input.tensor);
+  if (IsShort(pool)) plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
+                   type = grad_output.tensor.data_type](const Launch& launch) { run(pool, type, launch); });
+  return plan;
+}
+
+}  // namespace
+}  // namespace acl_host
+
+aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
+                                                   const aclIntArray* kernelSize, const aclIntArray* stride,
+                                                   const aclIntArray* padding, bool ceilMode, bool countIncludePad,
+                                                   int64_t divisorOverride, int8_t cubeMathType, aclTensor* gradInput,
+                                                   uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
+    return acl_host::MakePlan({gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
+                               divisorOverride, cubeMathType, gradInput});
+  });
+}
+
+aclnnStatus aclnnAvgPool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                   aclrtStream stream) {
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}

@@ -1,0 +1,61 @@
+// aclnnMaxPool2dWithIndicesBackward: its checks and its plan.
+#include <cstring>
+
+#include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
+#include "computation.h"
+#include "families/max_pool/checks.h"
+#include "plan/checks.h"
+#include "plan/executor.h"
+
+namespace acl_host {
+namespace {
+
+// In phase 1 Atlas A2 and A3 take INT8 indices as well, for which they have no kernel.
+MaxPoolRules RulesOf(const Product& product) {
+  if (std::strcmp(product.name, "950") != 0) return {{ACL_FLOAT}, {ACL_INT32}, /*takes_dilation=*/false};
+  return {FloatTypes(product), {ACL_INT32, ACL_INT64}, /*takes_dilation=*/true};
+}
+
+Plan MakePlan(const MaxPoolArguments& arguments) {
+  const Product& product = CurrentProduct();
+  CheckProduct(product, {"910B", "910_93", "950"});
+  const MaxPoolRules rules = RulesOf(product);
+  const MaxPool pool = CheckMaxPool(arguments, rules);
+  // A device finds this out too late, and computes all the same.
+  CheckSameShape({"indices", arguments.indices}, {"gradOutput", arguments.grad_output});
+  if (!rules.takes_dilation && pool.input.height > INT32_MAX / pool.input.width) {
+    FailInvalid("self: expected planes of less than 2^31 cells, got shape " + DimsText(arguments.self->view_dims));
+  }
+  Plan plan;
+  if (pool.batches == 0) return plan;
+
+  plan.AddInput(*arguments.grad_output);
+  plan.AddInput(*arguments.indices);
+  plan.AddOutput(*arguments.grad_input);
+  const int64_t bands = AddBands(plan, pool);
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithIndicesBackward>(), pool, bands, type = arguments.self->data_type,
+                   index_type = arguments.indices->data_type](const Launch& launch) {
+    run(pool, type, index_type, bands, launch);
+  });
+  return plan;
+}
+
+}  // namespace
+}  // namespace acl_host
+
+aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
+                                                              const aclTensor* indices, const aclIntArray* kernelSize,
+                                                              const aclIntArray* stride, const aclIntArray* padding,
+                                                              const aclIntArray* dilation, bool ceilMode,
+                                                              aclTensor* gradInput, uint64_t* workspaceSize,
+                                                              aclOpExecutor** executor) {
+  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
+    return acl_host::MakePlan({gradOutput, self, indices, kernelSize, stride, padding, dilation, ceilMode, gradInput});
+  });
+}
+
+aclnnStatus aclnnMaxPool2dWithIndicesBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                              aclrtStream stream) {
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}

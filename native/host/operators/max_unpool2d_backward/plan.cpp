@@ -1,0 +1,109 @@
+// aclnnMaxUnpool2dBackward: every cell of the gradient is the element of gradOutput that its index names, within its
+// plane. Elements are moved, never computed with.
+#include <string>
+#include <vector>
+
+#include "aclnnop/aclnn_max_unpool2d_backward.h"
+#include "families/max_unpool/computation.h"
+#include "plan/checks.h"
+#include "plan/executor.h"
+#include "plan/int_arrays.h"
+#include "tensors/data_type.h"
+
+namespace acl_host {
+namespace {
+
+struct Arguments {
+  const aclTensor* grad_output;
+  const aclTensor* self;
+  const aclTensor* indices;
+  const aclIntArray* output_size;
+  const aclTensor* out;
+};
+
+bool IsFloat(aclDataType type) { return type == ACL_FLOAT || type == ACL_FLOAT16; }
+
+bool IsCastable(aclDataType from, aclDataType to) {
+  return from == to || (to != ACL_BOOL && (IsFloat(to) || !IsFloat(from)));
+}
+
+void CheckDataTypes(const Argument& grad_output, const Argument& self, const Argument& indices, const Argument& out) {
+  const std::vector<aclDataType> types = {ACL_FLOAT, ACL_FLOAT16, ACL_INT8,  ACL_UINT8,
+                                          ACL_INT16, ACL_INT32,   ACL_INT64, ACL_BOOL};
+  for (const Argument& argument : {grad_output, self, out}) CheckDataType(argument, types);
+  const aclDataType from = grad_output.tensor.data_type;
+  const aclDataType to = out.tensor.data_type;
+  if (!IsCastable(from, to)) {
+    FailInvalid("out: expected a data type that " + DataTypeName(from) + " can be cast to, got " + DataTypeName(to));
+  }
+  CheckSameDataType(grad_output, self);
+  CheckDataType(indices, {ACL_INT64, ACL_INT32});
+}
+
+void CheckShapes(const Argument& grad_output, const Argument& self, const Argument& indices,
+                 const IntArrayArgument& output_size, const Argument& out) {
+  CheckRank(self, {3, 4});
+  CheckSameRank(grad_output, self);
+  const auto axis = self.tensor.view_dims.size() - 2;
+  CheckSameLeadingDims(grad_output, self, static_cast<int64_t>(axis));
+  CheckSameShape(indices, self);
+  CheckSameShape(out, self);
+  CheckLength(output_size, {2});
+  for (size_t i = 0; i < 2; ++i) CheckDim(grad_output, axis + i, "that of outputSize", output_size.values[i]);
+  CheckNoNegativeDim(grad_output);
+  CheckNoNegativeDim(self);
+  if (grad_output.tensor.empty() && !self.tensor.empty()) {
+    FailInvalid("gradOutput: expected elements for those of self, of shape " + DimsText(self.tensor.view_dims) +
+                ", got shape " + DimsText(grad_output.tensor.view_dims));
+  }
+}
+
+Plan MakePlan(const Arguments& arguments) {
+  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument self{"self", arguments.self};
+  const Argument indices{"indices", arguments.indices};
+  const IntArrayArgument output_size{"outputSize", arguments.output_size};
+  const Argument out{"out", arguments.out};
+  // Formats are not checked, as on a device.
+  CheckDataTypes(grad_output, self, indices, out);
+  CheckShapes(grad_output, self, indices, output_size, out);
+  Plan plan;
+  if (self.tensor.empty()) return plan;
+
+  if (out.tensor.data_type != self.tensor.data_type) {
+    // A device casts; nobody here asks for that.
+    throw OperatorError(
+        ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
+        "out: no kernel casts " + DataTypeName(self.tensor.data_type) + " to " + DataTypeName(out.tensor.data_type));
+  }
+  for (const Argument& argument : {grad_output, indices, out}) CheckAddressable(argument);
+  (void)ElementCount(grad_output.tensor.view_dims);
+  const Dims& dims = self.tensor.view_dims;
+  const MaxUnpool unpool{"aclnnMaxUnpool2dBackward", indices.tensor.data_type,
+                         ElementCount(Dims(dims.begin(), dims.end() - 2)),
+                         ElementCount(Dims(dims.end() - 2, dims.end())), ElementCount(output_size.values)};
+  plan.AddInput(grad_output.tensor);
+  plan.AddInput(indices.tensor);
+  plan.AddOutput(out.tensor);
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<MaxUnpoolBackward>(), unpool,
+                   type = self.tensor.data_type](const Launch& launch) { run(unpool, type, launch); });
+  return plan;
+}
+
+}  // namespace
+}  // namespace acl_host
+
+aclnnStatus aclnnMaxUnpool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
+                                                     const aclTensor* indices, const aclIntArray* outputSize,
+                                                     aclTensor* out, uint64_t* workspaceSize,
+                                                     aclOpExecutor** executor) {
+  return acl_host::PlanOperator(__func__, workspaceSize, executor,
+                                [&] { return acl_host::MakePlan({gradOutput, self, indices, outputSize, out}); });
+}
+
+aclnnStatus aclnnMaxUnpool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                     aclrtStream stream) {
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}

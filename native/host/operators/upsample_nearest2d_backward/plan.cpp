@@ -1,0 +1,99 @@
+// aclnnUpsampleNearest2dBackward: its checks and its plan.
+#include <cstring>
+
+#include "aclnnop/aclnn_upsample_nearest_2d_backward.h"
+#include "computation.h"
+#include "plan/checks.h"
+#include "plan/executor.h"
+#include "plan/int_arrays.h"
+
+namespace acl_host {
+namespace {
+
+struct Scales {
+  double height;
+  double width;
+};
+
+// Fails unless gradOutput and gradInput have the sizes that the two arrays give.
+void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, const IntArrayArgument& input_size,
+                const Argument& grad_input) {
+  const Dims& in = input_size.values;
+  const Dims& out = output_size.values;
+  // A device also takes NHWC; on some products it then mistakes the order of inputSize.
+  CheckFormat(grad_input, ACL_FORMAT_NCHW);
+  CheckRank(grad_input, {4});
+  CheckSameLeadingDims(grad_input, grad_out, 2);
+  for (const Dims& size : {Dims{in[2], in[3]}, out}) {
+    if (size[0] <= 0 || size[1] <= 0) {
+      FailInvalid("inputSize, outputSize: expected heights and widths above 0, got " + DimsText(in) + " and " +
+                  DimsText(out));
+    }
+  }
+  for (size_t axis = 0; axis < 2; ++axis) {
+    CheckDim(grad_out, axis, "that of inputSize", in[axis]);
+    CheckDim(grad_out, axis + 2, "that of outputSize", out[axis]);
+    // Most devices do not compare these and write out of bounds.
+    CheckDim(grad_input, axis + 2, "that of inputSize", in[axis + 2]);
+  }
+}
+
+// Which of its rules a product follows: see the definitions of NearestRule.
+NearestRule RuleOf(const Product& product, Scales scales) {
+  if (!product.bfloat16) return NearestRule::kRatio;
+  if (std::strcmp(product.name, "950") == 0) return NearestRule::kReciprocal;
+  return scales.height > 0 || scales.width > 0 ? NearestRule::kScale : NearestRule::kRatio;
+}
+
+Plan MakePlan(const aclTensor* grad_out_pointer, const aclIntArray* output_size_pointer,
+              const aclIntArray* input_size_pointer, Scales scales, const aclTensor* grad_input_pointer) {
+  const Product& product = CurrentProduct();
+  CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
+  const Argument grad_out{"gradOut", grad_out_pointer};
+  const IntArrayArgument output_size{"outputSize", output_size_pointer};
+  const IntArrayArgument input_size{"inputSize", input_size_pointer};
+  const Argument grad_input{"gradInput", grad_input_pointer};
+  CheckDataType(grad_out, FloatTypes(product));
+  CheckSameDataType(grad_input, grad_out);
+  CheckRank(grad_out, {4});
+  CheckLength(output_size, {2});
+  CheckLength(input_size, {4});
+  CheckSizes(grad_out, output_size, input_size, grad_input);
+  CheckNoNegativeDim(grad_out);
+
+  Plan plan;
+  if (grad_out.tensor.empty()) return plan;
+  CheckAddressable(grad_out);
+  CheckAddressable(grad_input);
+  const Dims& in = input_size.values;
+  const Dims& out = output_size.values;
+  (void)ElementCount(grad_out.tensor.view_dims);
+  (void)ElementCount(in);
+  const NearestRule rule = RuleOf(product, scales);
+  const Upsampling upsampling{in[0] * in[1],
+                              {in[2], out[0], rule, static_cast<float>(scales.height)},
+                              {in[3], out[1], rule, static_cast<float>(scales.width)}};
+  plan.AddInput(grad_out.tensor);
+  plan.AddOutput(grad_input.tensor);
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<UpsampleNearest2dBackward>(), upsampling,
+                   type = grad_out.tensor.data_type](const Launch& launch) { run(upsampling, type, launch); });
+  return plan;
+}
+
+}  // namespace
+}  // namespace acl_host
+
+aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor* gradOut, const aclIntArray* outputSize,
+                                                           const aclIntArray* inputSize, double scalesH, double scalesW,
+                                                           aclTensor* gradInput, uint64_t* workspaceSize,
+                                                           aclOpExecutor** executor) {
+  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
+    return acl_host::MakePlan(gradOut, outputSize, inputSize, {scalesH, scalesW}, gradInput);
+  });
+}
+
+aclnnStatus aclnnUpsampleNearest2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                           aclrtStream stream) {
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}

@@ -1,0 +1,140 @@
+"""The self-test at start: every device computes a sample of every operator, which is compared with the definition."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad import reference
+from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
+from aclgrad.operators.cases import TypedCase, first_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.validation import MAX_INT64
+from aclgrad.products import Product
+from aclgrad.tensors import view_of_array
+from aclgrad.wire.messages import OperatorCall
+from aclgrad_server.devices import native
+from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.plan import OperatorPlan, check_size, plan_call
+
+log = logging.getLogger(__name__)
+
+_OF_THE_CARD: Final = (DeviceLostError, DeviceMemoryError, TimeoutError)
+"""Errors after which a device is not asked for another operator. DeadlinePassedError is a TimeoutError."""
+_DRIVER_GRACE_S: Final = 1.0
+
+Array = np.ndarray[Any, Any]
+
+
+class UnfitDeviceError(Exception):
+    """A device failed its self-test, so the server must not take calls; the message names the card."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A call with a known answer."""
+
+    typed: TypedCase
+    plan: OperatorPlan
+    truth: Array
+
+    @classmethod
+    def of(cls, typed: TypedCase, product: Product) -> "Sample":
+        arrays = typed.arrays()
+        views = tuple(view_of_array(name, array) for name, array in arrays.items())
+        plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
+        return cls(typed, plan, reference.define(typed.spec.name, arrays, typed.case.attributes))
+
+    def fault_of(self, reply: bytes, product: Product) -> str | None:
+        """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
+        output = self.plan.output
+        gradient = np.frombuffer(reply, output.dtype.numpy, offset=len(self.plan.reply_prefix)).reshape(output.shape)
+        limit = self.typed.spec.tolerance(product, self.typed.dtype).limit(self.truth)
+        with np.errstate(invalid="ignore"):
+            # Written so that NaN is outside.
+            outside = ~(np.abs(gradient.astype(self.truth.dtype) - self.truth) <= limit)
+        if not outside.any():
+            return None
+        place = tuple(map(int, np.argwhere(outside)[0]))
+        values = f"{gradient[place]} at {place} instead of {self.truth[place]:.6g}"
+        return f"{int(outside.sum())} of {outside.size} elements are wrong, the first is {values}"
+
+
+async def self_test(devices: Sequence[Device], product: Product, timeout_s: float) -> Mapping[str, str]:
+    """Returns the operators that a device computes wrongly or not at all, each with a reason that clients may read.
+
+    Raises UnfitDeviceError if a device does not answer in time or is lost, or if no operator is left, and StartError if
+    the setup is at fault.
+    """
+    _check_table(native.operator_symbols())
+    # In a thread: definitions are slow, and the event loop already answers health checks.
+    samples = await asyncio.to_thread(_samples_of, product)
+    found = await asyncio.gather(*(_test(device, samples, product, timeout_s) for device in devices))
+    off = {name: reason for reasons in found for name, reason in reasons.items()}
+    if len(off) == len(samples):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in off.items())
+        names = ", ".join(f"device {device.index} ({device.soc_name})" for device in devices)
+        raise UnfitDeviceError(f"no operator passed the self-test of {names}: {reasons}")
+    return off
+
+
+def _samples_of(product: Product) -> list[Sample]:
+    """Returns the first case of every operator of the product."""
+    return [Sample.of(typed, product) for typed in first_cases(product)]
+
+
+def _check_table(symbols: Sequence[str]) -> None:
+    """Raises StartError if the native runtime lacks an operator that the table has."""
+    missing = ", ".join(spec.symbol for spec in OPERATORS.values() if spec.symbol not in symbols)
+    if missing:
+        remedy = "install aclgrad, aclgrad-native and aclgrad-server of the same version"
+        raise StartError(f"aclgrad_native has no row for {missing}, which the operator table has; {remedy}")
+
+
+async def _test(device: Device, samples: Sequence[Sample], product: Product, timeout_s: float) -> dict[str, str]:
+    """Returns the operators that this device fails; nothing of the test stays in its pool."""
+    name = f"device {device.index} ({device.soc_name})"
+    start = time.monotonic()
+    off = {}
+    for sample in samples:
+        spec = sample.typed.spec
+        try:
+            fault = sample.fault_of(await _run(device, sample, timeout_s), product)
+            why = f"device {device.index} computes it wrongly"
+        except LimitExceededError as error:
+            raise StartError(f"{name} has no room for {spec.symbol}: {error}") from error
+        except _OF_THE_CARD as error:
+            raise UnfitDeviceError(f"{name} does not answer {spec.symbol}: {_told(error)}") from error
+        except native.LibraryError as error:
+            fault, why = str(error), "the server's device library lacks it"
+        except AclgradError as error:
+            fault, why = _told(error), f"device {device.index} fails: {error.message}"
+        if fault:
+            off[spec.name] = why
+            log.error("%s fails the self-test of %s, which is turned off: %s", name, spec.symbol, fault)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await device.trim()
+    except (AclgradError, TimeoutError) as error:
+        raise UnfitDeviceError(f"{name} does not take memory back: {_told(error)}") from error
+    took_ms = (time.monotonic() - start) * 1e3
+    log.info("%s passed %d of %d self-tests in %.0f ms", name, len(samples) - len(off), len(samples), took_ms)
+    return off
+
+
+async def _run(device: Device, sample: Sample, timeout_s: float) -> bytes:
+    check_size(sample.plan.size_bytes, device.pool_limit_bytes)
+    prepared = sample.plan.with_prepared(device.prepare(sample.plan))
+    # The device ends the wait for a kernel at the deadline by itself, but nothing ends a driver that hangs.
+    async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
+        return await device.execute(prepared, prepared.contents(()), time.monotonic() + timeout_s, lambda: None)
+
+
+def _told(error: Exception) -> str:
+    """Returns what the log says of an error: the library's own words, which no client sees, if it has some."""
+    return str(error.__cause__ or error) or "its driver does not return"

@@ -1,0 +1,120 @@
+"""The command line of the doctor: examinations to rows, and rows to lines or JSON and an exit code."""
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+
+from aclgrad.check.rows import Finding, Origin, Row, Verdict
+from aclgrad.products import product_of_soc
+from aclgrad_server.cli import main as server_command
+from aclgrad_server.devices import native
+from aclgrad_server.doctor import card, configuration, libraries, machine
+from aclgrad_server.doctor.abi import Abi, AbiError
+from aclgrad_server.doctor.subject import Examination, Found, Subject, bad
+from aclgrad_server.settings import Settings, UnusableSettingsError, given_flags, read_settings
+
+EXAMINATIONS: Final[tuple[Examination, ...]] = (
+    configuration.settings,
+    configuration.variables,
+    libraries.versions,
+    libraries.libraries,
+    machine.nodes,
+    machine.memory,
+    machine.limits,
+    machine.addresses,
+)
+_BAD: Final = 1
+_COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "white"}
+
+
+@click.command(context_settings={"max_content_width": 120})
+@click.option(
+    "--device", "with_device", is_flag=True, help="Also open the devices and see what they do; alone on them."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
+)
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
+    """Say what would keep a server with these FLAGS from running here: aclgrad-server doctor -- --listen 0.0.0.0:50051.
+
+    Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
+    2 after wrong usage.
+    """
+    given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
+    rows = []
+    for row in _rows(given, with_device):
+        rows.append(row)
+        click.echo(json.dumps(row.to_json()) if as_json else _line(row))
+    failed = sum(row.verdict is Verdict.FAILED for row in rows)
+    exit_code = _BAD if failed else 0
+    counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
+    if as_json:
+        click.echo(json.dumps({"summary": {"exit_code": exit_code, "rows": len(rows), **counts}}))
+    else:
+        click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    sys.stdout.flush()
+    # A driver may hold threads that would keep the interpreter from ending.
+    os._exit(exit_code)
+
+
+def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
+    """Yields every row, each as soon as it is known."""
+    here = Origin(socket.gethostname(), "", "", "")
+    try:
+        settings = read_settings(given)
+    except UnusableSettingsError as error:
+        yield from _timed(here, "settings", iter([("", bad(line, "see aclgrad-server --help")) for line in error.args]))
+        return
+    files = native.library_files(settings.backend)
+    is_ascend = any("libascendcl" in path for path, _ in files)
+    subject = Subject(settings, given, os.environ, is_ascend)
+    for examination in EXAMINATIONS:
+        yield from _timed(here, examination.__name__, examination(subject))
+    if with_device:
+        yield from _device_rows(here.target, settings, files)
+
+
+def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]]) -> Iterator[Row]:
+    library = os.path.basename(files[0][0])
+    origin = Origin(target, "", library, "")
+    try:
+        abi = Abi(files, str(settings.acl_config) if settings.acl_config else None)
+        origin = Origin(target, product_of_soc(abi.soc_name) or abi.soc_name, library, abi.version)
+        for index in settings.device or range(abi.device_count()):
+            with _opened(abi, index) as finding:
+                yield from _timed(origin, "device", iter([(f"device {index}", finding)]))
+                for examination in card.EXAMINATIONS:
+                    found = ((f"device {index}: {case}", finding) for case, finding in examination(abi))
+                    yield from _timed(origin, examination.__name__, found)
+        abi.call("aclFinalize")
+    except (AbiError, OSError) as error:
+        remedy = "see npu-smi info and CANN's log"
+        yield from _timed(origin, "device", iter([("", bad(str(error), remedy))]))
+
+
+@contextmanager
+def _opened(abi: Abi, index: int) -> Iterator[Finding]:
+    yield card.opened(abi, index)
+    abi.call("aclrtResetDevice", index)
+
+
+def _timed(origin: Origin, topic: str, found: Iterator[Found]) -> Iterator[Row]:
+    """Yields the rows of one topic, with the time that each took."""
+    begin = time.monotonic()
+    for case, finding in found:
+        seconds = time.monotonic() - begin
+        yield Row(origin, topic, "", "", (), case, finding.verdict, finding.message, finding.figures, seconds)
+        begin = time.monotonic()
+
+
+def _line(row: Row) -> str:
+    verdict = click.style(f"{row.verdict:8}", fg=_COLOURS[row.verdict])
+    return f"{verdict}{': '.join(part for part in (row.check, row.case, row.message) if part)}"

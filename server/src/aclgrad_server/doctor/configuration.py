@@ -1,0 +1,70 @@
+"""Settings with the source of each, and CANN's variables."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
+from aclgrad_server.settings import source_of, unknown_variables
+
+LOG_BYTES: Final = 400 * 2**20
+"""CANN keeps 10 files of 20 MB for each process, and dumps of its trace beside them."""
+_REMEDY_LOGS: Final = "mount 1 GiB there, or set ASCEND_PROCESS_LOG_PATH, and ASCEND_HOST_LOG_FILE_NUM=2"
+
+
+def settings(subject: Subject) -> Iterator[Found]:
+    """Every setting with its value and where it comes from."""
+    for name in unknown_variables(subject.environment):
+        yield name, bad("is no setting of the server", "unset it, or see aclgrad-server --help")
+    for name, value in subject.settings:
+        source = source_of(name, subject.given, subject.environment)
+        if source is None:
+            source = str(subject.settings.config) if name in subject.settings.model_fields_set else "default"
+        yield name, fine(f"{_shown(value)} ({source})")
+
+
+def variables(subject: Subject) -> Iterator[Found]:
+    """The variables that CANN reads when it starts."""
+    if not subject.is_ascend:
+        return
+    given = subject.environment
+    home = given.get("ASCEND_HOME_PATH", "")
+    yield "ASCEND_HOME_PATH", judged(bool(home), home or "is not set", "source CANN's set_env.sh")
+    dump = given.get("ASCEND_COREDUMP_SIGNAL", "")
+    remedy = "set it to none: a graceful stop begins with a dump of all stacks otherwise"
+    yield "ASCEND_COREDUMP_SIGNAL", judged(dump == "none", dump or "is not set", remedy)
+    if "ASCEND_RT_VISIBLE_DEVICES" in given:
+        visible = given["ASCEND_RT_VISIBLE_DEVICES"]
+        remedy = "give ascending indices with commas and without spaces, as 0,2: CANN stops at the first other one"
+        yield "ASCEND_RT_VISIBLE_DEVICES", judged(_is_ascending(visible), repr(visible), remedy)
+    folder = log_folder(given)
+    free = _free_bytes(folder)
+    found = f"CANN's log goes to {folder}, which has {free / 2**20:.0f} MiB"
+    yield "log folder", judged(free >= LOG_BYTES, found, _REMEDY_LOGS, free_bytes=free)
+    level = given.get("ASCEND_GLOBAL_LOG_LEVEL", "3")
+    if level != "3":
+        yield "ASCEND_GLOBAL_LOG_LEVEL", noted(f"is {level}; 3, errors alone, is the default and right for service")
+
+
+def log_folder(environment: Mapping[str, str]) -> Path:
+    """Returns where CANN writes its log: the first variable that is set decides."""
+    for name, below in (("ASCEND_PROCESS_LOG_PATH", ""), ("ASCEND_WORK_PATH", "log"), ("HOME", "ascend/log")):
+        if environment.get(name):
+            return Path(environment[name], below)
+    return Path("/root/ascend/log")
+
+
+def _free_bytes(folder: Path) -> int:
+    """Returns what may still be written there, also if CANN would make the folder first."""
+    existing = next((each for each in (folder, *folder.parents) if each.is_dir()), Path("/"))
+    return shutil.disk_usage(existing).free
+
+
+def _is_ascending(visible: str) -> bool:
+    words = visible.split(",")
+    return all(word.isascii() and word.isdecimal() for word in words) and words == sorted(set(words), key=int)
+
+
+def _shown(value: Any) -> str:
+    return (" ".join(map(str, value)) or "none") if isinstance(value, tuple) else str(value)

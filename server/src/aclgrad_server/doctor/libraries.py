@@ -1,0 +1,63 @@
+"""The device library: which files are looked for, which are found, and what they have."""
+
+import ctypes
+import os
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad_server.devices import native
+from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
+
+_PACKAGES: Final = ("aclgrad", "aclgrad-native", "aclgrad-server")
+_REMEDY: Final = "source CANN's set_env.sh and mount the driver's lib64, or give --backend host or a path"
+
+
+def versions(subject: Subject) -> Iterator[Found]:
+    """The packages, which have to be of one version, and what the machine has of driver and CANN."""
+    found = {name: version(name) for name in _PACKAGES}
+    for name in _PACKAGES:
+        is_same = found[name] == found["aclgrad-server"]
+        yield name, judged(is_same, found[name], f"install version {found['aclgrad-server']}, as of aclgrad-server")
+    rows = {spec.symbol for spec in OPERATORS.values()} - set(native.operator_symbols())
+    if rows:
+        yield "operator table", bad(f"aclgrad-native has no row for {', '.join(sorted(rows))}", "install one version")
+    installed = native.installed_versions(subject.environment) if subject.is_ascend else {}
+    for name, each in installed.items():
+        yield name, fine(each)
+    if subject.is_ascend and "driver" not in installed:
+        remedy = "mount /usr/local/Ascend/driver/version.info to have driver and CANN compared"
+        yield "driver", noted(f"its version is not known; {remedy}")
+
+
+def libraries(subject: Subject) -> Iterator[Found]:
+    """Each file that the server would open, and the operators that they have between them."""
+    opened = []
+    for path, is_required in native.library_files(subject.settings.backend, subject.environment):
+        try:
+            opened.append(ctypes.CDLL(path, os.RTLD_LAZY | os.RTLD_LOCAL))
+        except OSError as error:
+            # An optional one is absent from most installations.
+            yield path, bad(str(error), _REMEDY) if is_required else noted(f"is not used: {error}")
+        else:
+            yield path, fine(f"found at {_place(path)}")
+    if not opened:
+        return
+    for spec in OPERATORS.values():
+        missing = [name for name in (f"{spec.symbol}GetWorkspaceSize", spec.symbol) if not _has(opened, name)]
+        remedy = "install CANN's package of operators (ops-nn, ops-math, ops-cv); the server turns the operator off"
+        yield spec.symbol, bad(f"no library has {', '.join(missing)}", remedy) if missing else fine("both phases")
+
+
+def _has(opened: Sequence[ctypes.CDLL], symbol: str) -> bool:
+    return any(hasattr(library, symbol) for library in opened)
+
+
+def _place(path: str) -> str:
+    """Returns where the loader found a library of this name."""
+    if "/" in path:
+        return path
+    mapped = (line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines())
+    return next((place for place in mapped if place.rpartition("/")[2].startswith(path)), path)

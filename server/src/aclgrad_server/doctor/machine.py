@@ -1,0 +1,113 @@
+"""What the machine or the container grants: device nodes, memory, limits, addresses."""
+
+import glob
+import os
+import resource
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from aclgrad.check.rows import Finding
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
+from aclgrad_server.edge.memory import check_memory, memory_limit
+from aclgrad_server.edge.process import OTHER_FILES
+from aclgrad_server.limits import MAX_CONNECTIONS
+from aclgrad_server.settings import OFF
+
+_NODES: Final = "/dev/davinci[0-9]*"
+_MANAGERS: Final = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+_UNIX: Final = "unix:"
+_MAX_SOCKET_PATH: Final = 107
+_SHARED_BYTES: Final = 64 * 2**20
+"""What Docker gives /dev/shm by default: too little for more than a few tensors."""
+
+
+def nodes(subject: Subject) -> Iterator[Found]:
+    """The device nodes, and whether this user may open them."""
+    if not subject.is_ascend:
+        return
+    cards = sorted(glob.glob(_NODES))
+    if not cards:
+        remedy = "give the container the card (--device /dev/davinci0), or install the driver"
+        yield _NODES, bad("there is no card", remedy)
+    for node in cards:
+        yield node, _node(node)
+    for node in _MANAGERS:
+        if os.path.exists(node):
+            yield node, _node(node)
+        else:
+            yield node, noted("is not there; only the 950 does without devmm_svm")
+
+
+def _node(node: str) -> Finding:
+    status = os.stat(node)
+    found = f"owner {status.st_uid}:{status.st_gid}, mode {status.st_mode & 0o777:o}, for user {os.getuid()}"
+    remedy = f"run as user {status.st_uid} or in group {status.st_gid} (UID and GID of the image)"
+    return judged(os.access(node, os.R_OK | os.W_OK), found, remedy)
+
+
+def memory(subject: Subject) -> Iterator[Found]:
+    """The memory that the process may use, and /dev/shm."""
+    limit = memory_limit(subject.settings.memory_limit_bytes)
+    try:
+        check_memory()
+        yield "memory", fine(f"{limit / 2**20:.0f} MiB", limit_bytes=limit)
+    except StartError as error:
+        yield "memory", bad(f"{limit / 2**20:.0f} MiB", str(error), limit_bytes=limit)
+    if subject.settings.shared_memory:
+        free = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0
+        remedy = "give the container more (docker: --shm-size 1g), or drop --shared-memory"
+        found = f"{free / 2**20:.0f} MiB are free"
+        yield "/dev/shm", judged(free > _SHARED_BYTES, found, remedy, free_bytes=free)
+
+
+def limits(subject: Subject) -> Iterator[Found]:
+    """Resource limits that the server or CANN runs into."""
+    needed = MAX_CONNECTIONS + OTHER_FILES
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    remedy = f"raise the hard limit to {needed} (ulimit -Hn, docker: --ulimit nofile={needed})"
+    yield "open files", judged(hard == resource.RLIM_INFINITY or hard >= needed, _limit(hard), remedy)
+    _, locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    yield "locked memory", fine(_limit(locked))
+    _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
+    yield "threads of this user", fine(_limit(processes))
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
+
+
+def addresses(subject: Subject) -> Iterator[Found]:
+    """The addresses to listen on."""
+    for address in subject.settings.listen:
+        yield f"--listen {address}", _unix(address) if address.startswith(_UNIX) else _tcp(address)
+    if subject.settings.admin != OFF:
+        yield f"--admin {subject.settings.admin}", _tcp(subject.settings.admin)
+
+
+def _tcp(address: str) -> Finding:
+    host, _, port = address.rpartition(":")
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+    except OSError as error:
+        return bad(f"cannot be bound: {error.strerror or error}", "stop what listens there, or give another address")
+    return fine("is free")
+
+
+def _unix(address: str) -> Finding:
+    path = Path(address.removeprefix(_UNIX))
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
+        return bad(f"has more than {_MAX_SOCKET_PATH} bytes", "give a shorter path")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        return bad(f"{path.parent} is no folder that user {os.getuid()} may write to", "make it, or give another path")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1)
+        if client.connect_ex(str(path)) == 0:
+            return bad("another process answers there", "stop it, or give another path")
+    return fine("is free")

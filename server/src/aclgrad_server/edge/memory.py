@@ -1,0 +1,118 @@
+"""The memory of the process: how freed memory is kept and given back, and what happens before memory runs out."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from aclgrad_server.calls.call import Calls
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.limits import MEMORY_HARD_LIMIT, MEMORY_SOFT_LIMIT
+
+log = logging.getLogger(__name__)
+
+MIN_MEMORY_BYTES: Final = 128 * 2**20
+"""What the interpreter, the libraries, small calls and a health check beside them take."""
+INTERVAL_S: Final = 0.05
+TRIM_INTERVAL_S: Final = 0.2
+CUT_COUNT: Final = 16  # calls that are cut at once under pressure; the next look may cut more
+_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def check_memory(control_groups: Path = _CONTROL_GROUPS) -> None:
+    """Raises StartError if memory is too little: the kernel would end the server amid calls, without a word."""
+    limit = _control_group_limit(control_groups)
+    if limit is not None and limit < MIN_MEMORY_BYTES:
+        raise StartError(
+            f"the memory limit of {limit / 2**20:.0f} MiB is less than the {MIN_MEMORY_BYTES / 2**20:.0f} MiB that "
+            f"the server needs; give the container more"
+        )
+
+
+def memory_limit(setting: int | None, control_groups: Path = _CONTROL_GROUPS) -> int:
+    """Returns the bytes that the process may use: the setting, the control group's limit, or all of the machine."""
+    machine = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
+    return min(filter(None, (setting, _control_group_limit(control_groups), machine)))
+
+
+def _control_group_limit(control_groups: Path) -> int | None:
+    """Returns the limit of the control group that a container sees as its own, of either version; None without one."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        file = control_groups / name
+        told = file.read_text().strip() if file.is_file() else ""
+        if told.isdigit():
+            return int(told)
+    return None
+
+
+def resident_bytes(statm: Path = _STATM) -> int:
+    """Returns the memory of this process that is in RAM."""
+    return int(statm.read_bytes().split()[1]) * _PAGE_BYTES
+
+
+class MemoryWatch:
+    """Frees memory, cuts calls that are being received, and refuses new ones, in that order, as memory runs out.
+
+    gRPC tells neither how much of a message has arrived nor what it holds, so the whole process is watched. Free memory
+    is also given back once when no call came for `idle_trim_s`; 0: never.
+    """
+
+    def __init__(
+        self,
+        limit_bytes: int,
+        idle_trim_s: float,
+        trim: Callable[[], Awaitable[None]],
+        calls: Calls,
+        used_bytes: Callable[[], int] = resident_bytes,
+    ) -> None:
+        self._limit_bytes = limit_bytes
+        self._idle_trim_s = idle_trim_s
+        self._trim = trim
+        self._calls = calls
+        self._used_bytes = used_bytes
+        self._is_pressed = False
+        self._seen = self._trimmed = calls.event_count
+        self._seen_at = time.monotonic()
+
+    async def run(self) -> None:
+        trim: asyncio.Task[None] | None = None
+        due = 0.0
+        while True:
+            self.look()
+            if (self._is_pressed or self._is_idle()) and time.monotonic() >= due and (trim is None or trim.done()):
+                due = time.monotonic() + TRIM_INTERVAL_S
+                self._trimmed = self._calls.event_count
+                # It waits for the devices, and memory runs out meanwhile.
+                trim = asyncio.ensure_future(self._try_to_trim())
+            await asyncio.sleep(INTERVAL_S)
+
+    def _is_idle(self) -> bool:
+        """Says whether calls have come since the last trim, and none for a while."""
+        if self._calls.any() or self._calls.event_count != self._seen:
+            self._seen, self._seen_at = self._calls.event_count, time.monotonic()
+        is_quiet = time.monotonic() - self._seen_at >= self._idle_trim_s > 0
+        return is_quiet and self._seen != self._trimmed
+
+    async def _try_to_trim(self) -> None:
+        try:
+            await self._trim()
+        except Exception:
+            log.exception("memory cannot be given back")
+
+    def look(self) -> None:
+        used = self._used_bytes() / self._limit_bytes
+        was_pressed, self._is_pressed = self._is_pressed, used > MEMORY_SOFT_LIMIT
+        self._calls.hold_reads(self._is_pressed)
+        self._calls.refuse_for_memory(used > MEMORY_HARD_LIMIT)
+        if not self._is_pressed:
+            return
+        # The first answer is to give free memory back: it may be all that is needed.
+        cut = self._calls.cut_oldest_unfinished(CUT_COUNT) if was_pressed else 0
+        if cut or not was_pressed:
+            share, limit = used * 100, self._limit_bytes / 2**20
+            log.warning("memory: %.0f %% of %.0f MiB used; %d unfinished calls were cut", share, limit, cut)

@@ -1,0 +1,160 @@
+// An aclnn program over all operators that the headers declare: runs the calls of a file and writes their outputs one
+// behind the other. Usage: run_calls CALLS OUTPUTS [OFFSET], where OFFSET moves every operand by so many bytes.
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "acl/acl.h"
+#include "call_file.h"
+#include "operator_table.h"
+
+namespace {
+
+void Check(int code, const std::string& what) {
+  if (code == 0) return;
+  const char* const message = aclGetRecentErrMsg();
+  std::fprintf(stderr, "%s: %d %s\n", what.c_str(), code, message != nullptr ? message : "");
+  std::exit(1);
+}
+
+class DeviceMemory {
+ public:
+  DeviceMemory(std::size_t size_bytes, std::size_t offset) : offset_(offset) {
+    Check(aclrtMalloc(&memory_, size_bytes + offset + 1, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
+  }
+  ~DeviceMemory() { aclrtFree(memory_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  [[nodiscard]] void* address() const { return static_cast<char*>(memory_) + offset_; }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t offset_;
+};
+
+class DeviceTensor {
+ public:
+  DeviceTensor(const call_file::Tensor& tensor, std::size_t offset) : memory_(tensor.size_bytes, offset) {
+    const auto& shape = tensor.shape;
+    const std::string& data = tensor.data;
+    if (!data.empty()) {
+      Check(aclrtMemcpy(memory_.address(), data.size(), data.data(), data.size(), ACL_MEMCPY_HOST_TO_DEVICE), "copy");
+    }
+    handle_ = aclCreateTensor(shape.data(), shape.size(), static_cast<aclDataType>(tensor.dtype), nullptr, 0,
+                              shape.size() == 2 ? ACL_FORMAT_ND : ACL_FORMAT_NCHW, shape.data(), shape.size(),
+                              memory_.address());
+    Check(handle_ == nullptr ? 1 : 0, "aclCreateTensor");
+  }
+  ~DeviceTensor() { aclDestroyTensor(handle_); }
+  DeviceTensor(const DeviceTensor&) = delete;
+  DeviceTensor& operator=(const DeviceTensor&) = delete;
+  [[nodiscard]] aclTensor* handle() const { return handle_; }
+  [[nodiscard]] const void* address() const { return memory_.address(); }
+
+ private:
+  DeviceMemory memory_;
+  aclTensor* handle_ = nullptr;
+};
+
+// Hands out what phase 1 takes, by the types of its parameters.
+class Arguments {
+ public:
+  Arguments(const call_file::Call& call, std::size_t offset) : call_(call), output_(call.output, offset) {
+    for (const call_file::Tensor& input : call.inputs) inputs_.emplace_back(input, offset);
+  }
+  ~Arguments() {
+    for (const aclIntArray* const array : arrays_) aclDestroyIntArray(array);
+  }
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  template <typename Parameter>
+  [[nodiscard]] Parameter Next() {
+    if constexpr (std::is_same_v<Parameter, const aclTensor*>) {
+      return inputs_.at(next_input_++).handle();
+    } else if constexpr (std::is_same_v<Parameter, aclTensor*>) {
+      return output_.handle();
+    } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
+      const auto& values = std::get<std::vector<int64_t>>(call_.attributes.at(next_attribute_++));
+      arrays_.push_back(aclCreateIntArray(values.data(), values.size()));
+      return arrays_.back();
+    } else if constexpr (std::is_same_v<Parameter, uint64_t*>) {
+      return &workspace_bytes;
+    } else if constexpr (std::is_same_v<Parameter, aclOpExecutor**>) {
+      return &executor;
+    } else {
+      using Wide = std::conditional_t<std::is_same_v<Parameter, bool>, bool,
+                                      std::conditional_t<std::is_floating_point_v<Parameter>, double, int64_t>>;
+      return static_cast<Parameter>(std::get<Wide>(call_.attributes.at(next_attribute_++)));
+    }
+  }
+
+  [[nodiscard]] std::string ReadOutput() const {
+    std::string data(call_.output.size_bytes, '\0');
+    if (data.empty()) return data;
+    Check(aclrtMemcpy(data.data(), data.size(), output_.address(), data.size(), ACL_MEMCPY_DEVICE_TO_HOST), "copy");
+    return data;
+  }
+
+  uint64_t workspace_bytes = 0;
+  aclOpExecutor* executor = nullptr;
+
+ private:
+  const call_file::Call& call_;
+  std::deque<DeviceTensor> inputs_;
+  DeviceTensor output_;
+  std::vector<const aclIntArray*> arrays_;
+  std::size_t next_input_ = 0;
+  std::size_t next_attribute_ = 0;
+};
+
+using Launch = aclnnStatus (*)(void*, uint64_t, aclOpExecutor*, aclrtStream);
+using Plan = std::function<aclnnStatus(Arguments&)>;
+
+template <typename... Parameters>
+Plan PlanWith(aclnnStatus (*phase1)(Parameters...)) {
+  return [phase1](Arguments& arguments) {
+    // Braces fix the order of evaluation.
+    return std::apply(phase1, std::tuple<Parameters...>{arguments.Next<Parameters>()...});
+  };
+}
+
+#define ROW(symbol) {#symbol, {PlanWith(symbol##GetWorkspaceSize), symbol}},
+const std::map<std::string, std::pair<Plan, Launch>> kOperators = {ACLNN_OPERATORS(ROW)};
+#undef ROW
+
+std::string Run(const call_file::Call& call, std::size_t offset, aclrtStream stream) {
+  const auto& [plan, launch] = kOperators.at(call.symbol);
+  Arguments arguments(call, offset);
+  Check(plan(arguments), call.symbol);
+  const DeviceMemory workspace(arguments.workspace_bytes, offset);
+  Check(launch(arguments.workspace_bytes == 0 ? nullptr : workspace.address(), arguments.workspace_bytes,
+               arguments.executor, stream),
+        call.symbol);
+  Check(aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
+  return arguments.ReadOutput();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::size_t offset = argc > 3 ? std::stoul(argv[3]) : 0;
+  std::ofstream outputs(argv[2], std::ios::binary);
+  aclrtStream stream = nullptr;
+  Check(aclInit(nullptr), "aclInit");
+  Check(aclrtSetDevice(0), "aclrtSetDevice");
+  Check(aclrtCreateStream(&stream), "aclrtCreateStream");
+  for (const call_file::Call& call : call_file::Reader(argv[1]).ReadAll()) outputs << Run(call, offset, stream);
+  Check(aclrtDestroyStream(stream), "aclrtDestroyStream");
+  Check(aclrtResetDevice(0), "aclrtResetDevice");
+  Check(aclFinalize(), "aclFinalize");
+  return outputs.good() ? 0 : 1;
+}

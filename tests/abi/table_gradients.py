@@ -1,0 +1,111 @@
+"""Gradients of the operator table on the library under test: every case, rows around the vectors, and drawn calls."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+
+from aclgrad import reference
+from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import samples_of
+from aclgrad.operators.spec import OperatorSpec
+from aclgrad.products import Product
+from tests.call_file import PRODUCT, device_array
+
+from .acl import Library
+from .phase_one import Tensor
+from .table_calls import abi_names, arguments_of
+
+LENGTHS = (*range(1, 10), 15, 16, 17, 31, 32, 33, 65)
+"""Of rows: up to and around the vectors of each type, and the longest twice over."""
+DRAWS = 20
+LARGE = "6 MB"
+"""Several pieces of a parallel loop."""
+
+
+def sweep(product: Product = PRODUCT) -> Iterator[TypedCase]:
+    """Yields calls of every operator and type whose gradients must not depend on processor, threads or addresses."""
+    listed = [typed for spec in OPERATORS.values() for typed in _calls_of(spec, product)]
+    for typed in (*typed_cases(product), *listed):
+        # Of an empty input, operators leave the output as it was.
+        if all(map(all, typed.case.shapes.values())) and not list(typed.spec.check(typed.arguments, product)):
+            yield typed
+
+
+def _calls_of(spec: OperatorSpec, product: Product) -> Iterator[TypedCase]:
+    samples, dtypes = samples_of(spec.name), spec.inputs[0].dtypes.get(product, ())
+    integers = np.random.default_rng(0).integers
+    cases = [samples.draw(lambda least, most: int(integers(least, most, endpoint=True))) for _ in range(DRAWS)]
+    cases += [case for length in LENGTHS for case in samples.rows(length)]
+    for number, case in enumerate(case for case in cases if product in case.products):
+        named = replace(case, name=f"{case.name}_{number}")
+        yield from (TypedCase(spec, named, dtype) for dtype in case.only or dtypes if dtype in dtypes)
+    yield from (TypedCase(spec, samples.timed[LARGE], dtype) for dtype in dtypes[:1])
+
+
+def placed(array: np.ndarray, offset: int) -> np.ndarray:
+    """Returns a copy that begins so many bytes behind an address that suits vectors."""
+    memory = np.zeros(array.nbytes + 128, np.uint8)
+    begin = -memory.ctypes.data % 64 + offset
+    view = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    view[...] = array
+    return view
+
+
+def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> np.ndarray:
+    """Runs the call on host memory as it is, every operand and the workspace at that offset."""
+    output = typed.spec.output.infer(typed.arguments)
+    out = placed(np.full(output.shape, 7, output.dtype.numpy), offset)
+    names = abi_names(typed.spec)
+    memory = {names[typed.spec.output.name]: out}
+    for name, array in typed.arrays().items():
+        memory[names[name]] = placed(device_array(typed, name, array, product), offset)
+    with ExitStack() as stack:
+        given: list[object] = []
+        for name, value in arguments_of(typed, product).items():
+            if isinstance(value, Tensor):
+                address = memory[name].ctypes.data
+                tensor = acl.describe(value.shape, value.data_type, format_=value.format_, address=address)
+                given.append(stack.enter_context(tensor))
+            else:
+                given.append(stack.enter_context(acl.int_array(value)) if isinstance(value, tuple) else value)
+        size, executor = acl.plan(typed.spec.symbol, *given)
+        workspace = placed(np.zeros(size, np.uint8), offset)
+        acl.call(typed.spec.symbol, workspace.ctypes.data if size else None, size, executor, None)
+        acl.call("aclrtSynchronizeStream", None)
+    return out
+
+
+def assert_defined(typed: TypedCase, gradient: np.ndarray, product: Product = PRODUCT) -> None:
+    """The gradient is that of the definition, within the operator's tolerance.
+
+    Sums of both signs cancel, so the error is measured by what was added up.
+    """
+    arrays = typed.arrays()
+    truth = reference.define(typed.spec.name, arrays, typed.attributes)
+    sizes = {**arrays, "grad_output": np.abs(arrays["grad_output"])}
+    magnitude = np.abs(reference.define(typed.spec.name, sizes, typed.attributes))
+    tolerance = typed.spec.tolerance(product, typed.dtype)
+    error = np.abs(gradient.astype(truth.dtype) - truth)
+    assert gradient.shape == truth.shape
+    assert (error <= tolerance.absolute + tolerance.relative * magnitude).all(), f"{typed} {typed.case}"
+
+
+def check_gradients(acl: Library, product: str) -> None:
+    """Runs in a process of its own, because a process has one product."""
+    acl.call("aclInit", None)
+    acl.call("aclrtSetDevice", 0)
+    for typed in sweep(Product(product)):
+        if not typed.case.name.startswith("timed"):
+            assert_defined(typed, gradient(acl, typed, product=Product(product)), Product(product))
+
+
+def print_digests(acl: Library, offset: int) -> None:
+    """Runs in a process of its own, because a process has one vector level and one number of threads."""
+    acl.call("aclInit", None)
+    acl.call("aclrtSetDevice", 0)
+    for typed in sweep():
+        print(typed, hashlib.sha256(gradient(acl, typed, offset).tobytes()).hexdigest())

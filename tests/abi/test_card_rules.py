@@ -1,0 +1,195 @@
+"""Rules of real cards that strict mode enforces: docs/card-rules.md lists them."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .test_strict import PRELUDE
+
+Run = Callable[..., list[str]]
+ROOT = Path(__file__).resolve().parents[2]
+
+MORE = """
+import os, time
+out = ctypes.c_void_p()
+pinned = acl.create('aclrtMallocHost', 256).value
+
+def copy(dst, src, kind=1):
+    return acl.aclrtMemcpyAsync(dst, 64, src, 64, kind, None)
+
+def repeatable():
+    grad, out, executor = plan(malloc(16), malloc(64))
+    acl.call('aclSetAclOpExecutorRepeatable', executor)
+    return grad, executor
+"""
+HANG = {"kind": "hang", "at": 1, "duration_ms": 300}
+HANGING_LAUNCH = {"kind": "hang_launch", "at": 1, "duration_ms": 500}
+
+# The program, what it prints, the offences that are reported, and a fault that it needs.
+CASES: dict[str, tuple[str, str, list[str], dict[str, object] | None]] = {
+    "an asynchronous copy to or from an odd address": (
+        "print(copy(malloc() + 8, pinned), copy(malloc(), pinned + 32), copy(malloc(), pinned))",
+        "107000 107000 0", ["misaligned async copy"] * 2, None,
+    ),
+    "an asynchronous copy of pageable memory": (
+        "print(copy(malloc(), pageable), copy(pageable, malloc(), 2))",
+        "107000 107000", ["pageable async copy"] * 2, None,
+    ),
+    "an asynchronous copy within the host": ("print(copy(pinned, pinned + 128, 0))", "207000", [], None),
+    "a wait as a poll": (
+        "stream, grad, out = hang()\n"
+        "print(*[acl.aclrtSynchronizeStreamWithTimeout(stream, 1) for _ in range(3)])\n"
+        "print(acl.aclrtSynchronizeStream(stream))\n"
+        "launch(plan(grad, out)[2], stream)\n"
+        "print(*[acl.aclrtSynchronizeStreamWithTimeout(stream, 1) for _ in range(4)])",
+        "507046 507046 507046\n0\n507046 507046 507046 507046", ["wait polled"], HANG | {"count": 2},
+    ),
+    "destroying a busy stream": (
+        "print(acl.aclrtDestroyStream(hang()[0]))", "0", ["destroyed while busy"], HANG,
+    ),
+    "resetting a device with streams": (
+        "acl.create('aclrtCreateStream')\nprint(acl.aclrtResetDevice(0))", "0", ["reset with live streams"], None,
+    ),
+    "ending ACL for others": (
+        "print(acl.aclInit(None), acl.aclrtFreeHost(pinned), acl.aclFinalize())",
+        "100002 0 0", ["finalized for others"], None,
+    ),
+    "a child of the process": (
+        "if os.fork() == 0:\n    print(acl.aclrtSetDevice(0), flush=True)\n    os._exit(0)\nos.wait()",
+        "107000", ["used after fork"], None,
+    ),
+    "a repeatable executor of an earlier phase 1": (
+        "first, second = plan(malloc(16), malloc(64)), plan(malloc(16), malloc(64))\n"
+        "print(*[acl.aclSetAclOpExecutorRepeatable(each[2]) for each in (first, second)])",
+        "561000 0", ["repeatable set late"], None,
+    ),
+    "a repeatable executor on two threads": (
+        "grad, executor = repeatable()\n"
+        "def run():\n"
+        "    acl.call('aclrtSetDevice', 0)\n"
+        "    launch(executor)\n"
+        "thread = threading.Thread(target=run)\n"
+        "thread.start()\n"
+        "time.sleep(0.1)\n"
+        "print(launch(executor))\n"
+        "thread.join()\n"
+        "print(acl.aclrtSynchronizeStream(None), launch(executor))\n"
+        "acl.call('aclrtSynchronizeStream', None)",
+        "161002\n0 0", ["executor run twice at once"], HANGING_LAUNCH,
+    ),
+    "a repeatable executor that outlives its tensors": (
+        "grad, executor = repeatable()\nprint(acl.aclDestroyTensor(grad), acl.aclDestroyAclOpExecutor(executor))",
+        "0 0", ["tensor destroyed before its executor"], None,
+    ),
+    "an operand at an odd address": (
+        "print(launch(plan(malloc() + 16, malloc(64))[2]))", "161002", ["misaligned tensor"], None,
+    ),
+    "operands without room between them": (
+        "memory = malloc()\nprint(launch(plan(memory, memory + 32)[2]), launch(plan(memory, memory + 64)[2]))",
+        "161002 0", ["padding shared"], None,
+    ),
+    "an operand at the end of its allocation": (
+        "print(launch(plan(malloc(16), acl.create('aclrtMallocAlign32', 64, 0).value)[2]))",
+        "161002", ["padding shared"], None,
+    ),
+    "two settings of determinism": (
+        "print(*[acl.aclrtCtxSetSysParamOpt(0, value) for value in (1, 1, 0)])",
+        "0 0 0", ["determinism changed"], None,
+    ),
+    "phase 1 on a thread without a device": (
+        "size = ctypes.c_uint64()\n"
+        "def run():\n"
+        "    image = tensor((1, 1, 4, 4))\n"
+        "    phase = getattr(acl, NAME + 'GetWorkspaceSize')\n"
+        "    print(phase(tensor((1, 1, 2, 2)), image, image, ctypes.byref(size), ctypes.byref(out)))\n"
+        "thread = threading.Thread(target=run)\nthread.start()\nthread.join()\nprint(acl.aclrtPeekAtLastError(0))",
+        "361001\n0", [], None,
+    ),
+}  # fmt: skip
+
+
+def test_every_report_is_listed() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "native/host").rglob("*.cpp"))
+    reports = set(re.findall(r'\b(?:Report|Refuse)\(\s*"([^"]+)"', sources))
+    assert len(reports) > 15
+    page = (ROOT / "docs/card-rules.md").read_text()
+    assert {report for report in reports if f"`{report}`" not in page} == set()
+
+
+@pytest.fixture
+def run(run_program: Run, tmp_path: Path) -> Callable[..., tuple[list[str], list[str]]]:
+    """Runs a program with these settings; returns what it prints and the offences that are reported."""
+
+    def run(program: str, **settings: object) -> tuple[list[str], list[str]]:
+        report, config = tmp_path / "report", tmp_path / "acl.json"
+        settings = {"strict": True, "strict_report": str(report), "host_pointers": False, **settings}
+        config.write_text(json.dumps({"host": settings}))
+        lines = run_program(PRELUDE + MORE + program, ACL_HOST_CONFIG=str(config))
+        return lines, [line.split(": ")[2] for line in report.read_text().splitlines()]
+
+    return run
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rule(run: Callable[..., tuple[list[str], list[str]]], case: str) -> None:
+    program, output, offences, fault = CASES[case]
+    lines, reported = run(program, faults=[] if fault is None else [fault])
+    assert lines == output.splitlines()
+    # Not of the program that ends ACL, but for the leaks that it leaves.
+    assert [each for each in reported if each not in ("not finalized", "leak")] == offences
+
+
+def test_a_process_that_ends_without_finalize(run: Callable[..., tuple[list[str], list[str]]]) -> None:
+    assert run("print(1)") == (["1"], ["not finalized"])
+    assert run("acl.call('aclrtFreeHost', pinned)\nacl.call('aclFinalize')")[1] == ["not finalized"]
+
+
+def test_texts_as_a_card_gives_them(run_program: Run, tmp_path: Path) -> None:
+    """All failures of the thread since the last question, the newest first, cut in the middle of a character."""
+    config = tmp_path / "acl.json"
+    config.write_text('{"host": {"card_messages": true}}')
+    program = (
+        "acl.call('aclInit', None)\n"
+        "print(acl.aclrtSetDevice(7), acl.aclrtSetDevice(8))\n"
+        "text = acl.aclGetRecentErrMsg()\n"
+        "print(text.find(b'device 8') < text.find(b'device 7'), text.count(b'\\n') > 4, text[-2:])\n"
+        "print(acl.aclGetRecentErrMsg())\n"
+    )
+    assert run_program(program, ACL_HOST_CONFIG=str(config)) == ["107001 107001", "True True b'\\xe4\\xb8'", "None"]
+
+
+@pytest.mark.parametrize(("setting", "dumps"), [("all", True), ("none", False)])
+def test_handlers_of_signals_that_come_before_the_programs(
+    run_program: Run, tmp_path: Path, setting: str, dumps: bool
+) -> None:
+    config = tmp_path / "acl.json"
+    config.write_text('{"host": {"signal_handlers": true}}')
+    program = (
+        "import os, signal\n"
+        "read, write = os.pipe()\n"
+        "os.dup2(write, 2)\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('handled'))\n"
+        "acl.call('aclInit', None)\n"
+        "for _ in range(2):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "os.write(2, b'.')\n"
+        "print(os.read(read, 4096).count(b'stacks'))\n"
+    )
+    environment = {"ACL_HOST_CONFIG": str(config), "ASCEND_COREDUMP_SIGNAL": setting}
+    assert run_program(program, **environment) == ["handled", "handled", str(int(dumps))]
+
+
+def test_the_number_of_events_is_limited(run_program: Run, tmp_path: Path) -> None:
+    config = tmp_path / "acl.json"
+    config.write_text('{"host": {"product": "310P"}}')
+    program = (
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "out = ctypes.c_void_p()\n"
+        "codes = [acl.aclrtCreateEvent(ctypes.byref(out)) for _ in range(1025)]\n"
+        "print(codes.count(0), codes[-1])\n"
+    )
+    assert run_program(program, ACL_HOST_CONFIG=str(config)) == ["1023 207007"]

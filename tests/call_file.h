@@ -1,0 +1,108 @@
+// Calls of the operator table, from a file that call_file.py writes: 64-bit words, and bytes behind their number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace call_file {
+
+using Attribute = std::variant<bool, int64_t, double, std::vector<int64_t>>;
+
+struct Tensor {
+  int64_t dtype;  // aclDataType
+  std::vector<int64_t> shape;
+  std::size_t size_bytes;
+  std::string data;  // the beginning of the values, or nothing where they do not matter
+};
+
+struct Call {
+  std::string symbol;  // of phase 2
+  std::vector<Tensor> inputs;
+  std::vector<Attribute> attributes;
+  Tensor output;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw std::runtime_error("cannot read " + path);
+    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+  }
+
+  [[nodiscard]] std::vector<Call> ReadAll() {
+    std::vector<Call> calls;
+    while (next_ < bytes_.size()) {
+      Call call;
+      call.symbol = Text();
+      call.inputs.resize(Count());
+      for (Tensor& input : call.inputs) input = ReadTensor();
+      call.attributes.resize(Count());
+      for (Attribute& attribute : call.attributes) attribute = ReadAttribute();
+      call.output = ReadTensor();
+      calls.push_back(std::move(call));
+    }
+    return calls;
+  }
+
+ private:
+  template <typename Value>
+  [[nodiscard]] Value Next() {
+    Value value{};
+    std::memcpy(&value, Take(sizeof(Value)), sizeof(Value));
+    return value;
+  }
+
+  [[nodiscard]] const char* Take(std::size_t count) {
+    if (bytes_.size() - next_ < count) throw std::runtime_error("the file of calls is cut off");
+    next_ += count;
+    return bytes_.data() + next_ - count;
+  }
+
+  [[nodiscard]] std::size_t Count() { return static_cast<std::size_t>(Next<int64_t>()); }
+
+  [[nodiscard]] std::string Text() {
+    const std::size_t count = Count();
+    return {Take(count), count};
+  }
+
+  [[nodiscard]] std::vector<int64_t> Integers() {
+    std::vector<int64_t> values(Count());
+    for (int64_t& value : values) value = Next<int64_t>();
+    return values;
+  }
+
+  [[nodiscard]] Tensor ReadTensor() {
+    Tensor tensor;
+    tensor.dtype = Next<int64_t>();
+    tensor.shape = Integers();
+    tensor.size_bytes = Count();
+    tensor.data = Text();
+    return tensor;
+  }
+
+  [[nodiscard]] Attribute ReadAttribute() {
+    switch (Next<int64_t>()) {
+      case 0:
+        return Next<int64_t>() != 0;
+      case 1:
+        return Next<int64_t>();
+      case 2:
+        return Next<double>();
+      default:
+        return Integers();
+    }
+  }
+
+  std::string bytes_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace call_file

@@ -1,0 +1,88 @@
+"""Calls of the operator table in a file that the C++ programs of the tests read: `call_file.h` has its form."""
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from aclgrad.masks import MaskLayout, mask_of_argmax
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.spec import InputSpec
+from aclgrad.operators.values import ArgmaxRule
+from aclgrad.products import Product
+from aclgrad.tensors import TensorType, type_of_array
+from aclgrad.wire.messages import AttributeValue
+
+PRODUCT = Product.ATLAS_A2
+"""What the host library is by default."""
+
+
+def device_array(typed: TypedCase, name: str, array: np.ndarray, product: Product = PRODUCT) -> np.ndarray:
+    """Returns an input as the device reads it: an argmax as a mask, or as integers of the device's type."""
+    spec = next(each for each in typed.spec.inputs if each.name == name)
+    rule = spec.values(typed.arguments, product)
+    if rule is None:
+        return array
+    dtype = rule.device_type(typed.arguments.inputs[name]).dtype.numpy
+    if isinstance(rule, ArgmaxRule) and array.dtype != dtype:
+        return mask_of_argmax(array, rule.pooling, rule.layout)
+    return array.astype(dtype, copy=False)
+
+
+def write_calls(path: Path, calls: Iterable[TypedCase]) -> Path:
+    """Writes the calls in the order of aclnn's parameters, the output last; returns the path."""
+    path.write_bytes(b"".join(map(_call, calls)))
+    return path
+
+
+def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[np.ndarray]:
+    """Returns the outputs of these calls, which a program wrote one behind the other."""
+    data, outputs, offset = path.read_bytes(), [], 0
+    for typed in calls:
+        output = typed.spec.output.infer(typed.arguments)
+        count = output.element_count
+        outputs.append(np.frombuffer(data, output.dtype.numpy, count, offset).reshape(output.shape))
+        offset += outputs[-1].nbytes
+    assert offset == len(data)
+    return outputs
+
+
+def _call(typed: TypedCase) -> bytes:
+    arrays = typed.arrays()
+    inputs = [_input(typed, each, arrays[each.name]) for each in typed.spec.inputs]
+    attributes = [_attribute(typed.attributes[each.name]) for each in typed.spec.attributes]
+    output = _tensor(typed.spec.output.infer(typed.arguments), b"")
+    symbol = typed.spec.symbol.encode()
+    return b"".join((_text(symbol), _words(len(inputs)), *inputs, _words(len(attributes)), *attributes, output))
+
+
+def _input(typed: TypedCase, spec: InputSpec, array: np.ndarray) -> bytes:
+    if PRODUCT in (spec.unread_on or ()) and not spec.read_for(typed.arguments):
+        return _tensor(typed.arguments.inputs[spec.name], b"")
+    rule, on_device = spec.values(typed.arguments, PRODUCT), device_array(typed, spec.name, array)
+    # No device reads what follows the positions in a mask of this layout.
+    is_prefix = isinstance(rule, ArgmaxRule) and rule.layout is MaskLayout.INT32_PREFIX and on_device is not array
+    return _tensor(type_of_array(spec.name, on_device), (array.astype("<i4") if is_prefix else on_device).tobytes())
+
+
+def _tensor(type: TensorType, data: bytes) -> bytes:
+    return _words(type.dtype.acl, type.rank, *type.shape, type.size_bytes) + _text(data)
+
+
+def _attribute(value: AttributeValue) -> bytes:
+    if isinstance(value, bool):
+        return _words(0, value)
+    if isinstance(value, int):
+        return _words(1, value)
+    if isinstance(value, float):
+        return _words(2) + struct.pack("<d", value)
+    return _words(3, len(value), *value)
+
+
+def _words(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}q", *values)
+
+
+def _text(data: bytes) -> bytes:
+    return _words(len(data)) + data

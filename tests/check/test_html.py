@@ -1,0 +1,34 @@
+"""The tables of the HTML report."""
+
+import re
+
+from aclgrad.check.html import render
+from aclgrad.check.report import Report
+from aclgrad.check.rows import Origin, Row, Verdict
+
+ORIGIN = Origin("a:1", "910B", "lib.so", "1.2.3")
+
+
+def row(check: str, operator: str, verdict: Verdict) -> Row:
+    return Row(ORIGIN, check, operator, "float32", (2,), "case", verdict, "", {}, 0.1)
+
+
+def test_the_summary_counts_the_rows_of_each_operator_and_check() -> None:
+    rows = [
+        row("accuracy", "pool", Verdict.PASSED),
+        row("accuracy", "pool", Verdict.PASSED),
+        row("accuracy", "pad", Verdict.FAILED),
+        row("accuracy", "pad", Verdict.PASSED),
+        row("fills", "pad", Verdict.SKIPPED),
+        row("memory", "", Verdict.PASSED),
+    ]
+    page = render(Report(planned=len(rows), rows=rows))
+    (table,) = re.findall(r'<table class="summary">(.*?)</table>', page, re.DOTALL)
+    lines = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", line) for line in table.split("<tr>")[1:]]
+    told = [[" ".join(re.sub(r"<[^>]*>", "", cell).split()) for cell in line] for line in lines]
+    assert told == [
+        ["", "accuracy", "fills", "memory"],
+        ["pad", "1 passed 1 failed", "1 skipped", ""],
+        ["pool", "2", "", ""],
+        ["the server", "", "", "1"],
+    ]

@@ -1,0 +1,109 @@
+"""`aclgrad bench`: the loops, the report, and an interrupt."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import aclgrad
+from aclgrad.commands.bench.load import NOT_SENT, Measured, closed_loop, open_loop
+from aclgrad.testing import TestServer
+
+from .conftest import Run
+
+SERVICE_S = 0.05
+
+
+async def sleep() -> None:
+    await asyncio.sleep(SERVICE_S)
+
+
+async def test_callers_of_a_closed_loop_wait_for_each_answer() -> None:
+    measured = Measured()
+    await closed_loop(sleep, 3, 10 * SERVICE_S, measured)
+    assert 3 <= measured.answered <= 33
+    assert min(measured.milliseconds) >= 1e3 * SERVICE_S
+
+
+async def test_an_open_loop_counts_from_when_a_call_was_due() -> None:
+    lock = asyncio.Lock()
+
+    async def one_after_the_other() -> None:
+        async with lock:
+            await sleep()
+
+    measured = Measured()
+    # Due every tenth of the time that one takes: the last of 20 waits for the others.
+    await open_loop(one_after_the_other, 10 / SERVICE_S, 2 * SERVICE_S, measured)
+    assert measured.answered == 20
+    assert max(measured.milliseconds) >= 1e3 * SERVICE_S * 15
+    assert NOT_SENT not in measured.errors
+
+
+async def test_failed_calls_are_counted_by_reason() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0.01)
+        raise aclgrad.ServerBusyError("full")
+
+    measured = Measured()
+    await closed_loop(fail, 2, 0.1, measured)
+    assert set(measured.errors) == {"SERVER_BUSY"}
+    assert (measured.answered, measured.percentiles()) == (0, {})
+
+
+def test_percentiles_are_those_of_the_times() -> None:
+    measured = Measured([float(number) for number in range(1, 1001)], seconds=2.0)
+    assert measured.percentiles() == {"p50": 501.0, "p90": 901.0, "p99": 991.0, "p99.9": 1000.0, "max": 1000.0}
+    assert measured.rate == 500
+
+
+@pytest.mark.parametrize("flags", ["--callers 2", "--rate 20"])
+def test_a_run_reports_and_draws(run: Run, tmp_path: Path, flags: str) -> None:
+    plot = tmp_path / "times.svg"
+    result = run("bench --seconds 1 --json", *flags.split(), "--plot", plot)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.output)
+    assert report["answered"] > 0
+    assert report["complete"]
+    assert report["milliseconds"]["p50"] <= report["milliseconds"]["max"]
+    assert ElementTree.parse(plot).getroot().tag.endswith("svg")
+
+
+def test_failures_are_exit_code_1(run: Run) -> None:
+    result = run("bench --seconds 0.5 --timeout-s 0.000001 --json")
+    assert result.exit_code == 1, result.output
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"), [("--dtype int8", "takes float32"), ("--plot times.png", "end it with .svg")]
+)
+def test_wrong_usage_is_exit_code_2(run: Run, flags: str, problem: str) -> None:
+    result = run("bench", *flags.split())
+    assert (result.exit_code, problem in result.output) == (2, True)
+
+
+def test_an_interrupt_leaves_a_partial_report(testing: TestServer) -> None:
+    # A shell without job control starts programs that ignore the interrupt.
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = f"{heeds}; from aclgrad.cli import main; main()"
+    flags = ("bench", "--seconds", "600", "--json", "--target", testing.target)
+    before = len(testing.calls)
+    with subprocess.Popen([sys.executable, "-c", command, *flags], stdout=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 60
+        while len(testing.calls) < before + 5:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        try:
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    report = json.loads(output)
+    assert (report["complete"], report["answered"] > 0) == (False, True)

@@ -1,0 +1,149 @@
+"""`aclgrad call`: from files to a file."""
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import aclgrad
+from aclgrad.testing import TestServer
+
+from .conftest import Run
+
+GRAD = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+EXPECTED = np.repeat(np.repeat(GRAD, 2, -1), 2, -2) / 4
+CALL = "call adaptive_avg_pool2d_backward input=3,4,4"
+MAX_POOL = "call max_pool2d_with_mask_backward input=3,4,4 kernel_size=2,2"
+
+
+@pytest.fixture
+def grad(tmp_path: Path) -> Path:
+    np.save(tmp_path / "grad.npy", GRAD)
+    return tmp_path / "grad.npy"
+
+
+def load(path: Path) -> np.ndarray:
+    if path.suffix == ".npz":
+        return np.load(path)["gradient"]
+    return load_file(path)["gradient"] if path.suffix == ".safetensors" else np.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])
+def test_a_gradient_goes_from_a_file_to_a_file(run: Run, tmp_path: Path, grad: Path, suffix: str) -> None:
+    output = tmp_path / f"gradient{suffix}"
+    result = run(CALL, f"grad_output={grad}", "-o", output)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(load(output), EXPECTED)
+    assert "float32 3x4x4" in result.output
+
+
+@pytest.mark.parametrize("form", ["npz", "safetensors"])
+def test_an_array_of_several_is_named(run: Run, tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"all.{form}"
+    arrays = {"other": GRAD[:1], "grad": GRAD}
+    if form == "npz":
+        np.savez(path, **arrays)
+    else:
+        save_file(arrays, path)
+    output = tmp_path / "gradient.npy"
+    assert run(CALL, f"grad_output={path}:grad", "-o", output).exit_code == 0
+    np.testing.assert_array_equal(np.load(output), EXPECTED)
+    refused = run(CALL, f"grad_output={path}")
+    assert refused.exit_code == 2
+    assert f"give {path}:NAME with one of" in refused.output
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors"])
+def test_bfloat16_goes_both_ways(run: Run, tmp_path: Path, suffix: str) -> None:
+    first, second = tmp_path / f"grad{suffix}", tmp_path / f"gradient{suffix}"
+    array = GRAD.astype(ml_dtypes.bfloat16)
+    if suffix == ".npy":
+        np.save(first, array)
+    elif suffix == ".npz":
+        np.savez(first, grad=array)
+    else:
+        save_file({"grad": array}, first)
+    assert run(CALL, f"grad_output={first}", "-o", second).exit_code == 0
+    found = load(second)
+    assert found.dtype.itemsize == 2
+    np.testing.assert_array_equal(found.view(ml_dtypes.bfloat16).astype(np.float32), EXPECTED)
+
+
+def test_attributes_have_the_kinds_that_the_server_lists(run: Run, tmp_path: Path, grad: Path) -> None:
+    indices = np.broadcast_to(np.array([[0, 2], [8, 10]]), GRAD.shape)
+    np.save(tmp_path / "indices.npy", np.ascontiguousarray(indices))
+    output = tmp_path / "gradient.npy"
+    result = run(
+        MAX_POOL,
+        f"grad_output={grad}",
+        f"indices={tmp_path}/indices.npy",
+        *("stride=2", "ceil_mode=true", "-o", output),
+    )
+    assert result.exit_code == 0, result.output
+    expected = np.zeros((3, 4, 4), np.float32)
+    expected[:, ::2, ::2] = GRAD
+    np.testing.assert_array_equal(np.load(output), expected)
+
+
+def test_json_is_the_only_output(run: Run, grad: Path) -> None:
+    told = json.loads(run(CALL, f"grad_output={grad}", "--json").output)
+    assert (told["shape"], told["dtype"], told["output"]) == ([3, 4, 4], "float32", None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("grad_output=/nowhere.npy",), "No such file"),
+        (("grad_output",), "'grad_output' is not NAME=VALUE"),
+        (("grad_output={grad}", "grad_output={grad}"), "grad_output is given twice"),
+        (("grad_output=1,x",), "grad_output=1,x: give a file"),
+        (("grad_output={grad}:name",), "leave :name out"),
+        (("grad_output={grad}", "-o", "gradient.txt"), "gradient.txt has no known form"),
+        (("grad_output={grad}", "-o", "{grad}"), "exists; give another file, or --force"),
+        (("grad_output={grad}", "sizes=3"), "inputs[sizes] is not known"),
+        (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
+        (("grad_output={text}",), "text.npy"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    run: Run, tmp_path: Path, grad: Path, arguments: tuple[str, ...], problem: str
+) -> None:
+    np.save(tmp_path / "integers.npy", GRAD.astype(np.int64))
+    (tmp_path / "text.npy").write_text("no array")
+    files = {"grad": grad, "integers": tmp_path / "integers.npy", "text": tmp_path / "text.npy"}
+    result = run(CALL, *(argument.format_map(files) for argument in arguments))
+    assert result.exit_code == 2, result.output
+    assert problem in result.output
+    assert result.output.startswith("aclgrad call: ")
+    assert result.output.count("\n") == 1
+
+
+def test_an_attribute_of_another_kind_is_refused(run: Run, grad: Path) -> None:
+    result = run(MAX_POOL, f"grad_output={grad}", "ceil_mode=maybe")
+    assert (result.exit_code, "ceil_mode=maybe: give true or false" in result.output) == (2, True)
+
+
+def test_an_operator_that_is_not_served_is_refused_with_those_that_are(run: Run) -> None:
+    result = run("call avg_pool9d_backward")
+    assert result.exit_code == 2
+    assert "call one of adaptive_avg_pool2d_backward" in result.output
+
+
+def test_a_file_is_replaced_by_force_alone(run: Run, grad: Path) -> None:
+    assert run(CALL, f"grad_output={grad}", "-o", grad, "--force").exit_code == 0
+    np.testing.assert_array_equal(np.load(grad), EXPECTED)
+
+
+def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, grad: Path) -> None:
+    testing.fail(aclgrad.ServerFaultError("broken"))
+    result = run(CALL, f"grad_output={grad}")
+    assert (result.exit_code, "broken" in result.output) == (1, True)
+
+
+def test_a_server_that_is_down_is_exit_code_1(run: Run, grad: Path) -> None:
+    result = run(CALL, f"grad_output={grad}", "--target", "127.0.0.1:1")
+    assert result.exit_code == 1
+    assert "127.0.0.1:1" in result.output

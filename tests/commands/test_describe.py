@@ -1,0 +1,41 @@
+"""`aclgrad operators` and `aclgrad status`."""
+
+import json
+
+import pytest
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+from aclgrad.testing import TestServer
+
+from .conftest import Run
+
+SERVED = sorted(name for name, spec in OPERATORS.items() if Product.ATLAS_A2 in spec.products)
+
+
+def test_every_operator_is_listed_with_what_it_takes(run: Run) -> None:
+    result = run("operators")
+    assert result.exit_code == 0
+    for name in SERVED:
+        assert f"{name} ({OPERATORS[name].symbol})" in result.output
+    assert "kernel_size: ints of 1 or 2, required" in result.output
+    assert "ceil_mode: bool, False by default" in result.output
+
+
+def test_json_has_the_fields_of_the_wire(run: Run) -> None:
+    listed = json.loads(run("operators --json").output)
+    assert sorted(each["name"] for each in listed) == SERVED
+    found = json.loads(run("status --json").output)
+    assert (found["product"], found["library"]) == ("910B", "aclgrad.testing")
+
+
+def test_status_fits_a_narrow_terminal(run: Run, testing: TestServer) -> None:
+    result = run("status")
+    assert result.exit_code == 0
+    assert f"at {testing.target}" in result.output
+
+
+@pytest.mark.parametrize("command", ["operators", "status"])
+def test_a_wrong_target_is_exit_code_2(run: Run, command: str) -> None:
+    result = run(command, "--target", "nowhere")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)

@@ -1,0 +1,143 @@
+"""ExecuteOperatorChunked: every operator, cut in every way, gives what the unary call gives."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+import aclgrad
+from aclgrad.operators.cases import first_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+from aclgrad.tensors import TensorView, view_of_array
+from aclgrad.wire.messages import OperatorCall
+from tests.e2e.fault_plans import write_config
+from tests.e2e.raw_calls import (
+    CALLS,
+    SMALL,
+    assert_idle,
+    chunked_messages,
+    error_of,
+    execute,
+    execute_chunked,
+    open_channel,
+    send_chunked,
+)
+from tests.serving import Server
+
+LARGE_MESSAGES = ("--max-message-bytes", str(2**26))
+"""Results are compared with those of one message."""
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])
+def chunked_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder: Path = tmp_path_factory.mktemp("chunked")
+    with Server("--acl-config", write_config(folder, host_pointers=request.param), *LARGE_MESSAGES) as server:
+        yield server
+        assert_idle(server)
+
+
+@pytest.fixture
+def channel(chunked_server: Server) -> Iterator[grpc.Channel]:
+    with open_channel(chunked_server) as channel:
+        yield channel
+
+
+@pytest.mark.parametrize("operator", SMALL)
+@pytest.mark.parametrize("chunk_bytes", [1021, 2**20])
+def test_every_case_in_chunks(channel: grpc.Channel, operator: str, chunk_bytes: int) -> None:
+    for name, call in CALLS.items():
+        if call.operator == operator:
+            assert execute_chunked(channel, call, chunk_bytes=chunk_bytes) == execute(channel, call), name
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 3, 7, 64])
+@pytest.mark.parametrize("operator", SMALL)
+def test_chunks_need_not_end_with_an_element(channel: grpc.Channel, operator: str, chunk_bytes: int) -> None:
+    call = min((each for each in CALLS.values() if each.operator == operator), key=_bytes_of)
+    chunks = send_chunked(channel, chunked_messages(call, [each.name for each in call.inputs], chunk_bytes))
+    assert all(len(chunk) == chunk_bytes for chunk in chunks[:-1])
+    assert b"".join(chunks) == execute(channel, call)
+
+
+def _bytes_of(call: OperatorCall) -> float:
+    return sum(each.type.size_bytes for each in call.inputs) or float("inf")
+
+
+@pytest.mark.parametrize("call", SMALL.values(), ids=SMALL)
+def test_any_inputs_in_chunks_beside_any_others_in_the_header(channel: grpc.Channel, call: OperatorCall) -> None:
+    names = [each.name for each in call.inputs]
+    expected = execute(channel, call)
+    for choice in range(2 ** len(names)):
+        chosen = [name for index, name in enumerate(names) if choice >> index & 1]
+        assert execute_chunked(channel, call, chosen, 500) == expected
+        assert execute_chunked(channel, call, chosen[::-1], 500) == expected
+
+
+UNREAD = {spec.name: {each.name for each in spec.inputs if each.unread_on is not None} for spec in OPERATORS.values()}
+
+
+@pytest.mark.parametrize("name", [name for name, unread in UNREAD.items() if unread])
+def test_a_shape_without_values_beside_chunks(channel: grpc.Channel, name: str) -> None:
+    call = SMALL[name]
+    inputs = tuple(TensorView(each.name, each.type) if each.name in UNREAD[name] else each for each in call.inputs)
+    bare = OperatorCall(call.operator, inputs, call.attributes)
+    names = [each.name for each in call.inputs if each.name not in UNREAD[name]]
+    assert execute_chunked(channel, bare, names, 500) == execute(channel, call)
+
+
+RULED = [
+    (typed.spec.name, each.name)
+    for typed in first_cases(Product.ATLAS_A2)
+    for each in typed.spec.inputs
+    if each.values(typed.arguments, Product.ATLAS_A2) is not None
+]
+"""The inputs whose values have to keep a rule."""
+
+
+@pytest.mark.parametrize("chunk_bytes", [3, 2**20])
+@pytest.mark.parametrize(("operator", "name"), RULED)
+def test_a_bad_value_in_a_chunk_is_refused_as_in_a_message(
+    channel: grpc.Channel, operator: str, name: str, chunk_bytes: int
+) -> None:
+    call = SMALL[operator]
+    inputs = []
+    for each in call.inputs:
+        if each.name == name:
+            array = np.frombuffer(each.data, each.type.dtype.numpy).copy()
+            array[-1] = np.nan if array.dtype.kind == "f" else 2**30
+            inputs.append(view_of_array(name, array.reshape(each.type.shape)))
+        else:
+            inputs.append(each)
+    bad = OperatorCall(operator, tuple(inputs), call.attributes)
+    errors = []
+    for send in (execute, lambda *given: execute_chunked(*given, chunk_bytes=chunk_bytes)):
+        with pytest.raises(grpc.RpcError) as caught:
+            send(channel, bad)
+        errors.append(error_of(caught.value))
+    assert isinstance(errors[1], aclgrad.InvalidFieldError)
+    assert errors[1].violations == errors[0].violations
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 2), (2, 0, 2), (2, 2, 0)], ids=str)
+def test_a_tensor_without_elements_has_no_chunks(channel: grpc.Channel, shape: tuple[int, ...]) -> None:
+    input_shape = (shape[0], 5, 7)
+    inputs = (np.zeros(shape, np.float32), np.ones(input_shape, np.float32))
+    views = tuple(view_of_array(name, array) for name, array in zip(("grad_output", "self"), inputs, strict=True))
+    call = OperatorCall("adaptive_avg_pool2d_backward", views, {})
+    assert execute_chunked(channel, call, chunk_bytes=16) == execute(channel, call) == bytes(4 * shape[0] * 35)
+
+
+def test_many_pieces_through_pinned_memory(channel: grpc.Channel) -> None:
+    generator = np.random.default_rng(5)
+    grad_output = generator.standard_normal((3, 1000, 1100), np.float32)
+    call = OperatorCall(
+        "replication_pad2d_backward",
+        (view_of_array("grad_output", grad_output), view_of_array("self", np.zeros((3, 996, 1096), np.float32))),
+        {"padding": (2, 2, 2, 2)},
+    )
+    expected = execute(channel, call)
+    for chunk_bytes in (2**20 - 1, 2**20):
+        assert execute_chunked(channel, call, chunk_bytes=chunk_bytes) == expected

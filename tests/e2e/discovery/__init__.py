@@ -1,0 +1,1 @@
+"""What others learn of a server, and how they connect."""

@@ -1,0 +1,68 @@
+"""What the server tells of itself."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+import aclgrad
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.describe import describe_operator
+from aclgrad.products import Product
+from tests.calling import AnyClient, maybe_await
+from tests.serving import Server
+
+
+async def test_operators_are_those_of_the_table(client: AnyClient) -> None:
+    described = await maybe_await(client.list_operators())
+    assert described == [describe_operator(spec, Product.ATLAS_A2) for spec in OPERATORS.values()]
+    assert [each.name for each in described] == sorted(OPERATORS)
+
+
+async def test_status_of_a_server_on_the_host_library(client: AnyClient, server: Server) -> None:
+    status = await maybe_await(client.server_status())
+    assert status.version == aclgrad.__version__
+    assert status.runtime_version.count(".") == 2
+    assert not status.versions
+    assert status.library == "libacl_host.so"
+    assert status.executor_cache
+    assert status.product == Product.ATLAS_A2
+    assert status.start_time.ToDatetime(UTC) <= datetime.now(UTC)
+    assert tuple(status.endpoints) == server.addresses
+    assert status.limits.message_bytes > 0
+    assert status.limits.tensor_bytes > 0
+
+
+async def test_status_of_the_device(client: AnyClient) -> None:
+    for _ in range(2):
+        await maybe_await(client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 256, 256)))
+    (device,) = (await maybe_await(client.server_status())).devices
+    assert device.index == 0
+    assert device.soc_name.startswith("Ascend910B")
+    assert device.stream_count >= 1
+    assert device.leased_stream_count == 0
+    assert 0 < device.free_bytes <= device.total_bytes
+    pool = device.pool
+    assert pool.allocated_bytes == 0
+    # The shape-only input, at least, is a block of the pool.
+    assert 256 * 256 * 4 < pool.peak_allocated_bytes <= pool.peak_reserved_bytes <= pool.limit_bytes
+    assert pool.allocated_bytes + pool.workspace_bytes <= pool.reserved_bytes
+    assert pool.largest_free_bytes <= pool.reserved_bytes
+    assert pool.reserved_bytes <= pool.peak_reserved_bytes
+    assert pool.allocation_count > 0
+    assert pool.hit_count <= pool.allocation_count
+
+
+async def test_status_of_the_queue(client: AnyClient) -> None:
+    queue = (await maybe_await(client.server_status())).queue
+    assert (queue.running_count, queue.waiting_count) == (0, 0)
+    assert queue.running_limit > 0
+    assert queue.waiting_limit > 0
+
+
+def test_status_follows_the_settings() -> None:
+    flags = ("--streams", "2", "--max-waiting-calls", "5", "--max-message-bytes", "4096", "--max-tensor-bytes", "2048")
+    with Server(*flags, "--pool-bytes", "1000000") as server, aclgrad.Client(server.address) as client:
+        status = client.server_status()
+    assert (status.queue.running_limit, status.queue.waiting_limit) == (2, 5)
+    assert (status.limits.message_bytes, status.limits.tensor_bytes) == (4096, 2048)
+    assert status.devices[0].pool.limit_bytes == 1000000

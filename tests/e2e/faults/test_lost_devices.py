@@ -1,0 +1,87 @@
+"""A device lost at any stage: whoever calls may try again, health says no, and a restart brings service back."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import aclgrad
+from tests.calling import wait_until
+from tests.e2e.fault_plans import (
+    LIBRARY_TEXT,
+    FaultyServer,
+    assert_tells_nothing,
+    call,
+    call_together,
+    errors_among,
+    once,
+    write_config,
+)
+from tests.serving import Server
+
+pytestmark = once
+
+LOST = {
+    "copy_in": ({"kind": "copy_error", "at": 1, "code": 507054}, False),
+    "second_copy_in": ({"kind": "copy_error", "at": 2, "code": 507054}, False),
+    "kernel": ({"kind": "launch_error", "at": 1, "code": 507015}, False),
+    "kernel_on_host_memory": ({"kind": "launch_error", "at": 1, "code": 507015}, True),
+    "copy_out": ({"kind": "copy_error", "at": 3, "code": 507054}, False),
+}
+
+
+@pytest.mark.parametrize(("fault", "host_pointers"), LOST.values(), ids=LOST)
+def test_a_loss_is_told_to_whoever_calls_and_ends_the_server(
+    tmp_path: Path, fault: dict[str, Any], host_pointers: bool
+) -> None:
+    with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server, server.channel() as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        errors = errors_among(call_together(server.address))
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        watch.cancel()
+        assert server.exit_code() == 4
+        for error in errors:
+            assert error.code is grpc.StatusCode.UNAVAILABLE
+            assert error.retry_after_s
+            assert_tells_nothing(error)
+        lost = [error for error in errors if isinstance(error, aclgrad.DeviceLostError)]
+        assert lost
+        for error in lost:
+            assert error.metadata == {"acl_error": str(fault["code"])}
+        # The thread that meets the fault takes the library's text with it, unless another one has seen the loss before.
+        assert sum(LIBRARY_TEXT in server.record_of(error) for error in errors) <= 1
+        assert server.misuse == ""
+
+
+def test_a_restart_loop_brings_service_back(tmp_path: Path) -> None:
+    """Every process serves one call and loses its device at the next; the address stays."""
+    address = f"unix:{tmp_path}/socket"
+    flags = ("--acl-config", write_config(tmp_path, {"kind": "launch_error", "at": 2}))
+    lives: list[int] = []
+
+    def start_again_and_again() -> None:
+        while len(lives) < 3:
+            with Server(*flags, listen=(address,)) as server:
+                lives.append(server.exit_code())
+
+    supervisor = threading.Thread(target=start_again_and_again)
+    supervisor.start()
+    try:
+        with aclgrad.Client(address, retries=0) as client:
+            outcomes = []
+
+            def has_three_gradients() -> bool:
+                outcomes.append(call(client, timeout_s=30))
+                errors = errors_among(outcomes)
+                assert all(isinstance(error, aclgrad.RetryableError) for error in errors), errors
+                return len(outcomes) - len(errors) == 3
+
+            wait_until(has_three_gradients)
+            wait_until(lambda: isinstance(call(client, timeout_s=30), aclgrad.DeviceLostError))
+    finally:
+        supervisor.join(60)
+    assert lives == [4, 4, 4]

@@ -1,0 +1,68 @@
+"""Memory that is refused, for each block of a call: one refusal is overcome, two fail that call alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import pytest
+
+import aclgrad
+from tests.e2e.fault_plans import (
+    INPUTS,
+    LIBRARY_TEXT,
+    TRUTH,
+    FaultyServer,
+    assert_sound,
+    assert_tells_nothing,
+    call_together,
+    errors_among,
+    once,
+)
+
+pytestmark = once
+
+FLOAT_BYTES = 4
+SIZES = [INPUTS["grad_output"].nbytes, INPUTS["boxes"].nbytes, TRUTH.size * FLOAT_BYTES]
+"""Of the blocks, in their order; the workspace's is the library's choice."""
+
+# Stage: number of its allocation, size of its block, whether the device takes host memory for its own.
+STAGES = {
+    "input_1": (1, SIZES[0], False),
+    "input_2": (2, SIZES[1], False),
+    "output": (3, SIZES[2], False),
+    "workspace": (4, None, False),
+    "workspace_alone": (1, None, True),
+}
+Holdings = Callable[[bool], dict[str, int]]
+per_stage = pytest.mark.parametrize(("at", "size_bytes", "host_pointers"), STAGES.values(), ids=STAGES)
+
+
+@per_stage
+def test_one_refusal_is_overcome_by_a_trim(
+    tmp_path: Path, sound_holdings: Holdings, at: int, size_bytes: int | None, host_pointers: bool
+) -> None:
+    fault = {"kind": "out_of_memory", "at": at}
+    with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server:
+        assert errors_among(call_together(server.address)) == []
+        with aclgrad.Client(server.address) as client:
+            pool = client.server_status().devices[0].pool
+        assert (pool.retry_count, pool.out_of_memory_count) == (1, 0)
+        assert_sound(server, sound_holdings(host_pointers))
+
+
+@per_stage
+def test_two_refusals_fail_that_call_alone(
+    tmp_path: Path, sound_holdings: Holdings, at: int, size_bytes: int | None, host_pointers: bool
+) -> None:
+    fault = {"kind": "out_of_memory", "at": at, "count": 2}
+    with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server:
+        (error,) = errors_among(call_together(server.address))
+        assert isinstance(error, aclgrad.DeviceMemoryError)
+        assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "DEVICE_MEMORY_EXHAUSTED")
+        assert error.retry_after_s
+        asked_bytes = int(error.metadata["size_bytes"])
+        assert asked_bytes == size_bytes if size_bytes else asked_bytes not in SIZES
+        assert_tells_nothing(error)
+        # The second refusal is what is reported.
+        assert f"allocation {at + 1} {LIBRARY_TEXT}" in server.record_of(error)
+        assert_sound(server, sound_holdings(host_pointers))

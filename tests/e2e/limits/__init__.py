@@ -1,0 +1,1 @@
+"""Limits of sizes, memory and time, and clients that use them up."""

@@ -1,0 +1,79 @@
+"""Messages that travel compressed have the limits, and the results, of those that do not."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
+from aclgrad.wire.messages import OperatorCall
+from tests.calling import maybe_await
+from tests.e2e.raw_calls import execute
+from tests.serving import Server
+
+MEBIBYTE = 1 << 20
+ZEROS = np.zeros((1, 512, 512), np.float32)
+
+
+@pytest.fixture(scope="module")
+def compressing_server() -> Iterator[Server]:
+    with Server("--reply-compression", "gzip", "--max-message-bytes", str(4 * MEBIBYTE)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("compression", ["gzip", None])
+async def test_a_compressed_call_gives_the_same_gradient(
+    connect: Callable[..., Any], server: Server, compressing_server: Server, compression: str | None
+) -> None:
+    values = np.random.default_rng(1).standard_normal((2, 3, 64, 64), np.float32)
+    gradients = [
+        await maybe_await(connect(each.address, compression=compression).adaptive_avg_pool2d_backward(values, shape))
+        for each in (server, compressing_server)
+        for shape in [(2, 3, 128, 100)]
+    ]
+    plain = await maybe_await(connect(server.address).adaptive_avg_pool2d_backward(values, (2, 3, 128, 100)))
+    for gradient in gradients:
+        np.testing.assert_array_equal(gradient, plain)
+
+
+def call(grad_output: np.ndarray, shape: tuple[int, ...]) -> OperatorCall:
+    output = TensorView("self", TensorType(DTYPES["float32"], shape))
+    return OperatorCall("adaptive_avg_pool2d_backward", (view_of_array("grad_output", grad_output), output), {})
+
+
+@pytest.mark.parametrize(
+    ("options", "large"),
+    [
+        (
+            [("grpc.default_compression_algorithm", grpc.Compression.Gzip)],
+            call(np.zeros((1, 1024, 1025), "f4"), (1, 1, 1)),
+        ),
+        ([("grpc.max_receive_message_length", MEBIBYTE // 2)], call(ZEROS[:, :1, :1], (1, 512, 512))),
+    ],
+    ids=["request", "reply"],
+)
+def test_the_limit_is_that_of_the_decompressed_size(
+    compressing_server: Server, options: list[tuple[str, Any]], large: OperatorCall
+) -> None:
+    """However small the message was on the wire: a megabyte of it could hold a gigabyte."""
+    with grpc.insecure_channel(compressing_server.address, options) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            execute(channel, large)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "Decompressed message larger than max" in caught.value.details()
+        assert not any(execute(channel, call(ZEROS[:, :64, :64], (1, 1, 1))))
+
+
+async def test_a_client_sends_in_chunks_what_is_too_large_decompressed(
+    connect: Callable[..., Any], compressing_server: Server
+) -> None:
+    client = connect(compressing_server.address, compression="gzip", retries=0)
+    large = np.zeros((1, 1024, 1025), np.float32)
+    for _ in range(2):
+        assert (await maybe_await(client.adaptive_avg_pool2d_backward(large, (1, 1, 1)))).tolist() == [[[0]]]
+    batch = client.batch()
+    for _ in range(5):
+        batch.adaptive_avg_pool2d_backward(large[:, :, :512], (1, 1, 1))
+    assert [each.tolist() for each in await maybe_await(batch.run())] == [[[[0]]]] * 5

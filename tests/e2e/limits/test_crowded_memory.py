@@ -1,0 +1,119 @@
+"""Pools that are too small: for one call, with both numbers in the error, and for ten clients at once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import numpy as np
+import pytest
+
+import aclgrad
+from tests.e2e.fault_plans import once, write_config
+from tests.serving import Server, run_to_end
+
+pytestmark = once
+
+CLIENTS = 10
+CALLS = 20
+SIZE = 256
+GRAD = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
+# Each value of the gradient is that of its quarter over the quarter's area.
+TRUTH = np.kron(GRAD, np.ones((1, SIZE // 2, SIZE // 2), np.float32)) / (SIZE // 2) ** 2
+BLOCK_BYTES = TRUTH.nbytes
+
+
+CALL_BYTES = GRAD.nbytes + 2 * BLOCK_BYTES
+"""An input of the gradient's shape without values takes a block too."""
+
+# Bytes of each pool, devices, the size of the call and the limit of one pool, which are told.
+TOO_SMALL = {
+    "below_a_block": (BLOCK_BYTES - 1, 1, CALL_BYTES, BLOCK_BYTES - 1),
+    "below_the_sum": (BLOCK_BYTES + 4096, 1, CALL_BYTES, BLOCK_BYTES + 4096),
+    "of_two_devices": (BLOCK_BYTES + 4096, 2, CALL_BYTES, BLOCK_BYTES + 4096),
+}
+
+
+@pytest.mark.parametrize(("pool_bytes", "devices", "size", "limit"), TOO_SMALL.values(), ids=TOO_SMALL)
+def test_a_call_that_no_pool_can_hold_is_told_both_numbers(
+    tmp_path: Path, pool_bytes: int, devices: int, size: int, limit: int
+) -> None:
+    flags = ("--acl-config", write_config(tmp_path, devices=devices), "--pool-bytes", str(pool_bytes))
+    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
+        with pytest.raises(aclgrad.LimitExceededError, match="--pool-bytes") as caught:
+            client.adaptive_avg_pool2d_backward(GRAD, TRUTH.shape)
+        assert caught.value.retry_after_s is None, "to try again is of no use"
+        assert f" {size} " in str(caught.value)
+        assert f" {limit} " in str(caught.value)
+        assert caught.value.metadata == {"size_bytes": str(size), "limit": str(limit)}
+        assert [device.pool.allocated_bytes for device in client.server_status().devices] == [0] * devices
+        assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).tolist() == GRAD.tolist()
+
+
+@pytest.mark.parametrize("pool_bytes", [10, 1000])
+@pytest.mark.parametrize("host_pointers", [True, False])
+def test_a_pool_that_cannot_hold_the_first_call_is_told_at_the_start(
+    tmp_path: Path, host_pointers: bool, pool_bytes: int
+) -> None:
+    config = write_config(tmp_path, host_pointers=host_pointers)
+    flags = ("--acl-config", config, "--pool-bytes", str(pool_bytes))
+    finished = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", *flags)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert f"the memory pool of a device holds {pool_bytes} at most" in finished.stderr
+    assert "raise --pool-bytes" in finished.stderr
+
+
+TWO_CALLS_BYTES = 2 * 2 * (BLOCK_BYTES + 4096)
+
+# Settings of the server and of the device, and whether calls have to be refused: the server lets no more run than its
+# pool can hold, but it does not know who else has memory of the card.
+SHORTAGES: dict[str, tuple[dict[str, object], dict[str, object], bool]] = {
+    "pool": ({"pool-bytes": TWO_CALLS_BYTES}, {}, False),
+    # Together they have memory for three, and each for one.
+    "pools": ({"pool-bytes": 3 * (BLOCK_BYTES + 4096)}, {"devices": 2}, False),
+    "pool_pass_through": ({"pool-bytes": TWO_CALLS_BYTES, "pool-pass-through": True}, {}, False),
+    "card": ({"pool-bytes": 2**30, "pool-pass-through": True}, {"memory_bytes": TWO_CALLS_BYTES}, True),
+}
+
+
+@pytest.mark.parametrize(("settings", "host", "refuses"), SHORTAGES.values(), ids=SHORTAGES)
+def test_ten_clients_share_memory_for_two(
+    tmp_path: Path, settings: dict[str, object], host: dict[str, object], refuses: bool
+) -> None:
+    """Each call is answered rightly or refused for memory, with a delay; nothing is left behind."""
+    start = Barrier(CLIENTS)
+    flags = [f"--{name}={value}" for name, value in settings.items()]
+
+    def call_again_and_again(address: str) -> list[np.ndarray | aclgrad.AclgradError]:
+        outcomes: list[np.ndarray | aclgrad.AclgradError] = []
+        with aclgrad.Client(address, retries=0) as client:
+            start.wait(60)
+            for _ in range(CALLS):
+                try:
+                    outcomes.append(client.adaptive_avg_pool2d_backward(GRAD, TRUTH.shape, timeout_s=60))
+                except aclgrad.AclgradError as error:
+                    outcomes.append(error)
+        return outcomes
+
+    # Copies that take a while keep the memory, so that the calls do meet.
+    slow = {"kind": "slow_copy", "at": 10, "count": CLIENTS * CALLS, "duration_ms": 5}
+    with (
+        Server("--acl-config", write_config(tmp_path, slow, **host), "--streams", str(CLIENTS), *flags) as server,
+        aclgrad.Client(server.address, retries=0) as client,
+        ThreadPoolExecutor(CLIENTS) as threads,
+    ):
+        ends = [threads.submit(call_again_and_again, server.address) for _ in range(CLIENTS)]
+        outcomes = [outcome for end in ends for outcome in end.result(60)]
+        errors = [outcome for outcome in outcomes if isinstance(outcome, aclgrad.AclgradError)]
+        assert len(errors) < len(outcomes)
+        assert bool(errors) is refuses, errors
+        assert all(type(error) is aclgrad.DeviceMemoryError and error.retry_after_s for error in errors), errors
+        for outcome in outcomes:
+            if isinstance(outcome, np.ndarray):
+                np.testing.assert_array_equal(outcome, TRUTH)
+        device = client.server_status().devices[0]
+        assert (device.pool.allocated_bytes, device.leased_stream_count) == (0, 0)
+        assert device.pool.peak_reserved_bytes <= TWO_CALLS_BYTES
+        # With the crowd gone, the first call has its memory.
+        np.testing.assert_array_equal(client.adaptive_avg_pool2d_backward(GRAD, TRUTH.shape), TRUTH)
+    report = tmp_path / "strict.txt"
+    assert not report.exists() or report.read_text() == ""

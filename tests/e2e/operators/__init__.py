@@ -1,0 +1,1 @@
+"""Every operator on every product: the gradients that come back."""

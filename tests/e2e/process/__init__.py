@@ -1,0 +1,1 @@
+"""The process: how it starts, reports and stops."""

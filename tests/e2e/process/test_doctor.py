@@ -1,0 +1,129 @@
+"""The program `aclgrad-server doctor`: what it prints, its exit codes, and what it finds on a device."""
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aclgrad.check.report import read_rows
+from aclgrad.check.rows import Row, Verdict
+from tests.e2e.fault_plans import once, write_config
+from tests.native import shims
+from tests.serving import run_to_end
+
+pytestmark = once
+
+FREE = ("--listen", "127.0.0.1:0", "--admin", "off")
+TOPICS = ["charges", "waits", "bandwidth", "refusals", "copies"]
+
+# Loses the last byte of copies to addresses that are not multiples of 64, or of all.
+LOSING = """
+extern "C" int aclrtMemcpyAsync(char* to, size_t room, char* from, size_t count, int kind, void* stream) {
+  if (count > 1 && (ALWAYS || reinterpret_cast<uintptr_t>(to) % 64 != 0)) --count;
+  return Real<int(char*, size_t, char*, size_t, int, void*)>("aclrtMemcpyAsync")(to, room, from, count, kind, stream);
+}
+"""
+
+
+def doctor(*flags: str, device: bool = False) -> tuple[subprocess.CompletedProcess[str], list[Row], dict[str, Any]]:
+    """Returns the finished program, its rows as `aclgrad check` reads them, and the summary."""
+    done = run_to_end("doctor", "--json", *(("--device",) if device else ()), "--", *flags)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return done, [Row.from_json(line) for line in lines[:-1]], lines[-1]["summary"] if lines else {}
+
+
+def failed(rows: list[Row]) -> list[str]:
+    return [f"{row.check}: {row.case}: {row.message}" for row in rows if row.verdict is Verdict.FAILED]
+
+
+def test_a_sound_machine() -> None:
+    done, rows, summary = doctor("--backend", "host", *FREE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert failed(rows) == []
+    assert summary["exit_code"] == 0
+    assert summary["rows"] == len(rows) == summary["passed"]
+    assert {row.check for row in rows} == {"settings", "versions", "libraries", "memory", "limits", "addresses"}
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done, rows, summary = doctor("--backend", "host", "--listen", address, "--admin", "off")
+    assert (done.returncode, summary["exit_code"], summary["failed"]) == (1, 1, 1)
+    (told,) = failed(rows)
+    assert told.startswith(f"addresses: --listen {address}: cannot be bound: Address already in use; ")
+
+
+def test_a_setting_that_is_wrong_is_a_finding() -> None:
+    done, rows, _ = doctor("--streams", "0")
+    assert done.returncode == 1
+    assert failed(rows) == ["settings: : --streams is '0'; give more than 0; see aclgrad-server --help"]
+
+
+@pytest.mark.parametrize("flags", [("doctor", "--speed"), ("doctor", "--", "--speed", "1")])
+def test_wrong_usage(flags: tuple[str, ...]) -> None:
+    done = run_to_end(*flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--speed" in done.stderr
+
+
+def test_without_json_each_row_is_a_line() -> None:
+    done = run_to_end("doctor", "--", "--backend", "host", *FREE)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert "passed  settings: streams: 4 (default)" in lines
+    assert lines[-1] == f"{len(lines) - 1} passed"
+
+
+@pytest.mark.parametrize("host", [{}, {"devices": 2, "product": "310P"}], ids=["one", "two"])
+def test_devices_of_the_host_library_do_what_the_runtime_relies_on(tmp_path: Path, host: dict[str, Any]) -> None:
+    config = write_config(tmp_path, strict=False, **host)
+    done, rows, _ = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)
+    assert failed(rows) == []
+    assert done.returncode == 0
+    own = [row for row in rows if row.origin.runtime_version]
+    assert {row.check for row in own} == {"device", *TOPICS}
+    assert {row.origin.product for row in own} == {host.get("product", "910B")}
+    assert {row.case.partition(":")[0] for row in own} == {f"device {index}" for index in range(host.get("devices", 1))}
+    assert all(row.figures["copies"] == 64 * 12 for row in own if row.check == "copies")
+
+
+@pytest.mark.parametrize(
+    ("always", "verdict", "told"),
+    [("false", Verdict.NOTED, "the server makes none"), ("true", Verdict.FAILED, "do not use this card")],
+    ids=["unaligned", "all"],
+)
+def test_copies_that_lose_a_byte_are_found(tmp_path: Path, always: str, verdict: Verdict, told: str) -> None:
+    library = shims.build(tmp_path, LOSING.replace("ALWAYS", always), whole=True)
+    done, rows, _ = doctor("--backend", str(library), *FREE, device=True)
+    found = {row.case.partition(": ")[2]: row for row in rows if row.check == "copies"}
+    row = found["async host to device, offset of the device"]
+    assert row.verdict is verdict
+    assert told in row.message
+    assert row.figures["wrong"] >= 63
+    assert done.returncode == (1 if verdict is Verdict.FAILED else 0)
+
+
+def test_a_device_that_fails_is_a_finding(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"kind": "copy_error", "at": 2, "code": 507054}, faults_after_launches=0)
+    done, rows, _ = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)
+    assert done.returncode == 1
+    (told,) = failed(rows)
+    assert "returned 507054" in told
+    assert "npu-smi" in told
+
+
+def test_a_library_that_is_none_is_a_finding() -> None:
+    done, rows, _ = doctor("--backend", "libm.so.6", *FREE, device=True)
+    assert done.returncode == 1
+    assert any("no library has aclInit" in told for told in failed(rows))
+
+
+def test_a_report_can_be_compared_as_that_of_a_check(tmp_path: Path) -> None:
+    done, rows, _ = doctor("--backend", "host", *FREE)
+    path = tmp_path / "doctor.jsonl"
+    path.write_text(done.stdout)
+    assert read_rows(path) == rows

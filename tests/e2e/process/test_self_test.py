@@ -1,0 +1,129 @@
+"""Servers on devices that are wrong from the start: what they still serve, and what they say."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aclgrad
+from aclgrad.operators.catalogue import OPERATORS
+from tests.calling import wait_until
+from tests.e2e.fault_plans import once, write_config
+from tests.e2e.process.test_admin import ask
+from tests.native import shims
+from tests.serving import Server, clean_environment, command
+
+pytestmark = once
+
+WRONG = "max_unpool3d_backward"
+SYMBOL = OPERATORS[WRONG].symbol
+GRAD = np.ones((1, 1, 1), np.float32)
+
+# Its kernel runs, on other memory than the caller's output.
+WRONG_ANSWER = f"""
+extern "C" int {SYMBOL}(void*, uint64_t, void* executor, void*) {{
+  return Real<int(void*)>("aclDestroyAclOpExecutor")(executor);
+}}
+"""
+NO_KERNEL = f"""
+extern "C" int {SYMBOL}GetWorkspaceSize(void*, void*, void*, void*, void*, void*, void*, uint64_t*, void**) {{
+  return 561103;
+}}
+"""
+
+
+def assert_serves_all_but_the_wrong_one(server: Server, why: str) -> None:
+    with aclgrad.Client(server.address, retries=0) as client:
+        assert {each.name for each in client.list_operators()} == set(OPERATORS) - {WRONG}
+        assert client.adaptive_avg_pool2d_backward(GRAD, (1, 1, 2)).tolist() == [[[0.5, 0.5]]]
+        with pytest.raises(aclgrad.OperatorTurnedOffError, match=why) as caught:
+            client.execute(WRONG, {})
+        assert caught.value.metadata["operator"] == WRONG
+        batch = client.batch()
+        batch.execute(WRONG, {"grad_output": GRAD})
+        batch.adaptive_avg_pool2d_backward(GRAD, (1, 1, 2))
+        refused, gradient = batch.run(return_errors=True)
+        assert isinstance(refused, aclgrad.OperatorTurnedOffError)
+        assert gradient.tolist() == [[[0.5, 0.5]]]
+    assert ask(server.admin, "/readyz") == (200, "ready\n")
+    assert f"device 0 (Ascend910B1) fails the self-test of {SYMBOL}, which is turned off" in server.log
+
+
+def test_an_operator_that_answers_wrongly_is_turned_off(tmp_path: Path) -> None:
+    with Server("--backend", str(shims.build(tmp_path, WRONG_ANSWER, whole=True))) as server:
+        assert_serves_all_but_the_wrong_one(server, "device 0 computes it wrongly")
+
+
+def test_an_operator_without_a_kernel_is_turned_off(tmp_path: Path) -> None:
+    with Server("--backend", str(shims.build(tmp_path, NO_KERNEL, whole=True))) as server:
+        assert_serves_all_but_the_wrong_one(server, "device 0 fails: the device library answered ACL error 561103")
+
+
+def test_an_operator_that_the_library_lacks_is_turned_off(tmp_path: Path) -> None:
+    with Server("--backend", str(shims.without(tmp_path, SYMBOL))) as server:
+        assert_serves_all_but_the_wrong_one(server, "the server's device library lacks it")
+
+
+@contextmanager
+def unfit(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
+    """Yields a server that is never ready, its admin address and its log."""
+    log = folder / "log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command("--backend", "host", "--listen", "127.0.0.1:0", *flags),
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            name, _, address = process.stdout.readline().strip().partition(": ")
+            assert name == "admin"
+            yield process, address, log
+        finally:
+            process.kill()
+
+
+FAULTS = {
+    "lost": {"kind": "launch_error", "code": 507015},
+    "poisoned_copy": {"kind": "copy_error", "code": 507054},
+    "no_memory": {"kind": "out_of_memory", "count": 1000},
+    "kernel_that_hangs": {"kind": "hang"},
+    "launch_that_hangs": {"kind": "hang_launch"},
+    "copy_that_hangs": {"kind": "hang_copy"},
+    "allocation_that_hangs": {"kind": "hang_allocation"},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("at", [1, 3], ids=["first", "later"])
+def test_a_device_that_fails_the_self_test_leaves_a_process_that_is_alive_and_not_ready(
+    tmp_path: Path, fault: dict[str, object], at: int
+) -> None:
+    config = write_config(tmp_path, {**fault, "at": at}, faults_after_launches=0)
+    flags = ("--acl-config", config, "--pool-pass-through", "true", "--hang-timeout-s", "0.5")
+    with unfit(tmp_path, *flags) as (process, admin, log):
+        wait_until(lambda: ask(admin, "/readyz") == (503, "not ready: self-test failed\n"), 30)
+        assert ask(admin, "/livez") == (200, "alive\n")
+        wait_until(lambda: "device 0 (Ascend910B1) does not answer aclnn" in log.read_text(), 30)
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(30) == 0
+        assert process.stdout.read() == ""
+        assert "Traceback" not in log.read_text()
+
+
+def test_a_server_whose_operators_are_all_wrong_is_not_ready(tmp_path: Path) -> None:
+    fault = {"kind": "launch_error", "at": 1, "count": len(OPERATORS), "code": 561103}
+    config = write_config(tmp_path, fault, faults_after_launches=0)
+    with unfit(tmp_path, "--acl-config", config) as (process, admin, log):
+        wait_until(lambda: ask(admin, "/readyz") == (503, "not ready: self-test failed\n"), 30)
+        wait_until(lambda: "no operator passed the self-test of device 0 (Ascend910B1)" in log.read_text(), 30)
+        process.terminate()
+        assert process.wait(30) == 0

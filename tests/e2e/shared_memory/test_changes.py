@@ -1,0 +1,179 @@
+"""Objects that change while the server has them: the call ends with its result or a typed error, the server goes on."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+import aclgrad
+from aclgrad.tensors import SharedRange, view_of_array
+from aclgrad.wire.messages import OperatorCall
+from tests.calling import wait_until
+from tests.e2e.fault_plans import write_config
+from tests.e2e.raw_calls import assert_idle, error_of, execute, execute_batch, open_channel, send_chunked
+from tests.e2e.raw_calls import chunked_messages as messages_of
+from tests.e2e.shared_objects import Objects, send, sharing_server
+from tests.serving import Server
+
+SIZE = (16, 512, 512)
+LARGE = OperatorCall(
+    "max_unpool3d_backward",
+    (
+        view_of_array("grad_output", np.random.default_rng(1).standard_normal((1, *SIZE), np.float32)),
+        view_of_array("self", np.zeros((1, 8, 256, 256), np.float32)),
+        view_of_array("indices", np.random.default_rng(2).integers(0, 16 * 512 * 512, (1, 8, 256, 256))),
+    ),
+    {"output_size": SIZE, "stride": (2, 2, 2), "padding": (0, 0, 0)},
+)
+OUTPUT_BYTES = 8 * 256 * 256 * 4
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])
+def large_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Takes LARGE as one message too, to compare with."""
+    folder: Path = tmp_path_factory.mktemp("changes")
+    config = write_config(folder, host_pointers=request.param)
+    with sharing_server(folder, "--acl-config", config, "--max-message-bytes", str(2**26)) as server:
+        yield server
+        assert_idle(server)
+
+
+@pytest.fixture
+def channel(large_server: Server) -> Iterator[grpc.Channel]:
+    with open_channel(large_server) as channel:
+        yield channel
+
+
+@contextmanager
+def meanwhile(change: Callable[[], None]) -> Iterator[None]:
+    """Repeats the change, all the time, until the block ends."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            change()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def outcome(channel: grpc.Channel, call: OperatorCall) -> aclgrad.AclgradError | None:
+    try:
+        send(channel, call)
+    except grpc.RpcError as failure:
+        return error_of(failure)
+    return None
+
+
+def test_an_object_that_shrinks_and_grows(channel: grpc.Channel, objects: Objects) -> None:
+    call = objects.share(LARGE, output_bytes=OUTPUT_BYTES)
+    paths = [objects.path(name) for name in ("grad_output", "indices", "output")]
+    sizes = [path.stat().st_size for path in paths]
+
+    def change() -> None:
+        for path, size in zip(paths, sizes, strict=True):
+            os.truncate(path, 0)
+            time.sleep(0.001)
+            os.truncate(path, size)
+            time.sleep(0.004)
+
+    with meanwhile(change):
+        errors = [outcome(channel, call) for _ in range(40)]
+    refused = [error for error in errors if error is not None]
+    assert refused
+    assert {type(error) for error in refused} == {aclgrad.InvalidFieldError}
+    told = {"bytes and the range ends at", "bytes left of"}
+    assert all(any(each in str(error) for each in told) for error in refused)
+
+
+def test_objects_that_are_removed_meanwhile(channel: grpc.Channel, objects: Objects) -> None:
+    call = objects.share(LARGE, output_bytes=OUTPUT_BYTES)
+    path, aside = objects.path("grad_output"), objects.path("aside")
+
+    def change() -> None:
+        path.rename(aside)
+        time.sleep(0.002)
+        aside.rename(path)
+        time.sleep(0.002)
+
+    with meanwhile(change):
+        errors = [outcome(channel, call) for _ in range(30)]
+    assert {str(error).partition(" cannot")[0] for error in errors if error} <= {
+        f"inputs[grad_output].shared_memory /{path.name}"
+    }
+
+
+def test_indices_that_change_never_reach_the_device_unchecked(channel: grpc.Channel, objects: Objects) -> None:
+    """What passes is computed from what was checked: out of legal values, whatever else stood there meanwhile."""
+    call = objects.share(LARGE, output_bytes=OUTPUT_BYTES)
+    indices = np.memmap(objects.path("indices"), np.int64, "r+")
+    good = np.array(indices[-1])
+    grad_output = np.frombuffer(LARGE.inputs[0].data, np.float32)
+    expected = grad_output[np.frombuffer(LARGE.inputs[2].data, np.int64)]
+
+    def change() -> None:
+        indices[-1] = 2**40
+        time.sleep(0.003)
+        indices[-1] = good
+        time.sleep(0.003)
+
+    with meanwhile(change):
+        errors = []
+        for _ in range(60):
+            errors.append(outcome(channel, call))
+            if errors[-1] is None:
+                output = np.frombuffer(objects.content(call.output_memory["out"]), np.float32)
+                assert np.array_equal(output, expected)
+    assert {type(error) for error in errors} == {type(None), aclgrad.InvalidFieldError}
+    assert {error.field for error in errors if error} == {"inputs[indices].data"}
+
+
+def test_output_and_input_may_be_the_same_object(channel: grpc.Channel, objects: Objects) -> None:
+    shared = objects.share(LARGE, at=12)
+    given = shared.inputs[0].data
+    assert isinstance(given, SharedRange)
+    target = SharedRange(given.name, 5, OUTPUT_BYTES)
+    send(channel, OperatorCall(shared.operator, shared.inputs, shared.attributes, {"out": target}))
+    assert objects.content(target) == execute(channel, LARGE)
+
+
+def test_with_a_batch_and_with_chunks_it_is_refused(channel: grpc.Channel, objects: Objects) -> None:
+    shared = objects.share(LARGE)
+    good, error = execute_batch(channel, [LARGE, shared])
+    assert good == execute(channel, LARGE)
+    assert isinstance(error, aclgrad.InvalidFieldError)
+    assert "calls[1] names shared memory; send such a call by itself" in str(error)
+    with pytest.raises(grpc.RpcError) as caught:
+        send_chunked(channel, messages_of(shared, [], 2**20))
+    assert "send such a call as one message" in str(error_of(caught.value))
+
+
+def test_a_deadline_that_passes_while_the_output_is_copied(tmp_path: Path, objects: Objects) -> None:
+    """The error is the deadline's, although Python counts it among those of files."""
+    config = write_config(tmp_path, {"kind": "slow_copy", "at": 3, "duration_ms": 800}, host_pointers=False)
+    flags = ("--acl-config", config, "--pool-pass-through", "true", "--call-timeout-s", "0.4")
+    with sharing_server(tmp_path, *flags) as server, open_channel(server) as channel:
+        arrays = {"grad_output": np.ones((1, 2, 2), np.float32), "self": np.ones((1, 4, 4), np.float32)}
+        small = OperatorCall("adaptive_avg_pool2d_backward", tuple(map(view_of_array, arrays, arrays.values())), {})
+        call = objects.share(small, output_bytes=64)
+        error = outcome(channel, call)
+        assert isinstance(error, aclgrad.DeadlinePassedError)
+        with aclgrad.Client(server.address) as client:
+
+            def is_free() -> bool:
+                """Each call gives back what the device is done with."""
+                return outcome(channel, call) is None and client.server_status().devices[0].pool.allocated_bytes == 0
+
+            wait_until(is_free, 20)
+        assert_idle(server)

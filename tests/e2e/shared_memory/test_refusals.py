@@ -1,0 +1,159 @@
+"""Shared memory that the server must not touch: a typed error that names the field, and the next call is served."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+
+import grpc
+import numpy as np
+import pytest
+
+import aclgrad
+from aclgrad.tensors import SharedRange, view_of_array
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
+from aclgrad.v1.tensor_pb2 import SharedMemory, Tensor
+from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, length_key
+from tests.e2e.raw_calls import SERVICE, data_of, error_of, execute, open_channel
+from tests.e2e.shared_objects import Objects
+from tests.serving import Server
+
+ARRAY = np.arange(1, 97, dtype=np.float32).reshape(2, 3, 4, 4)
+CALL = OperatorCall(
+    "adaptive_avg_pool2d_backward", (view_of_array("grad_output", ARRAY), view_of_array("self", ARRAY)), {}
+)
+GRAD = ARRAY.nbytes
+"""Of the input and of the output."""
+
+
+@pytest.fixture
+def stub(shared_server: Server) -> Iterator[OperatorServiceStub]:
+    with open_channel(shared_server) as channel:
+        yield OperatorServiceStub(channel)
+
+
+def request_for(range: SharedRange, *, as_output: bool) -> pb.ExecuteOperatorRequest:
+    """Returns a message that names the range for its first input or for its output, whatever the range is."""
+    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALL))
+    place = message.output_memory["out"] if as_output else message.inputs[0].shared_memory
+    place.name, place.offset_bytes, place.size_bytes = range.name, range.offset, range.nbytes
+    return message
+
+
+def refusal(stub: OperatorServiceStub, message: pb.ExecuteOperatorRequest) -> aclgrad.AclgradError:
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.ExecuteOperator(message, timeout=10)
+    error = error_of(caught.value)
+    assert error.remedy
+    assert len(str(error)) < 1000
+    return error
+
+
+PREFIX = "/aclgrad-"
+NAMES = {
+    "empty": "",
+    "slash": "/",
+    "prefix_alone": PREFIX,
+    "no_slash": "aclgrad-x",
+    "other_prefix": "/psm_7f3a",
+    "other_case": "/ACLGRAD-x",
+    "up": "/../etc/passwd",
+    "up_after_prefix": f"{PREFIX}../../etc/passwd",
+    "below": f"{PREFIX}x/y",
+    "two_slashes": f"/{PREFIX}x",
+    "nul": f"{PREFIX}x\0y",
+    "newline": f"{PREFIX}x\n",
+    "space": f"{PREFIX}x y",
+    "not_ascii": f"{PREFIX}\u0661",
+    "long": f"{PREFIX}{'x' * 201}",
+    "very_long": f"{PREFIX}{'x' * 60_000}",
+}
+both = pytest.mark.parametrize("as_output", [False, True], ids=["input", "output"])
+
+
+@both
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_names(stub: OperatorServiceStub, name: str, as_output: bool) -> None:
+    error = refusal(stub, request_for(SharedRange(name, 0, GRAD), as_output=as_output))
+    assert type(error) is aclgrad.InvalidFieldError
+    assert error.field
+    assert error.field.endswith(".name")
+    assert "name it /aclgrad- and up to 200 letters" in str(error)
+
+
+KINDS: dict[str, tuple[Callable[[Objects], object], str]] = {
+    "missing": (lambda objects: None, "No such file"),
+    "symlink": (lambda objects: objects.path("x").symlink_to(objects.path("target")), "symbolic link"),
+    "dangling": (lambda objects: objects.path("x").symlink_to("/nowhere"), "symbolic link"),
+    "folder": (lambda objects: objects.path("x").mkdir(), ""),
+    "fifo": (lambda objects: os.mkfifo(objects.path("x")), "no shared-memory object"),
+    "socket": (lambda objects: socket.socket(socket.AF_UNIX).bind(str(objects.path("x"))), "No such device"),
+    "too_small": (lambda objects: objects.create("x", bytes(GRAD - 1)), f"has {GRAD - 1} bytes"),
+    "nothing": (lambda objects: objects.create("x", b""), "has 0 bytes"),
+}
+
+
+@both
+@pytest.mark.parametrize(("make", "told"), KINDS.values(), ids=KINDS)
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_objects(
+    stub: OperatorServiceStub, objects: Objects, make: Callable[[Objects], object], told: str, as_output: bool
+) -> None:
+    objects.create("target", b"\x77" * GRAD)
+    make(objects)
+    named = SharedRange(f"/{objects.prefix}x", 0, GRAD)
+    error = refusal(stub, request_for(named, as_output=as_output))
+    assert type(error) is aclgrad.InvalidFieldError
+    assert told in str(error)
+    assert objects.path("target").read_bytes() == b"\x77" * GRAD
+
+
+RANGES = {
+    "one_beyond": (1, GRAD),
+    "at_the_end": (GRAD, GRAD),
+    "negative_offset": (-1, GRAD),
+    "most_negative_offset": (-(2**63), GRAD),
+    "largest_offset": (2**63 - 1, GRAD),
+    "end_overflows": (2**63 - GRAD, GRAD),
+    "end_at_2_63": (2**62, GRAD),
+    "negative_size": (0, -GRAD),
+    "no_size": (0, 0),
+    "largest_size": (0, 2**63 - 1),
+    "both_largest": (2**63 - 1, 2**63 - 1),
+    "one_less": (0, GRAD - 1),
+}
+
+
+@both
+@pytest.mark.parametrize(("offset", "size_bytes"), RANGES.values(), ids=RANGES)
+def test_ranges(stub: OperatorServiceStub, objects: Objects, offset: int, size_bytes: int, as_output: bool) -> None:
+    named = objects.create("x", b"\x77" * GRAD)
+    message = request_for(SharedRange(named.name, offset, size_bytes), as_output=as_output)
+    error = refusal(stub, message)
+    assert type(error) is aclgrad.InvalidFieldError
+    assert objects.content(named) == b"\x77" * GRAD
+
+
+def test_memory_for_an_output_that_there_is_not(stub: OperatorServiceStub, objects: Objects) -> None:
+    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALL))
+    message.output_memory["grad_input"].name = objects.create("x", bytes(GRAD)).name
+    assert refusal(stub, message).field == "output_memory[grad_input]"
+
+
+@pytest.mark.parametrize("shared_last", [False, True], ids=["data_last", "shared_last"])
+def test_the_later_of_data_and_shared_memory_counts(shared_server: Server, objects: Objects, shared_last: bool) -> None:
+    """As protobuf says of a oneof that is given twice."""
+    good, bad = CALL.inputs[0].data, bytes(GRAD)
+    assert isinstance(good, memoryview)
+    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALL))
+    named = objects.create("x", good if shared_last else bad)
+    shared = Tensor(shared_memory=SharedMemory(name=named.name, size_bytes=GRAD))
+    data = Tensor(data=bad if shared_last else bytes(good))
+    message.inputs[0].ClearField("content")
+    parts = [data, shared] if shared_last else [shared, data]
+    first = b"".join(each.SerializeToString() for each in (message.inputs[0], *parts))
+    del message.inputs[0]
+    request = message.SerializeToString() + length_key(2, len(first)) + first
+    with open_channel(shared_server) as channel:
+        reply = channel.unary_unary(SERVICE + "ExecuteOperator")(request, timeout=10)
+        assert data_of(decode_response(reply)) == execute(channel, CALL)

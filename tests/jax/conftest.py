@@ -1,0 +1,12 @@
+from collections.abc import Iterator
+
+import pytest
+
+import aclgrad
+from tests.serving import Server
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[aclgrad.Client]:
+    with aclgrad.Client(server.address) as client:
+        yield client

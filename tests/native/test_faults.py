@@ -1,0 +1,219 @@
+"""What a failing ACL call means for the call and for its device, and what of the library's words arrives with it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from . import shims
+
+FAILING = """
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <string>
+
+std::atomic<int> launches{0};
+std::atomic<int> launch_code{0};
+std::atomic<int> last_code{0};
+std::atomic<int> query_code{0};
+std::mutex mutex;
+std::deque<std::string> texts;
+bool repeats = false;
+
+extern "C" void FailLaunch(int code, int last) { launch_code = code; last_code = last; }
+extern "C" void AddText(const char* text, size_t size) {
+  const std::lock_guard lock(mutex);
+  texts.emplace_back(text, size);
+}
+extern "C" int Launches() { return launches; }
+extern "C" void Repeat() { repeats = true; }
+extern "C" void FailQueries(int code) { query_code = code; }
+
+extern "C" const char* aclGetRecentErrMsg() {
+  thread_local std::string returned;
+  const std::lock_guard lock(mutex);
+  if (texts.empty()) return nullptr;
+  returned = texts.front();
+  if (!repeats) texts.pop_front();
+  return returned.c_str();
+}
+
+extern "C" int aclrtStreamQuery(void* stream, int* status) {
+  static const auto real = Real<int(void*, int*)>("aclrtStreamQuery");
+  if (query_code == 0) return real(stream, status);
+  AddText("stale", 5);
+  return query_code;
+}
+
+extern "C" int aclrtGetLastError(int) { return last_code.exchange(0); }
+
+extern "C" int aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(void* a, void* b, void* c, uint64_t* size, void** made) {
+  static const auto real = Real<int(void*, void*, void*, uint64_t*, void**)>(
+      "aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize");
+  return real(a, b, c, size, made);
+}
+
+extern "C" int aclnnAdaptiveAvgPool2dBackward(void* workspace, uint64_t size, void* executor, void* stream) {
+  static const auto real = Real<int(void*, uint64_t, void*, void*)>("aclnnAdaptiveAvgPool2dBackward");
+  const int code = real(workspace, size, executor, stream);
+  ++launches;
+  const int failure = launch_code.exchange(0);
+  return failure != 0 ? failure : code;
+}
+"""
+START = """
+import ctypes, sys
+import aclgrad_native
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import plan
+from tests.native.shims import open_with
+shim = ctypes.CDLL(sys.argv[1])
+device = BlockingDevice(open_with(sys.argv[1], None))
+call = plan((1, 1, 1), (1, 2, 2)), [b"grad", None]
+def run(code=0, last=0, *texts):
+    shim.FailLaunch(code, last)
+    for text in texts:
+        shim.AddText(text, len(text))
+    try:
+        return len(device.execute(*call))
+    except aclgrad_native.AclError as error:
+        return error
+def show(*arguments):
+    end = run(*arguments)
+    print(end if isinstance(end, int) else f"{end.fault} {end.code}")
+"""
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shims.build(tmp_path_factory.mktemp("shim"), FAILING)
+
+
+@pytest.fixture
+def run(run_program: Callable[..., str], shim: Path) -> Callable[[str], list[str]]:
+    return lambda program: run_program(START + program, str(shim)).splitlines()
+
+
+HIDDEN = {
+    "fault": ("361001, 507015", ["device_lost 507015", "device_lost 507015"]),
+    "memory": ("561103, 207001", ["memory 207001", "16"]),
+    "nothing": ("361001", ["internal 361001", "16"]),
+    # What an earlier failure of this thread left behind is not what a code with a meaning of its own hides.
+    "own_meaning": ("161002, 507015", ["request 161002", "16"]),
+}
+
+
+@pytest.mark.parametrize(("codes", "lines"), HIDDEN.values(), ids=HIDDEN)
+def test_the_code_behind_a_general_one_counts(run: Callable[[str], list[str]], codes: str, lines: list[str]) -> None:
+    assert run(f"show({codes})\nshow()") == lines
+
+
+ROWS = {
+    "twice_in_a_row": ([507999, 507998, 0], ["internal 507999", "device_lost 507998", "device_lost 507998"]),
+    "with_a_success_between": ([507999, 0, 507999, 0], ["internal 507999", "16", "internal 507999", "16"]),
+    "bad_requests": ([561103, 561002, 561103, 0], ["internal 561103", "internal 561002", "internal 561103", "16"]),
+    "known_to_be_harmless": ([507051, 507051, 507002, 0], ["internal 507051"] * 2 + ["internal 507002", "16"]),
+    "around_a_bad_request": ([507999, 561103, 507999], ["internal 507999", "internal 561103", "device_lost 507999"]),
+}
+
+
+@pytest.mark.parametrize(("codes", "lines"), ROWS.values(), ids=ROWS)
+def test_unknown_faults_in_a_row_lose_the_device(
+    run: Callable[[str], list[str]], codes: list[int], lines: list[str]
+) -> None:
+    assert run(f"for code in {codes}: show(code)") == lines
+
+
+# Texts, and what is left of them, which is at most 8 KiB: as the program is to write them.
+TEXTS = {
+    "nothing": ("", "''"),
+    "one": ("b'EZ9999: trap'", "'EZ9999: trap'"),
+    "several": ("b'EE1001: a\\n  at 1', b'EZ9999: b'", "'EE1001: a\\n  at 1\\nEZ9999: b'"),
+    "half_a_sequence": ("'Fehler: \u4e2d'.encode()[:-1]", "'Fehler: \ufffd'"),
+    "not_utf8": (r"b'\xff\xfe driver'", r"'\ufffd\ufffd driver'"),
+    "a_megabyte": ("b'x' * 2**20", "'x' * 8192"),
+    "much_in_pieces": ("b'x' * 5000, b'y' * 5000", "'x' * 5000 + '\\n' + 'y' * 3191"),
+}
+
+
+@pytest.mark.parametrize(("texts", "detail"), TEXTS.values(), ids=TEXTS)
+def test_an_error_arrives_whatever_its_text(run: Callable[[str], list[str]], texts: str, detail: str) -> None:
+    """And nothing is left for the next one."""
+    program = f"error = run(507015, 0, *[{texts}])\nprint(error.fault, error.code, error.detail == {detail})"
+    assert run(program + "\nerror = run()\nprint(error.detail)") == [
+        "device_lost 507015 True",
+        "it was lost by an earlier call",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (207000, ["internal", "the driver and CANN may not fit together; compare their versions", "EE1: no"]),
+        (507054, ["device_lost", "the card's memory is faulty; take the card out of service", "EE1: no"]),
+    ],
+)
+def test_some_codes_come_with_a_hint(run: Callable[[str], list[str]], code: int, lines: list[str]) -> None:
+    assert run(f'error = run({code}, 0, b"EE1: no")\nprint(error.fault)\nprint(error.detail)') == lines
+
+
+def test_a_text_that_comes_again_and_again_is_told_once(run: Callable[[str], list[str]]) -> None:
+    assert run('shim.Repeat()\nprint(run(561103, 0, b"old").detail)') == ["old"]
+
+
+def test_memory_that_a_launch_lacks_is_a_loss_if_the_device_says_so(run: Callable[[str], list[str]]) -> None:
+    """A launch that fails so may have poisoned the device: its stream is asked at once."""
+    assert run("show(207018)\nshow()\nshim.FailQueries(507899)\nshow(207018)\nshim.FailQueries(0)\nshow()") == [
+        "memory 207018",
+        "16",
+        "device_lost 507899",
+        "device_lost 507899",
+    ]
+
+
+def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile(
+    run_program: Callable[..., str], shim: Path, tmp_path: Path
+) -> None:
+    """The kernel of the first call ends well, after the second call has met the loss."""
+    config = tmp_path / "acl.json"
+    config.write_text('{"host": {"faults": [{"kind": "hang", "at": 1, "duration_ms": 1000}]}}')
+    program = START.replace("None))", "sys.argv[2]), stream_limit=2)") + (
+        "from tests.native.blocking import deadline\n"
+        "ticket = device.waiting.new_ticket()\n"
+        "device.native.submit(ticket, *call, deadline(30))\n"
+        "while shim.Launches() == 0: pass\n"
+        "show(507015)\n"
+        "end = device.waiting.end(ticket, 20)\n"
+        "print(end.fault, end.code)\n"
+    )
+    lines = run_program(program, str(shim), str(config)).splitlines()
+    assert lines == ["device_lost 507015", "device_lost 507015"]
+
+
+@pytest.mark.parametrize("host_pointers", [True, False])
+def test_a_fault_that_the_device_forgets_is_a_loss_for_us(
+    run_program: Callable[..., str], shim: Path, tmp_path: Path, host_pointers: bool
+) -> None:
+    """Streams that continue after a failure report it once, to the call or to whoever looks at abandoned work."""
+    config = tmp_path / "acl.json"
+    hang = {"kind": "hang", "at": 1, "duration_ms": 300, "code": 507015}
+    settings = {"failure_mode": "continue", "host_pointers": host_pointers, "faults": [hang]}
+    config.write_text(json.dumps({"host": settings}))
+    start = START.replace("None))", "sys.argv[2]))")
+    assert run_program(start + "show()\nshow()", str(shim), str(config)).splitlines() == ["device_lost 507015"] * 2
+    abandoned = (
+        "import time\n"
+        "try: device.execute(*call, 0.05)\n"
+        "except aclgrad_native.AclError as error: print(error.fault)\n"
+        "time.sleep(0.5)\n"
+        "show()\n"
+    )
+    assert run_program(start + abandoned, str(shim), str(config)).splitlines() == ["timeout", "device_lost 507015"]
+
+
+def test_what_nobody_is_told_of_is_not_told_later(run: Callable[[str], list[str]]) -> None:
+    """An abandoned stream that answers a query with an error has no say in what comes after it."""
+    program = "shim.FailQueries(507051)\nrun(561103)\nshim.FailQueries(0)\nprint(run(561103).detail)"
+    assert run(program) == [""]

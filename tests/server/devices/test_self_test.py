@@ -1,0 +1,144 @@
+"""The self-test turns off what a device computes wrongly, and refuses a device that does not answer."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aclgrad import reference
+from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError, DeviceMemoryError, ServerFaultError
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+from aclgrad_server.devices import self_test as module
+from aclgrad_server.devices.device import Content, OnEnd
+from aclgrad_server.devices.faults import StartError
+from aclgrad_server.devices.self_test import UnfitDeviceError, self_test
+from aclgrad_server.plan import OperatorPlan
+from tests.server.fakes import FakeDevice
+
+WRONG, OTHER = "max_unpool3d_backward", "roi_align_v2_backward"
+SYMBOL = OPERATORS[WRONG].symbol
+TIMEOUT_S = 1000
+
+Array = np.ndarray[Any, Any]
+Change = Callable[[Array], Array]
+
+
+class HonestDevice(FakeDevice):
+    """Answers with the definition's gradient; `changes` makes another of it, or an error, for some operators."""
+
+    def __init__(self, index: int = 0, changes: Mapping[str, Change | AclgradError] | None = None) -> None:
+        super().__init__(index)
+        self.changes = changes or {}
+
+    async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
+        self.executed.append((plan, deadline))
+        name = plan.spec.name
+        arrays = {
+            each.name: np.frombuffer(data, each.type.dtype.numpy).reshape(each.type.shape)
+            for each, data in zip(plan.inputs, contents, strict=True)
+        }
+        attributes = {each.name: value for each, value in zip(plan.spec.attributes, plan.attributes, strict=True)}
+        change = self.changes.get(name, lambda gradient: gradient)
+        if isinstance(change, AclgradError):
+            raise change
+        gradient = change(reference.define(name, arrays, attributes))
+        return plan.reply_prefix + gradient.astype(plan.output.dtype.numpy).tobytes()
+
+
+def one_element(value: float) -> Change:
+    def change(gradient: Array) -> Array:
+        gradient = gradient.copy()
+        gradient.flat[-1] = value
+        return gradient
+
+    return change
+
+
+def caused(error: AclgradError, cause: str) -> AclgradError:
+    error.__cause__ = RuntimeError(cause)
+    return error
+
+
+@pytest.mark.parametrize("product", [each for each in Product if each is not Product.ATLAS_200I_A2], ids=str)
+async def test_every_operator_of_the_product_is_run_once_within_the_time_limit(product: Product) -> None:
+    device = HonestDevice()
+    assert await self_test([device], product, TIMEOUT_S) == {}
+    assert {plan.spec.name for plan, _ in device.executed} == {
+        name for name, spec in OPERATORS.items() if product in spec.products
+    }
+    assert len(device.executed) == len({plan.spec.name for plan, _ in device.executed})
+    assert device.trims == 1
+    assert all(time.monotonic() < deadline <= time.monotonic() + TIMEOUT_S for _, deadline in device.executed)
+
+
+@pytest.mark.parametrize("value", [1e9, 0.25, float("nan"), float("inf")])
+async def test_one_wrong_element_turns_the_operator_off(value: float, caplog: pytest.LogCaptureFixture) -> None:
+    device = HonestDevice(3, {WRONG: one_element(value)})
+    assert await self_test([device], Product.ATLAS_A2, TIMEOUT_S) == {WRONG: "device 3 computes it wrongly"}
+    assert f"device 3 (Ascend910B1) fails the self-test of {SYMBOL}, which is turned off: 1 of " in caplog.text
+    assert len(device.executed) == len(OPERATORS)
+
+
+async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys_words(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    error = caused(ServerFaultError("the device library answered ACL error 561103"), "phase 1 returned 561103: secret")
+    off = await self_test([HonestDevice(changes={WRONG: error})], Product.ATLAS_A2, TIMEOUT_S)
+    assert off == {WRONG: "device 0 fails: the device library answered ACL error 561103"}
+    assert f"fails the self-test of {SYMBOL}, which is turned off: phase 1 returned 561103: secret" in caplog.text
+
+
+async def test_an_operator_is_off_if_any_device_fails_it() -> None:
+    devices = [HonestDevice(0), HonestDevice(1, {WRONG: one_element(9)}), HonestDevice(2, {OTHER: one_element(9)})]
+    off = await self_test(devices, Product.ATLAS_A2, TIMEOUT_S)
+    assert off == {WRONG: "device 1 computes it wrongly", OTHER: "device 2 computes it wrongly"}
+
+
+async def test_a_server_without_any_right_operator_is_unfit() -> None:
+    device = HonestDevice(2, dict.fromkeys(OPERATORS, one_element(9e9)))
+    with pytest.raises(UnfitDeviceError, match=rf"device 2 \(Ascend910B1\).*{WRONG}: device 2 computes it wrongly"):
+        await self_test([device], Product.ATLAS_A2, TIMEOUT_S)
+
+
+@pytest.mark.parametrize("kind", [DeviceLostError, DeadlinePassedError, DeviceMemoryError])
+async def test_a_device_that_does_not_answer_is_unfit_and_named(kind: type[AclgradError]) -> None:
+    devices = [HonestDevice(0), HonestDevice(1, {WRONG: caused(kind("sorry"), "phase 2 returned 507015: trap")})]
+    told = rf"device 1 \(Ascend910B1\) does not answer {SYMBOL}: phase 2 returned 507015: trap"
+    with pytest.raises(UnfitDeviceError, match=told):
+        await self_test(devices, Product.ATLAS_A2, TIMEOUT_S)
+
+
+async def test_a_driver_that_hangs_makes_its_device_unfit(monkeypatch: pytest.MonkeyPatch) -> None:
+    class HungDevice(HonestDevice):
+        async def execute(self, *arguments: Any) -> bytes:
+            return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(module, "_DRIVER_GRACE_S", 0.0)
+    with pytest.raises(UnfitDeviceError, match=r"device 0 .* its driver does not return"):
+        await self_test([HungDevice()], Product.ATLAS_A2, 0.05)
+
+
+async def test_a_pool_that_cannot_hold_a_sample_is_a_mistake_of_the_setup() -> None:
+    device = HonestDevice()
+    device.pool_limit_bytes = 1
+    with pytest.raises(StartError, match=r"holds 1 at most; .*--pool-bytes"):
+        await self_test([device], Product.ATLAS_A2, TIMEOUT_S)
+    assert device.executed == []
+
+
+async def test_a_spec_without_a_row_of_the_runtime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [spec.symbol for name, spec in OPERATORS.items() if name != WRONG]
+    monkeypatch.setattr(module.native, "operator_symbols", lambda: rows)
+    with pytest.raises(StartError, match=f"aclgrad_native has no row for {SYMBOL}, .* same version"):
+        await self_test([HonestDevice()], Product.ATLAS_A2, TIMEOUT_S)
+
+
+async def test_a_device_that_keeps_its_memory_is_unfit() -> None:
+    device = HonestDevice(4)
+    device.trim_error = DeviceLostError("lost")
+    with pytest.raises(UnfitDeviceError, match=r"device 4 \(Ascend910B1\) does not take memory back: lost"):
+        await self_test([device], Product.ATLAS_A2, TIMEOUT_S)

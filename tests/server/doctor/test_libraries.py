@@ -1,0 +1,59 @@
+"""Which libraries are found, and what they lack."""
+
+from pathlib import Path
+
+import pytest
+
+import aclgrad_native
+from aclgrad.check.rows import Verdict
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad_server.doctor import libraries
+from tests.native import shims
+from tests.server.doctor.subjects import examined
+
+SYMBOLS = {spec.symbol for spec in OPERATORS.values()}
+MISSING = OPERATORS["roi_align_v2_backward"].symbol
+
+
+def test_the_host_library_has_every_operator() -> None:
+    ((host, _),) = aclgrad_native.library_files("host")
+    found = examined(libraries.libraries, backend="host")
+    assert {finding.verdict for finding in found.values()} == {Verdict.PASSED}
+    assert set(found) == SYMBOLS | {host}
+
+
+@pytest.mark.parametrize("phase", ["GetWorkspaceSize", ""], ids=["phase_1", "phase_2"])
+def test_an_operator_that_the_library_lacks_is_named(tmp_path: Path, phase: str) -> None:
+    found = examined(libraries.libraries, backend=str(shims.without(tmp_path, MISSING + phase)))
+    failed = {name: finding.message for name, finding in found.items() if finding.verdict is Verdict.FAILED}
+    assert list(failed) == [MISSING]
+    assert failed[MISSING].startswith(f"no library has {MISSING}{phase}; install ")
+
+
+def test_a_machine_without_cann_is_told_what_was_looked_for() -> None:
+    variables = {"ASCEND_HOME_PATH": "/nowhere"}
+    found = examined(libraries.libraries, variables, backend="ascend")
+    assert found["libascendcl.so"].verdict is Verdict.FAILED
+    assert found["libnnopbase.so"].verdict is Verdict.FAILED
+    assert found["libopapi.so"].verdict is Verdict.NOTED
+    assert "set_env.sh" in found["libascendcl.so"].message
+
+
+def test_packages_of_one_version() -> None:
+    found = examined(libraries.versions)
+    assert set(found) == {"aclgrad", "aclgrad-native", "aclgrad-server"}
+    assert {finding.verdict for finding in found.values()} == {Verdict.PASSED}
+
+
+def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries, "version", lambda name: "0.2.0" if name == "aclgrad-native" else "0.1.0")
+    finding = examined(libraries.versions)["aclgrad-native"]
+    assert (finding.verdict, finding.message) == (
+        Verdict.FAILED,
+        "0.2.0; install version 0.1.0, as of aclgrad-server",
+    )
+
+
+def test_a_runtime_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries.native, "operator_symbols", lambda: sorted(SYMBOLS - {MISSING}))
+    assert MISSING in examined(libraries.versions)["operator table"].message

@@ -1,0 +1,103 @@
+"""Tensors that are not plain: on other devices, strided, read-only, empty, of other kinds."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+import aclgrad
+import aclgrad.torch
+
+from .conftest import RecordingClient
+
+
+def gradients(client: aclgrad.Client, input: torch.Tensor, grad_output: torch.Tensor) -> list[torch.Tensor]:
+    """Returns the local and the remote gradient of pooling to the size of `grad_output`."""
+    found = []
+    leaf = input.detach().requires_grad_()
+    for function in (functional.adaptive_avg_pool2d, aclgrad.torch.adaptive_avg_pool2d):
+        options = {"client": client} if found else {}
+        output = function(leaf, grad_output.shape[2:], **options)
+        found += torch.autograd.grad(output, leaf, grad_output)
+    return found
+
+
+@pytest.mark.parametrize(
+    "input",
+    [
+        torch.randn(2, 8, 7, 3).permute(0, 3, 1, 2),
+        torch.randn(2, 3, 16, 7)[:, :, ::2],
+        torch.randn(2, 3, 8, 7).to(memory_format=torch.channels_last),
+        torch.randn(1, 3, 8, 7).expand(2, 3, 8, 7),
+        torch.randn(0, 3, 8, 7),
+        torch.from_numpy(np.broadcast_to(np.float32(2), (2, 3, 8, 7)).copy()),
+    ],
+    ids=["permuted", "strided", "channels_last", "expanded", "empty", "of_numpy"],
+)
+@pytest.mark.parametrize("layout", ["contiguous", "permuted", "expanded"])
+def test_any_strides_will_do(client: RecordingClient, input: torch.Tensor, layout: str) -> None:
+    shape = (*input.shape[:2], 2, 3)
+    grad_output = {
+        "contiguous": torch.randn(shape),
+        "permuted": torch.randn(shape[::-1]).permute(3, 2, 1, 0),
+        "expanded": torch.randn(1).expand(shape),
+    }[layout]
+    local, remote = gradients(client, input, grad_output)
+    torch.testing.assert_close(remote, local)
+
+
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+def test_a_read_only_array_will_do(client: RecordingClient) -> None:
+    array = np.random.default_rng(2).standard_normal((2, 3, 8, 7)).astype(np.float32)
+    array.flags.writeable = False
+    local, remote = gradients(client, torch.from_numpy(array), torch.ones(2, 3, 2, 2))
+    torch.testing.assert_close(remote, local)
+
+
+def test_lazily_negated_gradients_are_sent_as_they_are_meant(client: RecordingClient) -> None:
+    input = torch.randn(1, 2, 3, 4, dtype=torch.complex64, requires_grad=True)
+    grad_output = torch.randn(1, 2, 5, 6, dtype=torch.complex64).conj()
+    found = []
+    for function in (functional.pad, lambda *args, **options: aclgrad.torch.pad(*args, **options, client=client)):
+        found += torch.autograd.grad(function(input, (1, 1, 1, 1), mode="replicate"), input, grad_output)
+    torch.testing.assert_close(found[1], found[0])
+    assert client.called == ["replication_pad2d_backward"]
+
+
+def test_a_meta_tensor_gets_a_meta_gradient(client: RecordingClient) -> None:
+    input = torch.ones(2, 3, 8, 8, device="meta", requires_grad=True)
+    aclgrad.torch.max_pool2d(input, 2, client=client).sum().backward()
+    assert input.grad is not None
+    assert input.grad.is_meta
+    assert client.called == []
+
+
+def test_autocast_does_not_change_the_types_of_a_gradient(client: RecordingClient) -> None:
+    input = torch.randn(1, 2, 6, 6, dtype=torch.bfloat16, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16), aclgrad.torch.remote_backward(client):
+        output = functional.pad(functional.interpolate(input, scale_factor=2), (1, 1, 1, 1), mode="replicate")
+    output.sum().backward()
+    assert len(client.called) == 2
+    assert input.grad is not None
+    assert input.grad.dtype == torch.bfloat16
+
+
+def test_boxes_that_require_grad_are_refused(client: RecordingClient) -> None:
+    boxes = torch.tensor([[0, 1.0, 1, 4, 4]], requires_grad=True)
+    input = torch.ones(1, 1, 6, 6, requires_grad=True)
+    with pytest.raises(aclgrad.InvalidFieldError, match=r"boxes requires grad.*detach"):
+        aclgrad.torch.roi_align(input, boxes, 2, client=client)
+
+
+def test_indices_out_of_range_are_refused_by_name(client: RecordingClient) -> None:
+    input = torch.ones(1, 1, 1, 1, 2, requires_grad=True)
+    output = aclgrad.torch.max_unpool3d(input, torch.tensor([[[[[0, 1]]]]]), (1, 1, 2), client=client)
+    assert output.shape == (1, 1, 1, 1, 4)
+    with pytest.raises(RuntimeError, match=r"invalid max index|out of bound"):
+        aclgrad.torch.max_unpool3d(input, torch.tensor([[[[[0, 9]]]]]), (1, 1, 2), client=client)
+
+
+@pytest.mark.parametrize("client", [None, "127.0.0.1:1", object()])
+def test_a_client_is_needed(client: object) -> None:
+    with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a \w+; give an aclgrad.Client"):
+        aclgrad.torch.remote_backward(client)
