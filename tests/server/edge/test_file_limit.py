@@ -1,6 +1,5 @@
 """The limit of open files fits the connections, or a warning says by how much it does not."""
 
-import resource
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ from aclgrad_server.edge.process import OTHER_FILES
 
 PROGRAM = """
 import logging, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, {limits})
 from aclgrad_server.edge.process import ensure_open_files
 logging.basicConfig(format="%(levelname)s %(message)s")
 ensure_open_files({connections})
@@ -20,8 +20,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 def run(connections: int, soft: int, hard: int) -> tuple[int, str]:
     """Returns the soft limit and the log of a process of its own, because a limit cannot be raised again."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(connections=connections)],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        [sys.executable, "-c", PROGRAM.format(connections=connections, limits=(soft, hard))],
         capture_output=True,
         text=True,
         timeout=60,

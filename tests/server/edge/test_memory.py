@@ -117,6 +117,7 @@ async def test_above_the_soft_limit_reads_stop_and_then_the_oldest_calls_are_cut
     await settle()
     assert not await reads(memory.calls)
     assert not any(task.done() for task in tasks)
+    await asyncio.sleep(INTERVAL_S)
     memory.watch.look()
     await settle()
     assert [task.cancelled() for task in tasks] == [True] * CUT_COUNT + [False] * 2

@@ -17,8 +17,10 @@ log = logging.getLogger(__name__)
 MIN_MEMORY_BYTES: Final = 128 * 2**20
 """What the interpreter, the libraries, small calls and a health check beside them take."""
 INTERVAL_S: Final = 0.05
+BUSY_INTERVAL_S: Final = 0.01
+"""Between two looks when more than half is used: messages on one machine bring 2 GB in a second."""
 TRIM_INTERVAL_S: Final = 0.2
-CUT_COUNT: Final = 16  # calls that are cut at once under pressure; the next look may cut more
+CUT_COUNT: Final = 16  # calls that are cut at once under pressure
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 _STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -76,6 +78,8 @@ class MemoryWatch:
         self._calls = calls
         self._used_bytes = used_bytes
         self._is_pressed = False
+        self._is_half_used = False
+        self._cut_due = 0.0
         self._seen = self._trimmed = calls.event_count
         self._seen_at = time.monotonic()
 
@@ -89,7 +93,7 @@ class MemoryWatch:
                 self._trimmed = self._calls.event_count
                 # It waits for the devices, and memory runs out meanwhile.
                 trim = asyncio.ensure_future(self._try_to_trim())
-            await asyncio.sleep(INTERVAL_S)
+            await asyncio.sleep(BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S)
 
     def _is_idle(self) -> bool:
         """Says whether calls have come since the last trim, and none for a while."""
@@ -107,12 +111,20 @@ class MemoryWatch:
     def look(self) -> None:
         used = self._used_bytes() / self._limit_bytes
         was_pressed, self._is_pressed = self._is_pressed, used > MEMORY_SOFT_LIMIT
+        is_over = used > MEMORY_HARD_LIMIT
+        self._is_half_used = used > 0.5
         self._calls.hold_reads(self._is_pressed)
-        self._calls.refuse_for_memory(used > MEMORY_HARD_LIMIT)
+        self._calls.refuse_for_memory(is_over)
         if not self._is_pressed:
             return
-        # The first answer is to give free memory back: it may be all that is needed.
-        cut = self._calls.cut_oldest_unfinished(CUT_COUNT) if was_pressed else 0
+        now = time.monotonic()
+        if not was_pressed:
+            # The first answer is to give free memory back: it may be all that is needed.
+            self._cut_due = now + INTERVAL_S
+        cut = 0
+        if is_over or now >= self._cut_due:
+            cut = self._calls.cut_oldest_unfinished(CUT_COUNT)
+            self._cut_due = now + INTERVAL_S
         if cut or not was_pressed:
             share, limit = used * 100, self._limit_bytes / 2**20
             log.warning("memory: %.0f %% of %.0f MiB used; %d unfinished calls were cut", share, limit, cut)
