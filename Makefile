@@ -10,8 +10,10 @@ PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests -name '*.cpp' -o -name '*.h')
 # $(call pytest,ENVIRONMENT,FOLDERS). Tests wait more than they compute; those of one file share their servers.
-pytest = $(1) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m "not alone" $(2) && \
-	$(1) $(BIN)/python -m pytest -m alone $(2)
+pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone" $(2)) && $(call run_tests,$(1),-m alone $(2))
+# $(call run_tests,ENVIRONMENT,ARGUMENTS). CI gives tests that failed, perhaps for a busy machine, one more run, alone.
+run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),|| \
+	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0; }); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 # What takes memory in different ways: it is run again on a pool that gives each tensor a block of its own.
 POOLED := tests/e2e/batches tests/e2e/chunks tests/e2e/shared_memory
@@ -53,6 +55,7 @@ clean: ## Remove the environment and everything built
 
 ##@ Test
 
+ci: SECOND_RUN := yes
 ci: lint test test-bridges test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
@@ -97,7 +100,7 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device t
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py
+	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py)
 
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
