@@ -44,9 +44,11 @@ if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncClient
     from aclgrad._client import Client
+    from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
 
 __all__ = [
+    "DEFAULT",
     "AclgradError",
     "AsyncClient",
     "CallCancelledError",
@@ -73,6 +75,7 @@ __all__ = [
     "ServerFaultError",
     "ServerUnreachableError",
     "SharedMemoryUnavailableError",
+    "Timeout",
     "UnknownOperatorError",
     "Violation",
     "WrongEventLoopError",
@@ -83,7 +86,13 @@ __all__ = [
 
 __version__ = version("aclgrad")
 
-_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "allocator"}
+_MODULES: Final = {
+    "DEFAULT": "_timeouts",
+    "AsyncClient": "_aio",
+    "Client": "_client",
+    "Timeout": "_timeouts",
+    "tune_allocator": "allocator",
+}
 """Loaded when they are first used: a server takes the contract and no client."""
 
 

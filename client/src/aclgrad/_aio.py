@@ -18,6 +18,7 @@ from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Array, Input, SentValues, copies_much
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
@@ -45,7 +46,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Array:
         arguments = (name, inputs, attributes, self._sent_values, self._limit)
         if copies_much(inputs):
@@ -57,10 +58,10 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     def batch(self) -> "AsyncBatch":
         return AsyncBatch(self, self._sent_values, self._limit)
 
-    async def list_operators(self, *, timeout_s: float | None = None) -> list[OperatorDescription]:
+    async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return await self._run(operators_query(), timeout_s)
 
-    async def server_status(self, *, timeout_s: float | None = None) -> GetServerStatusResponse:
+    async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
         return await self._run(status_query(), timeout_s)
 
     async def close(self) -> None:
@@ -92,10 +93,10 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     ) -> None:
         await self.close()
 
-    async def _run(self, call: Exchange[_Result], timeout_s: float | None) -> _Result:
+    async def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
         return await self._repeat(call, self._start(timeout_s))
 
-    async def _run_batch(self, call: BatchRun, timeout_s: float | None) -> list[Any]:
+    async def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
         """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
         attempts = self._start(timeout_s)
         while call.next_message():
@@ -276,5 +277,5 @@ class AsyncBatch(BaseBatch):
         super().__init__(sent_values, limit)
         self._client = client
 
-    async def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> list[Any]:
+    async def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
         return await self._client._run_batch(self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one

@@ -8,7 +8,7 @@ from aclgrad._batch import BaseBatch
 from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods, Result
 from aclgrad._planning import Input, SentValues
-from aclgrad._retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy, time_limit
+from aclgrad._retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
 from aclgrad._settings import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_S,
@@ -20,6 +20,7 @@ from aclgrad._settings import (
     grpc_compression,
 )
 from aclgrad._shared_memory import RegionPool
+from aclgrad._timeouts import DEFAULT, Timeout, time_limit
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
@@ -46,10 +47,10 @@ class BaseClient(OperatorMethods[Result]):
         """Raises InvalidSettingError for an argument that makes no sense.
 
         A call that takes longer than `timeout_s` seconds, with all its attempts, raises DeadlinePassedError; None sets
-        no limit. If the connection breaks, or the server asks for it, a call is sent again up to `retries` times, after
-        delays that grow; the error of the last attempt is raised. If no server can be reached, a call waits up to
-        `connect_timeout_s` seconds for one; that takes none of its retries. `compression="gzip"` compresses requests.
-        Whatever a call raises is an `aclgrad.AclgradError`.
+        no limit, and a call may have a `timeout_s` of its own. If the connection breaks, or the server asks for it, a
+        call is sent again up to `retries` times, after delays that grow; the error of the last attempt is raised. If no
+        server can be reached, a call waits up to `connect_timeout_s` seconds for one; that takes none of its retries.
+        `compression="gzip"` compresses requests. Whatever a call raises is an `aclgrad.AclgradError`.
 
         If an operator needs only the shape of an array, such as `input` of most, only the shape is sent. A server whose
         device may read the values asks for them; the client then sends the array, and keeps sending it for that
@@ -86,7 +87,7 @@ class BaseClient(OperatorMethods[Result]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Returns the gradient of any operator of the server, by its wire names.
 
@@ -99,16 +100,16 @@ class BaseClient(OperatorMethods[Result]):
         """Returns an empty batch: calls that share messages, which makes many small gradients cheap."""
 
     @abstractmethod
-    def list_operators(self, *, timeout_s: float | None = None) -> Any:
+    def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> Any:
         """Returns what the server can compute, and what each operator takes."""
 
     @abstractmethod
-    def server_status(self, *, timeout_s: float | None = None) -> Any:
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> Any:
         """Returns what the server runs on and how busy it is."""
 
     @abstractmethod
     def close(self) -> Any:
         """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
 
-    def _start(self, timeout_s: float | None) -> Attempts:
-        return self._retry_policy.start(time_limit(self.timeout_s if timeout_s is None else timeout_s))
+    def _start(self, timeout_s: Timeout) -> Attempts:
+        return self._retry_policy.start(time_limit(timeout_s, self.timeout_s))

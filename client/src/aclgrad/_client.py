@@ -16,6 +16,7 @@ from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Array, Input, SentValues
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
@@ -43,17 +44,17 @@ class Client(BaseClient[Array]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Array:
         return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit), timeout_s)
 
     def batch(self) -> "Batch":
         return Batch(self, self._sent_values, self._limit)
 
-    def list_operators(self, *, timeout_s: float | None = None) -> list[OperatorDescription]:
+    def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return self._run(operators_query(), timeout_s)
 
-    def server_status(self, *, timeout_s: float | None = None) -> GetServerStatusResponse:
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
         return self._run(status_query(), timeout_s)
 
     def close(self) -> None:
@@ -87,10 +88,10 @@ class Client(BaseClient[Array]):
     ) -> None:
         self.close()
 
-    def _run(self, call: Exchange[_Result], timeout_s: float | None) -> _Result:
+    def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
         return self._repeat(call, self._start(timeout_s))
 
-    def _run_batch(self, call: BatchRun, timeout_s: float | None) -> list[Any]:
+    def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
         """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
         attempts = self._start(timeout_s)
         while call.next_message():
@@ -181,5 +182,5 @@ class Batch(BaseBatch):
         super().__init__(sent_values, limit)
         self._client = client
 
-    def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> list[Any]:
+    def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
         return self._client._run_batch(self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one

@@ -16,7 +16,6 @@ from aclgrad.errors import AclgradError, CallCutError, ConnectionLostError, Dead
 
 DEFAULT_RETRIES: Final = 4
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
-_MAX_TIMEOUT_S: Final = 1e8
 _MAX_CUTS: Final = 2
 """A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
 
@@ -118,14 +117,3 @@ class Attempts:
 def is_worth_a_retry(error: AclgradError) -> bool:
     """Whether the same call may succeed later."""
     return error.retry_after_s is not None or isinstance(error, ConnectionLostError)
-
-
-def time_limit(timeout_s: float | None) -> float | None:
-    """Returns the limit as grpc takes it: none beyond what its clock can count.
-
-    Raises InvalidSettingError unless it is a number of seconds or None.
-    """
-    if timeout_s is None:
-        return None
-    limit_s = checked_seconds("timeout_s", timeout_s)
-    return None if limit_s > _MAX_TIMEOUT_S else limit_s
