@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncClient
     from aclgrad._client import Client
+    from aclgrad._reports import CallReport
+    from aclgrad._request_ids import request_id
     from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
 
@@ -53,6 +55,7 @@ __all__ = [
     "AsyncClient",
     "CallCancelledError",
     "CallCutError",
+    "CallReport",
     "Client",
     "ClientTooSlowError",
     "ConnectionLostError",
@@ -81,6 +84,7 @@ __all__ = [
     "WrongEventLoopError",
     "masks",
     "reference",
+    "request_id",
     "tune_allocator",
 ]
 
@@ -89,8 +93,10 @@ __version__ = version("aclgrad")
 _MODULES: Final = {
     "DEFAULT": "_timeouts",
     "AsyncClient": "_aio",
+    "CallReport": "_reports",
     "Client": "_client",
     "Timeout": "_timeouts",
+    "request_id": "_request_ids",
     "tune_allocator": "allocator",
 }
 """Loaded when they are first used: a server takes the contract and no client."""

@@ -223,10 +223,10 @@ class BatchRun:
 
         An error that is not the server's ends the run: no connection, no time left, a closed client.
         """
-        is_answer = len(self._sent) == 1 and error.request_id is not None
+        is_answer = len(self._sent) == 1 and error.is_from_server
         self._is_answered |= is_answer
         self._failure = self._failure or error
-        is_end = error.request_id is None and not isinstance(error, MessageTooLargeError)
+        is_end = not error.is_from_server and not isinstance(error, MessageTooLargeError)
         failed = self._pending if is_end else self._sent
         for index in failed:
             if is_answer or self._outcomes[index] is None:
