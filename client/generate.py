@@ -76,6 +76,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aclgrad._planning import Input
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -83,7 +84,7 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 
 
 class OperatorMethods(ABC, Generic[Result]):
-    """The operators as methods; `timeout_s` overrides the client's time limit for one call.
+    """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
     A method returns the gradient, an awaitable of it, or its position in a batch, depending on the subclass.
     """
@@ -95,7 +96,7 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Calls an operator by its wire names."""
 '''
@@ -156,7 +157,7 @@ def with_table(text: str, specs: Iterable[OperatorSpec]) -> str:
 def method(spec: OperatorSpec) -> str:
     inputs = [f"{each.python_name}: {input_type(each)}" for each in spec.inputs]
     attributes = [attribute_parameter(each) for each in spec.attributes]
-    parameters = ", ".join(["self", *inputs, *attributes, "*", "timeout_s: float | None = None"])
+    parameters = ", ".join(["self", *inputs, *attributes, "*", "timeout_s: Timeout = DEFAULT"])
     sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
     given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
     body = f'''

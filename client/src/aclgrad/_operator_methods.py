@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from aclgrad._planning import Input
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -15,7 +16,7 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 
 
 class OperatorMethods(ABC, Generic[Result]):
-    """The operators as methods; `timeout_s` overrides the client's time limit for one call.
+    """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
     A method returns the gradient, an awaitable of it, or its position in a batch, depending on the subclass.
     """
@@ -27,12 +28,12 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Calls an operator by its wire names."""
 
     def adaptive_avg_pool2d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: float | None = None
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -55,7 +56,7 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s)
 
     def adaptive_avg_pool3d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: float | None = None
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -89,7 +90,7 @@ class OperatorMethods(ABC, Generic[Result]):
         divisor_override: int = 0,
         cube_math_type: int = 0,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -143,7 +144,7 @@ class OperatorMethods(ABC, Generic[Result]):
         dilation: int | Ints = (1,),
         ceil_mode: bool = False,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Adds the gradient of every pooled cell to the cell that its index names.
 
@@ -193,7 +194,7 @@ class OperatorMethods(ABC, Generic[Result]):
         dilation: int | Ints = (1,),
         ceil_mode: bool = False,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Adds the gradient of every pooled cell to the cell that it was taken from.
 
@@ -240,7 +241,7 @@ class OperatorMethods(ABC, Generic[Result]):
         indices: ArrayLike,
         output_size: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Gathers the gradient of the cells that max unpooling wrote.
 
@@ -275,7 +276,7 @@ class OperatorMethods(ABC, Generic[Result]):
         stride: Ints = (1, 1, 1),
         padding: Ints = (0, 0, 0),
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Gathers the gradient of the cells that max unpooling wrote.
 
@@ -309,12 +310,7 @@ class OperatorMethods(ABC, Generic[Result]):
         )
 
     def reflection_pad1d_backward(
-        self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        padding: Ints,
-        *,
-        timeout_s: float | None = None,
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
 
@@ -339,12 +335,7 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def reflection_pad2d_backward(
-        self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        padding: Ints,
-        *,
-        timeout_s: float | None = None,
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
 
@@ -369,12 +360,7 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("reflection_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def reflection_pad3d_backward(
-        self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        padding: Ints,
-        *,
-        timeout_s: float | None = None,
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
 
@@ -399,12 +385,7 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def replication_pad1d_backward(
-        self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        padding: Ints,
-        *,
-        timeout_s: float | None = None,
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
@@ -428,12 +409,7 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def replication_pad2d_backward(
-        self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        padding: Ints,
-        *,
-        timeout_s: float | None = None,
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
@@ -457,12 +433,7 @@ class OperatorMethods(ABC, Generic[Result]):
         return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
 
     def replication_pad3d_backward(
-        self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        padding: Ints,
-        *,
-        timeout_s: float | None = None,
+        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
@@ -497,7 +468,7 @@ class OperatorMethods(ABC, Generic[Result]):
         sampling_ratio: int = 0,
         aligned: bool = False,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Spreads the gradient of every pooled bin over the cells that its samples were interpolated from.
 
@@ -543,7 +514,7 @@ class OperatorMethods(ABC, Generic[Result]):
         scales_h: float = 0.0,
         scales_w: float = 0.0,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
     ) -> Result:
         """Adds the gradient of every upsampled cell to the cell that it is a copy of.
 
