@@ -10,18 +10,20 @@ from typing import Any, Self, TypeVar
 import grpc.aio
 
 from aclgrad import _failures
+from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
-from aclgrad._exchanges import SERVICE, Exchange, Execution, operators_query, status_query
+from aclgrad._destination import Output
+from aclgrad._exchanges import SERVICE, ChunkedCall, Exchange, Execution, operators_query, status_query
 from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import LARGE_BYTES, Array, Input, SentValues, copies_much
+from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
-from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.messages import encode_request
 
 _Result = TypeVar("_Result")
 
@@ -46,8 +48,9 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: float | None = None,
+        out: Output | None = None,
     ) -> Array:
-        arguments = (name, inputs, attributes, self._sent_values, self._limit)
+        arguments = (name, inputs, attributes, self._sent_values, self._limit, out)
         if copies_much(inputs):
             call = await asyncio.to_thread(Execution, *arguments)
         else:
@@ -131,7 +134,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 return await self._send_shared(channel, call, self._regions, limit_s)
             size_bytes = call.size_bytes
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(size_bytes)):
-                return call.take(await self._send_chunks(channel, *chunked, limit_s))
+                return call.take(await self._send_chunks(channel, chunked, limit_s))
             if size_bytes > LARGE_BYTES:
                 reply = await self._send_large(channel, call.method, lambda: call.request, limit_s)
                 return await asyncio.to_thread(call.read, reply)
@@ -167,13 +170,11 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             method = self._methods[name] = channel.unary_unary(SERVICE + name)
         return await method(request, timeout=limit_s)
 
-    async def _send_chunks(
-        self, channel: grpc.aio.Channel, call: OperatorCall, chunk_bytes: int, limit_s: float | None
-    ) -> Array:
-        messages = chunked_messages(call, chunk_bytes)
+    async def _send_chunks(self, channel: grpc.aio.Channel, chunked: ChunkedCall, limit_s: float | None) -> Array:
+        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         method: Any = channel.stream_stream(SERVICE + "ExecuteOperatorChunked")
         stream = method(timeout=limit_s)
-        answer = ChunkedAnswer()
+        answer = ChunkedAnswer(chunked.destination)
         writer = asyncio.create_task(_write(stream, messages))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
@@ -198,12 +199,12 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def _send_shared(
         self, channel: grpc.aio.Channel, call: Execution, regions: RegionPool, limit_s: float | None
     ) -> Array:
-        with Loan(regions, call.plan) as shared:
+        with Loan(regions, call.plan, call.destination) as shared:
             is_large = call.size_bytes > LARGE_BYTES
             planned = await asyncio.to_thread(shared.lend) if is_large else shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return await self._send_chunks(channel, *chunked, limit_s)
+                return await self._send_chunks(channel, chunked, limit_s)
             encode = partial(encode_request, planned.call)
             if planned.size_bytes > LARGE_BYTES:
                 return shared.read(await self._send_large(channel, call.method, encode, limit_s))

@@ -8,18 +8,28 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from aclgrad import _failures
+from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
-from aclgrad._exchanges import SERVICE, Exchange, Execution, only_reply, operators_query, status_query
+from aclgrad._destination import Output
+from aclgrad._exchanges import (
+    SERVICE,
+    ChunkedCall,
+    Exchange,
+    Execution,
+    only_reply,
+    operators_query,
+    status_query,
+)
 from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import LARGE_BYTES, Array, Input, SentValues
+from aclgrad._planning import LARGE_BYTES, Input, SentValues
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
-from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.messages import encode_request
 
 CLOSE_TIMEOUT_S = 1.0
 _Result = TypeVar("_Result")
@@ -44,8 +54,9 @@ class Client(BaseClient[Array]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: float | None = None,
+        out: Output | None = None,
     ) -> Array:
-        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit), timeout_s)
+        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out), timeout_s)
 
     def batch(self) -> "Batch":
         return Batch(self, self._sent_values, self._limit)
@@ -123,7 +134,7 @@ class Client(BaseClient[Array]):
             if isinstance(call, Execution) and self._regions is not None:
                 return self._send_shared(call, self._regions, limit_s)
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(call.size_bytes)):
-                return call.take(self._send_chunks(*chunked, limit_s))
+                return call.take(self._send_chunks(chunked, limit_s))
             return call.read(self._send_message(call.method, call.request, limit_s))
         except grpc.RpcError as failure:
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
@@ -148,18 +159,19 @@ class Client(BaseClient[Array]):
         replies: Iterator[bytes] = method(messages, timeout=limit_s)
         return replies
 
-    def _send_chunks(self, call: OperatorCall, chunk_bytes: int, limit_s: float | None) -> Array:
-        answer = ChunkedAnswer()
-        for message in self._stream("ExecuteOperatorChunked", chunked_messages(call, chunk_bytes), limit_s):
+    def _send_chunks(self, chunked: ChunkedCall, limit_s: float | None) -> Array:
+        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
+        answer = ChunkedAnswer(chunked.destination)
+        for message in self._stream("ExecuteOperatorChunked", messages, limit_s):
             answer.take(message)
         return answer.gradient()
 
     def _send_shared(self, call: Execution, regions: RegionPool, limit_s: float | None) -> Array:
-        with Loan(regions, call.plan) as shared:
+        with Loan(regions, call.plan, call.destination) as shared:
             planned = shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return self._send_chunks(*chunked, limit_s)
+                return self._send_chunks(chunked, limit_s)
             return shared.read(self._send_message(call.method, encode_request(planned.call), limit_s))
 
     def _pause(self, delay_s: float) -> None:
