@@ -2,8 +2,9 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import grpc
 
@@ -26,6 +27,7 @@ from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
+from aclgrad._submit import Submissions
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
@@ -46,6 +48,7 @@ class Client(BaseClient[Array]):
         self._channel = grpc.insecure_channel(self.target, self._channel_options, compression=self._compression)
         self._closed = threading.Event()
         self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
+        self._submissions = Submissions()
 
     def execute(
         self,
@@ -57,6 +60,28 @@ class Client(BaseClient[Array]):
         out: Output | None = None,
     ) -> Array:
         return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out), timeout_s)
+
+    def submit(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: float | None = None,
+        out: Output | None = None,
+    ) -> Future[Array]:
+        """Begins a call as `execute` makes it, and returns its future; a wrong argument is raised here.
+
+        Up to 16 calls are made at once, by threads that start when they are needed; the others wait, and their time
+        limit includes that. `cancel()` ends a call that waits or is under way, and `close()` ends all of them.
+        Callbacks of a future run in these threads. The inputs must not change, and `out` is not to be used, before the
+        call has ended; a call that was cancelled may still write to `out` for a moment.
+        """
+        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
+        attempts = self._start(timeout_s)
+        if self._closed.is_set():
+            raise _failures.closed_error(self.target)
+        return self._submissions.submit(lambda: self._repeat(call, attempts))
 
     def batch(self) -> "Batch":
         return Batch(self, self._sent_values, self._limit)
@@ -70,6 +95,7 @@ class Client(BaseClient[Array]):
     def close(self) -> None:
         self._closed.set()
         try:
+            self._submissions.close(lambda: _failures.closed_error(self.target))
             self._close_channel()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
@@ -149,15 +175,23 @@ class Client(BaseClient[Array]):
         if method is None:
             method = self._methods[name] = self._channel.unary_unary(SERVICE + name)
         if len(request) <= LARGE_BYTES:
-            return method(request, timeout=limit_s)
+            job = self._submissions.job
+            if job is None:
+                return method(request, timeout=limit_s)
+            call = method.future(request, timeout=limit_s)
+            job.watch(call)
+            return call.result()
         # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
         # even after its deadline.
         return only_reply(self._stream(name, iter((request,)), limit_s))
 
     def _stream(self, name: str, messages: Iterator[bytes], limit_s: float | None) -> Iterator[bytes]:
         method: Any = self._channel.stream_stream(SERVICE + name)
-        replies: Iterator[bytes] = method(messages, timeout=limit_s)
-        return replies
+        job = self._submissions.job
+        replies: Any = method(messages, timeout=limit_s)
+        if job is not None:
+            job.watch(replies)
+        return cast(Iterator[bytes], replies)
 
     def _send_chunks(self, chunked: ChunkedCall, limit_s: float | None) -> Array:
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
