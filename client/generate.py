@@ -73,8 +73,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from aclgrad._arrays import TensorLike
+from aclgrad._destination import Output
 from aclgrad._planning import Input
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
@@ -86,7 +87,8 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
-    A method returns the gradient, an awaitable of it, or its position in a batch, depending on the subclass.
+    With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
+    position in a batch, depending on the subclass.
     """
 
     @abstractmethod
@@ -97,6 +99,7 @@ class OperatorMethods(ABC, Generic[Result]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Calls an operator by its wire names."""
 '''
@@ -157,7 +160,9 @@ def with_table(text: str, specs: Iterable[OperatorSpec]) -> str:
 def method(spec: OperatorSpec) -> str:
     inputs = [f"{each.python_name}: {input_type(each)}" for each in spec.inputs]
     attributes = [attribute_parameter(each) for each in spec.attributes]
-    parameters = ", ".join(["self", *inputs, *attributes, "*", "timeout_s: Timeout = DEFAULT"])
+    parameters = ", ".join(
+        ["self", *inputs, *attributes, "*", "timeout_s: Timeout = DEFAULT", "out: Output | None = None"]
+    )
     sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
     given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
     body = f'''
@@ -165,13 +170,13 @@ def {spec.name}({parameters}) -> Result:
     """{docstring(spec)}
     """
     inputs = {{{sent}}}
-    return self.execute("{spec.name}", inputs, {{{given}}}, timeout_s=timeout_s)
+    return self.execute("{spec.name}", inputs, {{{given}}}, timeout_s=timeout_s, out=out)
 '''
     return textwrap.indent(body, "    ")
 
 
 def input_type(spec: InputSpec) -> str:
-    return "ArrayLike" if spec.unread_on is None else "ArrayLike | tuple[int, ...]"
+    return "TensorLike" if spec.unread_on is None else "TensorLike | tuple[int, ...]"
 
 
 def attribute_signature(spec: AttributeSpec) -> str:

@@ -7,6 +7,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
+from aclgrad._arrays import as_array
 
 from .conftest import RecordingClient
 
@@ -101,3 +102,27 @@ def test_indices_out_of_range_are_refused_by_name(client: RecordingClient) -> No
 def test_a_client_is_needed(client: object) -> None:
     with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a \w+; give an aclgrad.Client"):
         aclgrad.torch.remote_backward(client)
+
+
+def test_tensors_are_inputs_of_the_plain_client(client: RecordingClient) -> None:
+    """Without `aclgrad.torch`: a tensor is read in place, whatever its dtype."""
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        grad_output = torch.arange(24).reshape(1, 2, 4, 3).to(dtype).permute(0, 1, 3, 2)
+        array = as_array("grad_output", grad_output)
+        assert array.ctypes.data == grad_output.data_ptr()
+        gradient = client.adaptive_avg_pool2d_backward(grad_output, torch.Size((1, 2, 6, 8)))
+        leaf = torch.zeros(1, 2, 6, 8, requires_grad=True)
+        functional.adaptive_avg_pool2d(leaf, (3, 4)).backward(grad_output.float())
+        assert leaf.grad is not None
+        assert gradient.dtype == array.dtype
+        torch.testing.assert_close(torch.from_numpy(gradient.astype(np.float32)), leaf.grad)
+
+
+def test_tensors_that_cannot_be_read_are_refused_with_the_call_that_helps(client: RecordingClient) -> None:
+    for dtype in (torch.float32, torch.bfloat16):
+        for tensor, remedy in (
+            (torch.ones(1, 2, 2, dtype=dtype, requires_grad=True), r"give tensor.detach\(\)$"),
+            (torch.ones(1, 2, 2, dtype=dtype, device="meta"), r"is on the device meta; give tensor.cpu\(\)$"),
+        ):
+            with pytest.raises(aclgrad.InvalidFieldError, match=rf"^inputs\[grad_output\] .*{remedy}"):
+                client.adaptive_avg_pool2d_backward(tensor, (1, 4, 4))

@@ -10,19 +10,21 @@ from typing import Any, Self, TypeVar
 import grpc.aio
 
 from aclgrad import _failures
+from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
-from aclgrad._exchanges import SERVICE, Exchange, Execution, operators_query, status_query
+from aclgrad._destination import Output
+from aclgrad._exchanges import SERVICE, ChunkedCall, Exchange, Execution, operators_query, status_query
 from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import LARGE_BYTES, Array, Input, SentValues, copies_much
+from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
-from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.messages import encode_request
 
 _Result = TypeVar("_Result")
 
@@ -47,8 +49,9 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Array:
-        arguments = (name, inputs, attributes, self._sent_values, self._limit)
+        arguments = (name, inputs, attributes, self._sent_values, self._limit, out)
         if copies_much(inputs):
             call = await asyncio.to_thread(Execution, *arguments)
         else:
@@ -145,7 +148,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 return await self._send_shared(channel, call, self._regions, attempts)
             size_bytes = call.size_bytes
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(size_bytes)):
-                return call.take(await self._send_chunks(channel, *chunked, attempts))
+                return call.take(await self._send_chunks(channel, chunked, attempts))
             if size_bytes > LARGE_BYTES:
                 reply = await self._send_large(channel, call.method, lambda: call.request, attempts)
                 return await asyncio.to_thread(call.read, reply)
@@ -182,13 +185,11 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             method = self._methods[name] = channel.unary_unary(SERVICE + name)
         return await method(request, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
 
-    async def _send_chunks(
-        self, channel: grpc.aio.Channel, call: OperatorCall, chunk_bytes: int, attempts: Attempts
-    ) -> Array:
-        messages = chunked_messages(call, chunk_bytes)
+    async def _send_chunks(self, channel: grpc.aio.Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
+        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         method: Any = channel.stream_stream(SERVICE + "ExecuteOperatorChunked")
         stream = method(timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
-        answer = ChunkedAnswer()
+        answer = ChunkedAnswer(chunked.destination)
         writer = asyncio.create_task(_write(stream, messages))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
@@ -213,12 +214,12 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def _send_shared(
         self, channel: grpc.aio.Channel, call: Execution, regions: RegionPool, attempts: Attempts
     ) -> Array:
-        with Loan(regions, call.plan) as shared:
+        with Loan(regions, call.plan, call.destination) as shared:
             is_large = call.size_bytes > LARGE_BYTES
             planned = await asyncio.to_thread(shared.lend) if is_large else shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return await self._send_chunks(channel, *chunked, attempts)
+                return await self._send_chunks(channel, chunked, attempts)
             encode = partial(encode_request, planned.call)
             if planned.size_bytes > LARGE_BYTES:
                 return shared.read(await self._send_large(channel, call.method, encode, attempts))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aclgrad._batch import BaseBatch
+from aclgrad._destination import Output
 from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods, Result
 from aclgrad._planning import Input, SentValues
@@ -101,11 +102,17 @@ class BaseClient(OperatorMethods[Result]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Returns the gradient of any operator of the server, by its wire names.
 
-        A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the server needs
-        the values, it raises InputValuesRequiredError.
+        An input is anything that numpy can read, or a CPU tensor of another library; it must not change before the call
+        has ended. A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the
+        server needs the values, it raises InputValuesRequiredError.
+
+        With `out`, a writable array or CPU tensor of the gradient's dtype and shape, the gradient is written there, and
+        `out` is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a
+        part of the gradient.
         """
 
     @abstractmethod

@@ -5,23 +5,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from aclgrad._exchanges import gradient_of
+from aclgrad._arrays import Array
+from aclgrad._destination import Destination, Output
+from aclgrad._exchanges import ChunkedCall, destination_of, gradient_of
 from aclgrad._failures import error_of_status, unreadable_reply
 from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods
-from aclgrad._planning import Array, Input, Plan, SentValues, plan
+from aclgrad._planning import Input, Plan, SentValues, plan
 from aclgrad._retry import is_worth_a_retry
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
     InputValuesRequiredError,
+    InvalidFieldError,
     InvalidSettingError,
     MessageTooLargeError,
     ServerFaultError,
 )
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import MAX_BATCH_CALLS
-from aclgrad.wire.messages import OperatorCall, decode_batch, decode_request, encode_batch, encode_request
+from aclgrad.wire.messages import CallResult, decode_batch, decode_request, encode_batch, encode_request
 
 Outcome = Array | AclgradError
 
@@ -35,13 +38,14 @@ _STATUS_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """A call as bytes, and the bytes of the arrays that are withheld: nothing in it belongs to the caller."""
+    """A call as bytes, and the bytes of the arrays that are withheld: only where its gradient goes is the caller's."""
 
     name: str
     request: bytes
     withheld: Mapping[str, bytes]
     output_bytes: int
     """Bytes of the result in a reply, 0 if it is not known: the server will say why the call is not legal."""
+    destination: Destination
 
     @property
     def request_bytes(self) -> int:
@@ -49,7 +53,7 @@ class _Encoded:
         return len(self.request) + _KEY_BYTES
 
     @classmethod
-    def of(cls, plan: Plan) -> "_Encoded":
+    def of(cls, plan: Plan, out: Output | None) -> "_Encoded":
         copies = {
             tensor.name: plan.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
             for tensor in plan.call.inputs
@@ -57,7 +61,8 @@ class _Encoded:
         }
         output = plan.output()
         output_bytes = output.size_bytes + _OUTPUT_FIELDS_BYTES if output else 0
-        return cls(plan.call.operator, encode_request(plan.call), copies, output_bytes)
+        destination = destination_of(out, plan)
+        return cls(plan.call.operator, encode_request(plan.call), copies, output_bytes, destination)
 
     def with_values(self) -> "_Encoded":
         """Returns the call with the values that were withheld."""
@@ -87,11 +92,13 @@ class BaseBatch(OperatorMethods[int]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> int:
         """Adds the call of any operator of the server, by its wire names, and returns its position.
 
         The arrays are read now and may change afterwards. An array of which only the shape is sent is copied too, in
-        case the server asks for its values; a shape in its place saves that.
+        case the server asks for its values; a shape in its place saves that. With `out`, each `run` writes the gradient
+        to that array and returns it.
 
         Raises InvalidFieldError where an array or an attribute has no form on the wire, and InvalidSettingError for
         a `timeout_s`: a batch has one time limit, which `run` takes.
@@ -99,7 +106,7 @@ class BaseBatch(OperatorMethods[int]):
         if timeout_s is not DEFAULT:
             problem = "a call in a batch has no timeout_s of its own"
             raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
-        self._calls.append(_Encoded.of(plan(name, inputs, attributes, self._sent_values)))
+        self._calls.append(_Encoded.of(plan(name, inputs, attributes, self._sent_values), out))
         return len(self._calls) - 1
 
     @abstractmethod
@@ -162,11 +169,12 @@ class BatchRun:
     def request(self) -> bytes:
         return encode_batch([self._calls[index].request for index in self._sent])
 
-    def in_chunks(self, size_bytes: int) -> tuple[OperatorCall, int] | None:
-        """Returns the call that goes in chunks and their size, or None for a message of so many bytes."""
+    def in_chunks(self, size_bytes: int) -> ChunkedCall | None:
+        """Returns the call that goes in chunks, or None for a message of so many bytes."""
         if len(self._sent) > 1 or (self._chunk_bytes is None and size_bytes <= self._limit.size_bytes):
             return None
-        return decode_request(self._calls[self._sent[0]].request), self._limit.chunk_bytes
+        call = self._calls[self._sent[0]]
+        return ChunkedCall(decode_request(call.request), self._limit.chunk_bytes, call.destination)
 
     def take(self, gradient: Array) -> None:
         """Settles the call that went in chunks."""
@@ -185,8 +193,7 @@ class BatchRun:
         self._is_answered = True
         again: dict[int, AclgradError] = {}
         for index, result in zip(self._sent, results, strict=True):
-            outcome = gradient_of(result) if isinstance(result, tuple) else error_of_status(result)
-            self._outcomes[index] = outcome
+            self._outcomes[index] = outcome = self._outcome(index, result)
             if isinstance(outcome, AclgradError) and self._may_succeed(index, outcome):
                 again[index] = outcome
         self._settle([index for index in self._sent if index not in again])
@@ -197,6 +204,15 @@ class BatchRun:
                 again.values(),
                 key=lambda error: (isinstance(error, InputValuesRequiredError), error.retry_after_s or 0.0),
             )
+
+    def _outcome(self, index: int, result: CallResult) -> Outcome:
+        if not isinstance(result, tuple):
+            return error_of_status(result)
+        try:
+            return gradient_of(result, self._calls[index].destination)
+        except InvalidFieldError as error:
+            # An `out` that does not fit concerns no other call.
+            return error
 
     def amend(self, error: AclgradError) -> "BatchRun | None":
         """Returns the call with values that the server asks for, or smaller if a message was too large, else None."""

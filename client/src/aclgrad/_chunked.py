@@ -6,8 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from aclgrad._arrays import Array
+from aclgrad._destination import Destination
 from aclgrad._failures import unreadable_reply
-from aclgrad._planning import Array
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
@@ -45,19 +46,18 @@ def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
 class ChunkedAnswer:
     """Takes the messages of the answer one by one, each byte to its place in the gradient."""
 
-    def __init__(self) -> None:
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
         self._gradient: Array | None = None
         self._bytes = memoryview(b"")
         self._done = 0
 
     def take(self, message: bytes) -> None:
-        """Raises ServerFaultError for a message that does not belong here."""
+        """Raises ServerFaultError for a message that does not belong here, InvalidFieldError if `out` does not fit."""
+        if self._gradient is None:
+            self._begin(message)
+            return
         try:
-            if self._gradient is None:
-                (output,) = decode_response_header(message)
-                self._gradient = np.empty(output.type.shape, output.type.dtype.numpy)
-                self._bytes = self._gradient.reshape(-1).view(np.uint8).data
-                return
             chunk = decode_chunk(message)
             if chunk.tensor or chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
                 what = f"{len(chunk.data)} bytes at byte {chunk.offset} of output {chunk.tensor}"
@@ -68,8 +68,17 @@ class ChunkedAnswer:
         self._bytes[self._done : self._done + len(chunk.data)] = chunk.data
         self._done += len(chunk.data)
 
+    def _begin(self, message: bytes) -> None:
+        try:
+            (output,) = decode_response_header(message)
+            gradient = self._destination.buffer(output.type)
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        self._destination.check(output.type)
+        self._gradient, self._bytes = gradient, gradient.reshape(-1).view(np.uint8).data
+
     def gradient(self) -> Array:
         """Returns the whole; raises ServerFaultError where the answer ended early."""
         if self._gradient is None or self._done != self._gradient.nbytes:
             raise ServerFaultError(f"the reply of the server ended after {self._done} bytes")
-        return self._gradient
+        return self._destination.take(self._gradient)

@@ -2,25 +2,37 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import grpc
 
 from aclgrad import _failures
+from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
-from aclgrad._exchanges import SERVICE, Exchange, Execution, only_reply, operators_query, status_query
+from aclgrad._destination import Output
+from aclgrad._exchanges import (
+    SERVICE,
+    ChunkedCall,
+    Exchange,
+    Execution,
+    only_reply,
+    operators_query,
+    status_query,
+)
 from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import LARGE_BYTES, Array, Input, SentValues
+from aclgrad._planning import LARGE_BYTES, Input, SentValues
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
+from aclgrad._submit import Submissions
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
-from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.messages import encode_request
 
 CLOSE_TIMEOUT_S = 1.0
 _Result = TypeVar("_Result")
@@ -37,6 +49,7 @@ class Client(BaseClient[Array]):
         self._channel = grpc.insecure_channel(self.target, self._channel_options, compression=self._compression)
         self._closed = threading.Event()
         self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
+        self._submissions = Submissions()
 
     def execute(
         self,
@@ -45,8 +58,31 @@ class Client(BaseClient[Array]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Array:
-        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit), timeout_s)
+        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out), timeout_s)
+
+    def submit(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Future[Array]:
+        """Begins a call as `execute` makes it, and returns its future; a wrong argument is raised here.
+
+        Up to 16 calls are made at once, by threads that start when they are needed; the others wait, and their time
+        limit includes that. `cancel()` ends a call that waits or is under way, and `close()` ends all of them.
+        Callbacks of a future run in these threads. The inputs must not change, and `out` is not to be used, before the
+        call has ended; a call that was cancelled may still write to `out` for a moment.
+        """
+        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
+        attempts = self._start(call.method, timeout_s)
+        if self._closed.is_set():
+            raise _failures.closed_error(self.target)
+        return self._submissions.submit(lambda: self._make(call, attempts))
 
     def batch(self) -> "Batch":
         return Batch(self, self._sent_values, self._limit)
@@ -60,6 +96,7 @@ class Client(BaseClient[Array]):
     def close(self) -> None:
         self._closed.set()
         try:
+            self._submissions.close(lambda: _failures.closed_error(self.target))
             self._close_channel()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
@@ -89,7 +126,10 @@ class Client(BaseClient[Array]):
         self.close()
 
     def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
-        attempts = self._start(call.method, timeout_s)
+        return self._make(call, self._start(call.method, timeout_s))
+
+    def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        """Makes the call and reports it."""
         try:
             result = self._repeat(call, attempts)
         except AclgradError as error:
@@ -137,7 +177,7 @@ class Client(BaseClient[Array]):
             if isinstance(call, Execution) and self._regions is not None:
                 return self._send_shared(call, self._regions, attempts)
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(call.size_bytes)):
-                return call.take(self._send_chunks(*chunked, attempts))
+                return call.take(self._send_chunks(chunked, attempts))
             return call.read(self._send_message(call.method, call.request, attempts))
         except grpc.RpcError as failure:
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
@@ -152,29 +192,38 @@ class Client(BaseClient[Array]):
         if method is None:
             method = self._methods[name] = self._channel.unary_unary(SERVICE + name)
         if len(request) <= LARGE_BYTES:
-            return method(request, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
+            job = self._submissions.job
+            limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
+            if job is None:
+                return method(request, timeout=limit_s, metadata=metadata)
+            call = method.future(request, timeout=limit_s, metadata=metadata)
+            job.watch(call)
+            return call.result()
         # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
         # even after its deadline.
         return only_reply(self._stream(name, iter((request,)), attempts))
 
     def _stream(self, name: str, messages: Iterator[bytes], attempts: Attempts) -> Iterator[bytes]:
         method: Any = self._channel.stream_stream(SERVICE + name)
-        limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
-        replies: Iterator[bytes] = method(messages, timeout=limit_s, metadata=metadata)
-        return replies
+        job = self._submissions.job
+        replies: Any = method(messages, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
+        if job is not None:
+            job.watch(replies)
+        return cast(Iterator[bytes], replies)
 
-    def _send_chunks(self, call: OperatorCall, chunk_bytes: int, attempts: Attempts) -> Array:
-        answer = ChunkedAnswer()
-        for message in self._stream("ExecuteOperatorChunked", chunked_messages(call, chunk_bytes), attempts):
+    def _send_chunks(self, chunked: ChunkedCall, attempts: Attempts) -> Array:
+        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
+        answer = ChunkedAnswer(chunked.destination)
+        for message in self._stream("ExecuteOperatorChunked", messages, attempts):
             answer.take(message)
         return answer.gradient()
 
     def _send_shared(self, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
-        with Loan(regions, call.plan) as shared:
+        with Loan(regions, call.plan, call.destination) as shared:
             planned = shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return self._send_chunks(*chunked, attempts)
+                return self._send_chunks(chunked, attempts)
             return shared.read(self._send_message(call.method, encode_request(planned.call), attempts))
 
     def _pause(self, delay_s: float) -> None:

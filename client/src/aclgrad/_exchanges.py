@@ -3,16 +3,18 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from aclgrad._arrays import Array
+from aclgrad._destination import NEW, Destination, Output
 from aclgrad._failures import unreadable_reply
 from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import Array, Input, SentValues, plan
+from aclgrad._planning import Input, Plan, SentValues, plan
 from aclgrad.errors import AclgradError, InputValuesRequiredError, ServerFaultError
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.tensors import TensorView, array_of_view
+from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, parse_message
 
@@ -58,6 +60,14 @@ class Query(Generic[_Result]):
         return None
 
 
+class ChunkedCall(NamedTuple):
+    """A call that goes in chunks, their size, and where its gradient goes."""
+
+    call: OperatorCall
+    chunk_bytes: int
+    destination: Destination
+
+
 class Execution:
     """One operator is executed; the call becomes bytes only when it is sent, and in one of several ways."""
 
@@ -70,24 +80,27 @@ class Execution:
         attributes: Mapping[str, AttributeLike] | None,
         sent: SentValues,
         limit: MessageLimit,
+        out: Output | None = None,
     ) -> None:
-        """Raises InvalidFieldError as `plan` does."""
+        """Raises InvalidFieldError as `plan` does, and for an `out` that does not fit."""
         self._arguments = (operator, inputs, attributes)
+        self._out = out
         self._sent = sent
         self._limit = limit
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
         self.plan = plan(operator, inputs, attributes, sent)
+        self.destination = destination_of(out, self.plan)
 
     @cached_property
     def size_bytes(self) -> int:
         return self.plan.size_bytes
 
-    def in_chunks(self, size_bytes: int) -> tuple[OperatorCall, int] | None:
-        """Returns the call and the size of its chunks, or None if so many bytes of tensors go in a message."""
+    def in_chunks(self, size_bytes: int) -> ChunkedCall | None:
+        """Returns the call in chunks, or None if so many bytes of tensors go in a message."""
         if self._chunk_bytes is None and size_bytes <= self._limit.tensor_bytes:
             return None
-        return self.plan.call, self._limit.chunk_bytes
+        return ChunkedCall(self.plan.call, self._limit.chunk_bytes, self.destination)
 
     def take(self, gradient: Array) -> Array:
         """Returns the gradient that came in chunks."""
@@ -101,15 +114,18 @@ class Execution:
     def read(self, reply: bytes) -> Array:
         """Returns the gradient in a reply; raises ServerFaultError for other bytes."""
         try:
-            return gradient_of(decode_response(reply))
+            outputs = decode_response(reply)
         except ValueError as error:
             raise unreadable_reply(error) from error
+        return gradient_of(outputs, self.destination)
 
     def amend(self, error: AclgradError) -> "Execution | None":
         """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
         if isinstance(error, InputValuesRequiredError):
             self._sent.require(self._arguments[0])
-            return Execution(*self._arguments, self._sent, self._limit) if self.plan.withheld else None
+            if not self.plan.withheld:
+                return None
+            return Execution(*self._arguments, self._sent, self._limit, self._out)
         if not self._limit.learn(error):
             return None
         before, self._chunk_bytes = self._chunk_bytes, self._limit.chunk_bytes
@@ -143,11 +159,26 @@ def only_reply(replies: Iterable[bytes]) -> bytes:
     return reply
 
 
-def gradient_of(outputs: tuple[TensorView, ...]) -> Array:
-    """Returns the only output; raises ServerFaultError where it is no such thing."""
+def destination_of(out: Output | None, plan: Plan) -> Destination:
+    """Returns where the gradient of the call goes; raises InvalidFieldError for an `out` that does not fit."""
+    if out is None:
+        return NEW
+    destination, type = Destination(out), plan.output()
+    if type is not None:
+        destination.check(type)
+    destination.check_apart(plan.call.inputs)
+    return destination
+
+
+def gradient_of(outputs: tuple[TensorView, ...], destination: Destination = NEW) -> Array:
+    """Returns the only output; raises ServerFaultError if there is none, InvalidFieldError if it does not fit `out`."""
     try:
         (output,) = outputs
-        return array_of_view(output)
+    except ValueError as error:
+        raise unreadable_reply(error) from error
+    destination.check(output.type)
+    try:
+        return destination.read(output)
     except ValueError as error:
         raise unreadable_reply(error) from error
 

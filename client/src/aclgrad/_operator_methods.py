@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from aclgrad._arrays import TensorLike
+from aclgrad._destination import Output
 from aclgrad._planning import Input
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
@@ -18,7 +19,8 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
-    A method returns the gradient, an awaitable of it, or its position in a batch, depending on the subclass.
+    With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
+    position in a batch, depending on the subclass.
     """
 
     @abstractmethod
@@ -29,11 +31,17 @@ class OperatorMethods(ABC, Generic[Result]):
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Calls an operator by its wire names."""
 
     def adaptive_avg_pool2d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -53,10 +61,15 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s)
+        return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def adaptive_avg_pool3d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -76,12 +89,12 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s)
+        return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def avg_pool2d_backward(
         self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
         kernel_size: int | Ints,
         stride: int | Ints = (),
         padding: int | Ints = (0,),
@@ -91,6 +104,7 @@ class OperatorMethods(ABC, Generic[Result]):
         cube_math_type: int = 0,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -131,13 +145,14 @@ class OperatorMethods(ABC, Generic[Result]):
                 "cube_math_type": cube_math_type,
             },
             timeout_s=timeout_s,
+            out=out,
         )
 
     def max_pool2d_with_indices_backward(
         self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        indices: ArrayLike,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
         kernel_size: int | Ints,
         stride: int | Ints = (),
         padding: int | Ints = (0,),
@@ -145,6 +160,7 @@ class OperatorMethods(ABC, Generic[Result]):
         ceil_mode: bool = False,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every pooled cell to the cell that its index names.
 
@@ -181,13 +197,14 @@ class OperatorMethods(ABC, Generic[Result]):
                 "ceil_mode": ceil_mode,
             },
             timeout_s=timeout_s,
+            out=out,
         )
 
     def max_pool2d_with_mask_backward(
         self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        indices: ArrayLike,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
         kernel_size: int | Ints,
         stride: int | Ints = (),
         padding: int | Ints = (0,),
@@ -195,6 +212,7 @@ class OperatorMethods(ABC, Generic[Result]):
         ceil_mode: bool = False,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every pooled cell to the cell that it was taken from.
 
@@ -232,16 +250,18 @@ class OperatorMethods(ABC, Generic[Result]):
                 "ceil_mode": ceil_mode,
             },
             timeout_s=timeout_s,
+            out=out,
         )
 
     def max_unpool2d_backward(
         self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        indices: ArrayLike,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
         output_size: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Gathers the gradient of the cells that max unpooling wrote.
 
@@ -265,18 +285,19 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input, "indices": indices}
-        return self.execute("max_unpool2d_backward", inputs, {"output_size": output_size}, timeout_s=timeout_s)
+        return self.execute("max_unpool2d_backward", inputs, {"output_size": output_size}, timeout_s=timeout_s, out=out)
 
     def max_unpool3d_backward(
         self,
-        grad_output: ArrayLike,
-        input: ArrayLike | tuple[int, ...],
-        indices: ArrayLike,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
         output_size: Ints,
         stride: Ints = (1, 1, 1),
         padding: Ints = (0, 0, 0),
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Gathers the gradient of the cells that max unpooling wrote.
 
@@ -307,10 +328,17 @@ class OperatorMethods(ABC, Generic[Result]):
             inputs,
             {"output_size": output_size, "stride": stride, "padding": padding},
             timeout_s=timeout_s,
+            out=out,
         )
 
     def reflection_pad1d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
 
@@ -332,10 +360,16 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+        return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def reflection_pad2d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
 
@@ -357,10 +391,16 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("reflection_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+        return self.execute("reflection_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def reflection_pad3d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
 
@@ -382,10 +422,16 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+        return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad1d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
@@ -406,10 +452,16 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+        return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad2d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
@@ -430,10 +482,16 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+        return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad3d_backward(
-        self, grad_output: ArrayLike, input: ArrayLike | tuple[int, ...], padding: Ints, *, timeout_s: Timeout = DEFAULT
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
 
@@ -455,12 +513,12 @@ class OperatorMethods(ABC, Generic[Result]):
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
         inputs = {"grad_output": grad_output, "self": input}
-        return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s)
+        return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def roi_align_v2_backward(
         self,
-        grad_output: ArrayLike,
-        boxes: ArrayLike,
+        grad_output: TensorLike,
+        boxes: TensorLike,
         input_shape: Ints,
         pooled_height: int,
         pooled_width: int,
@@ -469,6 +527,7 @@ class OperatorMethods(ABC, Generic[Result]):
         aligned: bool = False,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of every pooled bin over the cells that its samples were interpolated from.
 
@@ -504,17 +563,19 @@ class OperatorMethods(ABC, Generic[Result]):
                 "aligned": aligned,
             },
             timeout_s=timeout_s,
+            out=out,
         )
 
     def upsample_nearest2d_backward(
         self,
-        grad_output: ArrayLike,
+        grad_output: TensorLike,
         output_size: Ints,
         input_size: Ints,
         scales_h: float = 0.0,
         scales_w: float = 0.0,
         *,
         timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every upsampled cell to the cell that it is a copy of.
 
@@ -539,4 +600,5 @@ class OperatorMethods(ABC, Generic[Result]):
             inputs,
             {"output_size": output_size, "input_size": input_size, "scales_h": scales_h, "scales_w": scales_w},
             timeout_s=timeout_s,
+            out=out,
         )

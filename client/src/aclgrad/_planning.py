@@ -3,11 +3,11 @@
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from aclgrad._arrays import Array, TensorLike, as_array
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.attributes import AttributeLike, plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
@@ -15,8 +15,7 @@ from aclgrad.operators.spec import Arguments
 from aclgrad.tensors import DType, TensorType, TensorView, type_of_array, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall, checked_name
 
-Array = np.ndarray[Any, Any]
-Input = ArrayLike | tuple[int, ...]
+Input = TensorLike | tuple[int, ...]
 """An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
 
 LARGE_BYTES: Final = 2**20
@@ -100,7 +99,7 @@ def plan(
     if type(operator) is not str:
         checked_name("operator", operator)
     _check_mapping("inputs", inputs, "input names to arrays or shapes")
-    arrays = {name: _array(name, value) for name, value in inputs.items() if not _is_shape(value)}
+    arrays = {name: as_array(f"inputs[{name}]", value) for name, value in inputs.items() if not _is_shape(value)}
     unsent = sent.withheld(operator)
     withheld = {name: array for name, array in arrays.items() if name in unsent}
     tensors = {
@@ -128,17 +127,6 @@ def _check_mapping(field: str, value: object, of: str) -> None:
     if type(value) is not dict and not isinstance(value, Mapping):
         problem, remedy = f"is a {type(value).__name__}", f"give a mapping from {of}"
         raise InvalidFieldError.at(field, problem, remedy)
-
-
-def _array(name: str, value: Input) -> Array:
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        problem = f"has {np.count_nonzero(value.mask)} masked values, and a mask cannot be sent"
-        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give array.filled(value)")
-    try:
-        return np.asarray(value)
-    except Exception as error:  # whatever the object's own conversion raises
-        problem = f"is no array: {error}"
-        raise InvalidFieldError.at(f"inputs[{name}]", problem, "give an array or a shape") from error
 
 
 def _is_shape(value: Input) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from aclgrad._destination import NEW, Destination
 from aclgrad._exchanges import gradient_of
 from aclgrad._failures import unreadable_reply
 from aclgrad._forks import forget, keep_apart
@@ -176,9 +177,10 @@ def _unlink_all(named: set[Region]) -> None:
 class Loan:
     """The regions that one attempt of a call lends to the server for its large tensors, and takes back in the end."""
 
-    def __init__(self, pool: RegionPool, plan: Plan) -> None:
+    def __init__(self, pool: RegionPool, plan: Plan, destination: Destination = NEW) -> None:
         self._pool = pool
         self._plan = plan
+        self._destination = destination
         self._lent: list[Region] = []
         self._output: Region | None = None
         # A caller that is cancelled may leave while another thread lends.
@@ -218,10 +220,10 @@ class Loan:
         try:
             (output,) = decode_response(reply)
             if isinstance(output.data, SharedRange):
-                return self._take_over(output.type)
+                return self._destination.take(self._take_over(output.type))
         except ValueError as error:
             raise unreadable_reply(error) from error
-        return gradient_of((output,))
+        return gradient_of((output,), self._destination)
 
     def _take_over(self, type: TensorType) -> np.ndarray[Any, Any]:
         region = self._output

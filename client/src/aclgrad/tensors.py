@@ -134,8 +134,8 @@ def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
     return TensorView(name, type, native.view(np.uint8).data)
 
 
-def array_of_view(tensor: TensorView) -> np.ndarray[Any, Any]:
-    """Returns an array of its own, aligned and writable, with the elements of the view.
+def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    """Returns an aligned and writable array with the elements of the view: `out`, which has its type, or a new one.
 
     Raises ValueError where the view has no data or data of another length than its type tells.
     """
@@ -143,6 +143,10 @@ def array_of_view(tensor: TensorView) -> np.ndarray[Any, Any]:
     if not isinstance(tensor.data, memoryview) or tensor.data.nbytes != size:
         held = f"{tensor.data.nbytes} bytes" if isinstance(tensor.data, memoryview) else "no data"
         raise ValueError(f"{tensor.name}: {held} for {tensor.type}, which takes {size} bytes")
-    array = np.empty(tensor.type.shape, tensor.type.dtype.numpy)
-    array.reshape(-1).view(np.uint8)[:] = np.frombuffer(tensor.data, np.uint8)
+    array = np.empty(tensor.type.shape, tensor.type.dtype.numpy) if out is None else out
+    data = np.frombuffer(tensor.data, np.uint8)
+    if array.flags.c_contiguous:
+        array.reshape(-1).view(np.uint8)[:] = data
+    else:
+        array[...] = data.view(array.dtype).reshape(array.shape)
     return array

@@ -7,7 +7,7 @@ bytes are those that a generated stub would send.
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
@@ -23,6 +23,9 @@ AttributeValue = bool | int | float | Sequence[int]
 
 ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
 """`aclgrad.wire.scan.extract_payloads`, or something faster."""
+
+CallResult: TypeAlias = tuple[TensorView, ...] | status_pb2.Status
+"""The outputs of one call of a batch, or why it failed."""
 
 _Message = TypeVar("_Message", bound=Message)
 
@@ -147,7 +150,7 @@ def failed_result(status: status_pb2.Status) -> bytes:
     return result_prefix(operator_service_pb2.OperatorResult(error=status).SerializeToString())
 
 
-def decode_batch(data: bytes) -> list[tuple[TensorView, ...] | status_pb2.Status]:
+def decode_batch(data: bytes) -> list[CallResult]:
     """Returns the outputs of each call of a batch as views of `data`, or its status; errors as in `decode_request`."""
     rest, payloads = extract_payloads(data, (_RESULTS, _OUTPUTS, _DATA))
     message = parse_message(operator_service_pb2.BatchExecuteOperatorsResponse, rest)
