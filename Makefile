@@ -111,7 +111,7 @@ test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch 
 	$(BIN)/python -m tests.frameworks.error_table
 
 test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian where it is missing, as root)
-	$(BIN)/python -m pytest tests/examples -k node
+	$(BIN)/python -m pytest tests/languages -k node
 
 examples/node/node_modules: examples/node/package-lock.json
 	$(call debian,npm,nodejs npm)
@@ -122,7 +122,7 @@ test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (in
 	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)
 	$(BIN)/cmake -S examples/cpp -B build/cpp
 	$(BIN)/cmake --build build/cpp
-	$(BIN)/python -m pytest tests/examples -k cpp
+	$(BIN)/python -m pytest tests/languages -k cpp
 
 test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
 	$(call debian,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
