@@ -1,9 +1,9 @@
 """The sample program trains to the same losses locally and remotely."""
 
 import pytest
+from examples import train_cnn
 
 import aclgrad
-from examples import train_cnn
 from tests.serving import Server
 
 from .conftest import RecordingClient

@@ -13,6 +13,7 @@ from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
+from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import (
     SERVICE,
@@ -26,12 +27,12 @@ from aclgrad._exchanges import (
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues
 from aclgrad._retry import Attempts
+from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._submit import Submissions
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
 from aclgrad.wire.messages import encode_request
 
 CLOSE_TIMEOUT_S = 1.0
@@ -90,7 +91,7 @@ class Client(BaseClient[Array]):
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return self._run(operators_query(), timeout_s)
 
-    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
         return self._run(status_query(), timeout_s)
 
     def close(self) -> None:

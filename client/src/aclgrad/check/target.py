@@ -7,12 +7,12 @@ from typing import Final
 
 import aclgrad
 from aclgrad._client import Client
+from aclgrad._descriptions import OperatorDescription
+from aclgrad._server_status import ServerStatus
 from aclgrad.check.rows import Origin
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from aclgrad.tensors import DTYPES
-from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
 
 CONNECT_TIMEOUT_S: Final = 5.0
 
@@ -27,7 +27,7 @@ class Target:
 
     origin: Origin
     product: Product
-    status: GetServerStatusResponse
+    status: ServerStatus
     described: Mapping[str, OperatorDescription]
     client: Client
     sender: Client
@@ -61,9 +61,9 @@ class Target:
         described = self.described.get(typed.spec.name)
         if described is None:
             return False
-        taken = {input.name: set(input.data_types) for input in described.inputs}
+        taken = {input.name: input.dtypes for input in described.inputs}
         types = typed.arguments.inputs
-        return all(type.dtype.wire in taken.get(name, ()) for name, type in types.items())
+        return all(type.dtype in taken.get(name, ()) for name, type in types.items())
 
     def takes_shape(self, operator: str, input: str) -> bool:
         """Says whether the server takes the shape of this input in place of its values."""
@@ -71,8 +71,7 @@ class Target:
 
     def unknown_dtypes(self, operator: str) -> list[int]:
         """The numbers of dtypes that the server lists for an operator and this client does not know."""
-        known = {dtype.wire for dtype in DTYPES.values()}
-        return sorted({type for input in self.described[operator].inputs for type in input.data_types} - known)
+        return sorted({number for input in self.described[operator].inputs for number in input.unknown_dtypes})
 
 
 @contextmanager
@@ -88,7 +87,7 @@ def open_target(address: str, timeout_s: float) -> Iterator[Target]:
         yield Target(origin, _product(status), status, described, client, sender)
 
 
-def _product(status: GetServerStatusResponse) -> Product:
+def _product(status: ServerStatus) -> Product:
     try:
         return Product(status.product)
     except ValueError:
