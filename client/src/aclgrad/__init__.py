@@ -99,7 +99,7 @@ _MODULES: Final = {
     "request_id": "_request_ids",
     "tune_allocator": "allocator",
 }
-"""Loaded when they are first used: a server takes the contract and no client."""
+"""Loaded on first use, because a server needs the contract but no client."""
 
 
 def __getattr__(name: str) -> Any:
