@@ -1,7 +1,8 @@
-"""Writes what lists the operators from their folders; with --check only says whether it is current.
+"""Writes every file that lists the operators, from their folders; with --check it only says whether they are current.
 
-These are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so that
-editors and type checkers see real names, and in version control so that installing the client needs no generator.
+The files are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so
+that editors and type checkers see real names. They are in version control so that installing the client needs no
+generator.
 """
 
 import subprocess
@@ -184,7 +185,7 @@ def attribute_signature(spec: AttributeSpec) -> str:
 
 
 def dtypes(spec: InputSpec) -> list[str]:
-    """Returns the dtypes that some product takes."""
+    """Returns the dtypes that at least one product takes."""
     return sorted({dtype for each in spec.dtypes.values() for dtype in each})
 
 

@@ -1,8 +1,8 @@
-"""Writes the stubs of a new operator from its declaration in native/include/aclnnop, and says what is left to do.
+"""Writes the stubs of a new operator from its declaration in native/include/aclnnop, and prints the remaining steps.
 
 Usage: make new-operator NAME=upsample_nearest2d_backward SYMBOL=aclnnUpsampleNearest2dBackward [LIKE=OPERATOR]
 
-With LIKE the stubs are copies of the files of another operator, such as one of the same family, under the new names.
+With LIKE, the stubs are copies of another operator's files under the new names, for example one of the same family.
 """
 
 import argparse
@@ -28,7 +28,7 @@ KINDS = {
     "double": ("DOUBLE", "float"),
     "aclIntArray": ("INTS", "Sequence[int]"),
 }
-"""By the C type of an attribute: its kind in the table, and its type in Python."""
+"""An attribute's kind in the table and its Python type, by its C type."""
 
 
 class Parameter(NamedTuple):
@@ -40,7 +40,7 @@ class Parameter(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The wire name: CANN's in lower case, but the gradient that every operator is given has one name."""
+        """The wire name: CANN's in snake case; the gradient has the same name for all operators."""
         name = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: "_" + found[0].lower(), self.abi_name)
         return "grad_output" if name == "grad_out" else name
 
@@ -50,7 +50,7 @@ class Parameter(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """Phase 1 of an operator as a header declares it."""
+    """Phase 1 of an operator, from its header."""
 
     header: str
     inputs: list[Parameter]

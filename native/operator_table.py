@@ -1,9 +1,10 @@
-"""Derives from include/ what the build would otherwise list by hand: `python operator_table.py FOLDER` writes
+"""Derives the build's lists from include/. `python operator_table.py FOLDER` writes
 
 * FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
-* FOLDER/exports.map: what libacl_host.so exports, the functions that the headers declare and nothing else.
+* FOLDER/exports.map: the exports of libacl_host.so, which are exactly the functions that the headers declare.
 
-It fails, with a sentence for each, if a declared operator is not implemented or an implemented one not declared.
+It fails, with one sentence for each problem, if a declared operator is not implemented or an implemented one is not
+declared.
 """
 
 import re
@@ -37,7 +38,7 @@ def find_operators(native: Path) -> dict[str, Path]:
 
 
 def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:
-    """Yields what is missing, and where it belongs."""
+    """Yields each missing part and its place."""
     headers = {name: header for header in native.glob("include/aclnnop/*.h") for name in functions_of(header)}
     for name, header in headers.items():
         pair = name.removesuffix(PHASE_1) if name.endswith(PHASE_1) else name + PHASE_1
@@ -54,7 +55,7 @@ def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:
 
 
 def write(path: Path, text: str) -> None:
-    """Leaves a file alone that would stay the same, so that nothing is compiled again."""
+    """Writes a file only if its content changes, so that nothing is compiled again."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)

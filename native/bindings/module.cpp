@@ -1,4 +1,4 @@
-// The Python module: converts and submits. Nothing here waits for a device except opening and closing one.
+// The Python module: converts and submits. Only opening and closing a device wait for it.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

@@ -1,4 +1,4 @@
-"""The fault plan of the configuration: each fault at its number, and what it does to what follows."""
+"""The fault plan of the configuration: each fault at its number, and its effect on later calls."""
 
 import json
 from collections.abc import Callable

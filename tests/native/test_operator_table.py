@@ -1,4 +1,4 @@
-"""Tables that follow from the ABI's headers: what does not fit together is reported by name, here or by the build."""
+"""Tables derived from the ABI's headers: a mismatch is reported by name, here or by the build."""
 
 import shutil
 import subprocess
@@ -25,7 +25,7 @@ ACLNN_API aclnnStatus {phase2}(void* workspace, uint64_t workspaceSize, aclOpExe
 
 @pytest.fixture
 def native(tmp_path: Path) -> Path:
-    """A copy of what the tables are made of, with an operator more."""
+    """A copy of the tables' sources with one more operator."""
     native = tmp_path / "native"
     shutil.copytree(NATIVE / "include", native / "include")
     for plan in NATIVE.glob("host/operators/*/plan.cpp"):
@@ -48,7 +48,7 @@ def implement(native: Path, folder: str) -> None:
 
 
 def make_tables(native: Path) -> str:
-    """Returns what the build would print."""
+    """Returns the output of the build."""
     command = [sys.executable, str(native / "operator_table.py"), str(native / "tables")]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (finished.returncode == 0) == (finished.stderr == "")
@@ -56,7 +56,7 @@ def make_tables(native: Path) -> str:
 
 
 def compile_rows(native: Path) -> str:
-    """Compiles the runtime's rows for these headers; returns what the compiler prints."""
+    """Compiles the runtime's rows for these headers; returns the compiler's output."""
     assert make_tables(native) == ""
     folders = [native / "tables", native / "include", NATIVE / "runtime"]
     source = str(NATIVE / "runtime/operators.cpp")

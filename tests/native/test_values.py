@@ -1,4 +1,4 @@
-"""Values that a device may not be given are found in native code, whatever their place and alignment."""
+"""Native code finds values that must not reach a device, at any place and alignment."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def native(pooling: Pooling) -> aclgrad_native.Pooling:
 
 
 def apply(argmax: np.ndarray, encoding: MaskEncoding) -> bytes | None:
-    """Returns what a device is given for the argmax, None for the argmax itself."""
+    """Returns the bytes that a device reads instead of the argmax, or None for the argmax itself."""
     batch, channels = argmax.shape[:2]
     check = aclgrad_native.ArgmaxCheck(native(POOLING), argmax.itemsize, batch, channels, encoding)
     return check.apply(memoryview(argmax.tobytes()))

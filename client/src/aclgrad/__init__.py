@@ -120,7 +120,7 @@ _NAMES: Final = {
     "products": ("Product",),
     "tensors": ("DType",),
 }
-"""The names of each module, loaded when they are first used: a server takes the contract and no client."""
+"""The names of each module, loaded on first use, because a server needs the contract but no client."""
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 

@@ -17,7 +17,7 @@ constexpr int64_t kHighestCode = 999999;
 // The keys "code" and "duration_ms" of a kind.
 enum class Key { kNone, kOptional, kRequired };
 
-// A kind of fault. The keys "kind", "at" and "count" belong to all. "hang" is a kernel that does not end, or that the
+// A kind of fault. All kinds have the keys "kind", "at" and "count". "hang" is a kernel that does not end, or that the
 // device ends with the code; the other hangs are calls that do not return.
 struct Row {
   const char* name;

@@ -1,4 +1,4 @@
-"""One run: plans the tasks of every check, judges one after the other, and ends with a report whatever happens."""
+"""One run: plans the tasks of every check, judges them one after the other, and always ends with a report."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,7 +25,7 @@ Check = Callable[[Selection], Iterator[Task]]
 CHECKS: Final[dict[str, Check]] = {
     check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
 }
-"""In the order in which they run; memory comes last and looks at what the others left behind."""
+"""In the order in which they run; memory is last, because it looks at what the others left behind."""
 _GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
 
 
@@ -50,7 +50,7 @@ def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is
 def run(
     tasks: Sequence[Task], target: Target, other: Target | None, take: Callable[[Row], None], report: Report
 ) -> None:
-    """Judges the tasks, hands each row to `take`, and fills in the report, also of a run that is interrupted."""
+    """Judges the tasks, passes each row to `take`, and fills in the report, also if the run is interrupted."""
     report.planned = len(tasks)
     start = time.monotonic()
     try:

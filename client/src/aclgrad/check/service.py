@@ -41,7 +41,7 @@ def listing(selection: Selection) -> Iterator[Task]:
 
 
 def latency(selection: Selection) -> Iterator[Task]:
-    """How long one call takes after the other, by operator and size; the first call is told apart."""
+    """The times of sequential calls, by operator and size; the first call is reported separately."""
     target, sizes = selection.target, SIZES[:1] if selection.is_quick else SIZES
     for size, typed in selection.timed(*sizes):
         runs = _QUICK_RUNS if selection.is_quick else _RUNS[size]
@@ -49,7 +49,7 @@ def latency(selection: Selection) -> Iterator[Task]:
 
 
 def memory(selection: Selection) -> Iterator[Task]:
-    """What the devices have in use comes back to what it was at the start, and equal calls need no more each time."""
+    """The devices' memory in use returns to its value at the start, and repeated calls need no more memory."""
     target = selection.target
     if not any(target.cases()):
         return

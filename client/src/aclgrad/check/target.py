@@ -1,4 +1,4 @@
-"""The server to check, as it describes itself."""
+"""The server to check, by its own description."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -70,7 +70,7 @@ def call(
 
 
 def _description(client: Client, operator: str) -> OperatorDescription:
-    """Returns what the server says of the operator; raises UnknownOperatorError if it does not list it."""
+    """Returns the server's description of the operator; raises UnknownOperatorError if it does not list it."""
     listed = {each.name: each for each in client.list_operators()}
     if operator not in listed:
         remedy = f"call one of {', '.join(listed)}"

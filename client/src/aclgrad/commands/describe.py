@@ -1,4 +1,4 @@
-"""`aclgrad operators` and `aclgrad status`: what a server serves, and how it is."""
+"""`aclgrad operators` and `aclgrad status`: a server's operators, and its state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -23,7 +23,7 @@ _MIB = 2**20
 @json_option
 @target_option
 def operators(as_json: bool, target: str) -> None:
-    """Lists the operators that the server serves on its product, with what each takes."""
+    """Lists the operators that the server serves on its product, with their inputs and attributes."""
     with exit_codes("operators"), Client(target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
         listed = client.list_operators()
     if as_json:
@@ -43,7 +43,7 @@ def operators(as_json: bool, target: str) -> None:
 @json_option
 @target_option
 def status(as_json: bool, target: str) -> None:
-    """Tells what the server runs on and how busy it is."""
+    """Shows the server's devices, versions and load."""
     with exit_codes("status"), Client(target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
         found = client.server_status()
     if as_json:

@@ -1,4 +1,4 @@
-"""What can go wrong below the service: here the native runtime's exceptions and fault classes become errors of ours."""
+"""The errors below the service: turns the native runtime's exceptions and fault classes into errors of ours."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
         "try again, on another server if there is one",
         RETRY_AFTER_DEVICE_LOSS_S,
     ),
-    # Also for a call that the library refuses: what passed our validation is legal, so the fault is ours.
+    # Also for a call that the library refuses: our validation should have refused it, so the fault is ours.
     "internal": (ServerFaultError, "the device library answered ACL error {code}", None, None),
 }
 

@@ -51,12 +51,12 @@ class Sample:
         return cls(typed, plan, reference.define(typed.spec.name, arrays, typed.case.attributes))
 
     def fault_of(self, reply: bytes, product: Product) -> str | None:
-        """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
+        """Returns the problem of a reply, or None if every element is within the operator's tolerance."""
         output = self.plan.output
         gradient = np.frombuffer(reply, output.dtype.numpy, offset=len(self.plan.reply_prefix)).reshape(output.shape)
         limit = self.typed.spec.tolerance(product, self.typed.dtype).limit(self.truth)
         with np.errstate(invalid="ignore"):
-            # Written so that NaN is outside.
+            # Written so that a NaN is out of tolerance.
             outside = ~(np.abs(gradient.astype(self.truth.dtype) - self.truth) <= limit)
         if not outside.any():
             return None
@@ -130,11 +130,11 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
 async def _run(device: Device, sample: Sample, timeout_s: float) -> bytes:
     check_size(sample.plan.size_bytes, device.pool_limit_bytes)
     prepared = sample.plan.with_prepared(device.prepare(sample.plan))
-    # The device ends the wait for a kernel at the deadline by itself, but nothing ends a driver that hangs.
+    # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
     async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
         return await device.execute(prepared, prepared.contents(()), time.monotonic() + timeout_s, lambda: None)
 
 
 def _told(error: Exception) -> str:
-    """Returns what the log says of an error: the library's own words, which no client sees, if it has some."""
+    """Returns the log's text for an error: the library's own words, if there are any, which no client sees."""
     return str(error.__cause__ or error) or "its driver does not return"

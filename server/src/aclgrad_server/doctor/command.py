@@ -61,7 +61,7 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     else:
         click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
     sys.stdout.flush()
-    # A driver may hold threads that would keep the interpreter from ending.
+    # A driver may have threads that would keep the interpreter from ending.
     os._exit(exit_code)
 
 
