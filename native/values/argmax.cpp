@@ -13,15 +13,16 @@ constexpr int64_t kGroup = 16;
 
 int64_t CeilDivide(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// The part of a window inside the plane, along one axis.
+// The part of a window inside the plane, along one axis. The window's first cell may lie in the padding.
 struct Extent {
+  int64_t first;
   int64_t begin;
   int64_t end;
 };
 
 Extent WindowExtent(const Pooling& pooling, int axis, int64_t window) {
-  const int64_t begin = window * pooling.stride[axis] - pooling.padding[axis];
-  return {std::max<int64_t>(begin, 0), std::min(begin + pooling.kernel_size[axis], pooling.input_size[axis])};
+  const int64_t first = window * pooling.stride[axis] - pooling.padding[axis];
+  return {first, std::max<int64_t>(first, 0), std::min(first + pooling.kernel_size[axis], pooling.input_size[axis])};
 }
 
 [[noreturn]] void Refuse(int64_t position, std::size_t index, const Extent& rows, const Extent& columns) {
@@ -32,12 +33,19 @@ Extent WindowExtent(const Pooling& pooling, int axis, int64_t window) {
                      ", outside its window of rows " + range(rows) + " and columns " + range(columns));
 }
 
+[[noreturn]] void RefuseGap(int64_t position, std::size_t index, const Pooling& pooling) {
+  throw InvalidValue("has " + std::to_string(position) + " at position " + std::to_string(index) +
+                     ", between the cells of its window, whose dilation is " + std::to_string(pooling.dilation[0]) +
+                     " and " + std::to_string(pooling.dilation[1]));
+}
+
 // Calls visit(plane, oh, ow, ih, iw, index) for each position, after checking it.
 template <typename T, typename Visit>
 void ForEach(const Argmax& argmax, Visit&& visit) {
   const Pooling& pooling = argmax.pooling;
   const auto width = static_cast<uint32_t>(pooling.input_size[1]);
   const auto cells = static_cast<uint64_t>(pooling.input_size[0] * pooling.input_size[1]);
+  const bool has_gaps = pooling.dilation[0] != 1 || pooling.dilation[1] != 1;
   std::size_t index = 0;
   for (int64_t plane = 0; plane < argmax.batch * argmax.channels; ++plane) {
     for (int64_t oh = 0; oh < pooling.output_size[0]; ++oh) {
@@ -52,6 +60,10 @@ void ForEach(const Argmax& argmax, Visit&& visit) {
         const int64_t iw = cell % width;
         if (ih < rows.begin || ih >= rows.end || iw < columns.begin || iw >= columns.end) {
           Refuse(position, index, rows, columns);
+        }
+        if (has_gaps && ((ih - rows.first) % pooling.dilation[0] != 0 ||
+                         (iw - columns.first) % pooling.dilation[1] != 0)) {
+          RefuseGap(position, index, pooling);
         }
         visit(plane, oh, ow, ih, iw, index);
       }

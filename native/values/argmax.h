@@ -6,13 +6,14 @@
 
 namespace aclgrad {
 
-// Pairs are (height, width); the dilation is 1.
+// Pairs are (height, width). A window lies from its first cell to its last; between its cells are dilation - 1 others.
 struct Pooling {
   int64_t input_size[2];
   int64_t output_size[2];
   int64_t kernel_size[2];
   int64_t stride[2];
   int64_t padding[2];
+  int64_t dilation[2] = {1, 1};
 };
 
 // An argmax of shape (batch, channels, output_size): positions in planes of input_size, of 4 or 8 bytes each.
@@ -26,12 +27,12 @@ struct Argmax {
   [[nodiscard]] std::size_t count() const;
 };
 
-// Each throws InvalidValue unless every position lies in its own window. A plane has less than 2^31 cells.
+// Each throws InvalidValue unless every position is a cell of its own window. A plane has less than 2^31 cells.
 void CheckArgmax(const Argmax& argmax);
 // Writes the positions as int32: what Atlas A2 and A3 read at the start of a mask.
 void EncodeInt32Prefix(const Argmax& argmax, int32_t* prefix);
-// Sets the bits that the Atlas training products read, in words that are zero before. Words are of shape
-// (batch, ceil(channels / 16), kernel cells, ceil(output cells / 16) + 1, 16).
+// Sets the bits that the Atlas training products read, in words that are zero before; their windows have no dilation.
+// Words are of shape (batch, ceil(channels / 16), kernel cells, ceil(output cells / 16) + 1, 16).
 void EncodeBitMask(const Argmax& argmax, uint16_t* words);
 [[nodiscard]] std::size_t BitMaskWords(const Argmax& argmax);
 

@@ -68,6 +68,7 @@ class Pooling:
         kernel_size: tuple[int, int],
         stride: tuple[int, int],
         padding: tuple[int, int],
+        dilation: tuple[int, int] = ...,
     ) -> None: ...
 
 @final

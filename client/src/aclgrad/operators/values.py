@@ -37,9 +37,13 @@ class ArgmaxRule:
 
 @dataclass(frozen=True, slots=True)
 class WindowRule:
-    """Every value is a cell of its own pooling window; the device reads integers of the given type."""
+    """Every value is a cell of its own pooling window; the device reads integers of the given type.
+
+    The kernel of `pooling` reaches from the first cell of a window to its last, with the gaps that dilation makes.
+    """
 
     pooling: Pooling
+    dilation: tuple[int, int]
     read_as: TensorType
 
     def device_type(self, type: TensorType) -> TensorType:

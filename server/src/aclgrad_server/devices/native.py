@@ -50,7 +50,7 @@ def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tup
         return _mask_check(rule, type), True
     if isinstance(rule, WindowRule):
         encoding = aclgrad_native.MaskEncoding.NONE if type == rule.read_as else aclgrad_native.MaskEncoding.INT32
-        return _argmax_check(rule.pooling, type.shape[:-2], type.dtype.itemsize, encoding), False
+        return _argmax_check(rule.pooling, type.shape[:-2], type.dtype.itemsize, encoding, rule.dilation), False
     return None, False
 
 
@@ -68,10 +68,13 @@ def _mask_check(rule: ArgmaxRule, type: TensorType) -> ValueCheck | None:
 
 
 def _argmax_check(
-    pooling: Pooling, leading: tuple[int, ...], item_bytes: int, encoding: aclgrad_native.MaskEncoding
+    pooling: Pooling,
+    leading: tuple[int, ...],
+    item_bytes: int,
+    encoding: aclgrad_native.MaskEncoding,
+    dilation: tuple[int, int] = (1, 1),
 ) -> ValueCheck:
-    native = aclgrad_native.Pooling(
-        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding
-    )
+    sizes = pooling.input_size, pooling.output_size, pooling.kernel_size
+    native = aclgrad_native.Pooling(*sizes, pooling.stride, pooling.padding, dilation)
     batch, channels = (1, *leading)[-2:]
     return aclgrad_native.ArgmaxCheck(native, item_bytes, batch, channels, encoding)

@@ -1,8 +1,8 @@
 """aclnnMaxPool2dWithIndicesBackward: the gradient of two-dimensional max pooling, given its argmax.
 
 Atlas A2 and A3 compute in float32 alone, and with a dilation of 1. No device checks the indices: some kernels drop a
-position outside its own window, others write to it, so each is checked before. Devices read INT32; only the 950 reads
-INT64 as well.
+position that is no cell of its own window (so does the 950 in the gaps of a dilated window), others write to it, so each
+is checked before. Devices read INT32; only the 950 reads INT64 as well.
 """
 
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
 def _window_rule(arguments: Arguments, product: Product) -> WindowRule:
     indices = arguments.inputs["indices"]
     read_as = indices if product is Product.ASCEND_950 else TensorType(DTYPES["int32"], indices.shape)
-    return WindowRule(pooling_of(arguments), read_as)
+    return WindowRule(pooling_of(arguments), pair(arguments.ints("dilation")), read_as)
 
 
 def _grad_input(arguments: Arguments) -> TensorType:
