@@ -43,7 +43,7 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
 new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=... [LIKE=OPERATOR]
-	@$(PYTHON) client/new_operator.py $(NAME) $(SYMBOL) $(LIKE)
+	@$(PYTHON) client/new_operator.py "$(NAME)" "$(SYMBOL)" $(LIKE)
 
 generate: $(SETUP) $(BIN)/.setup-lint ## Write every file that lists the operators, from their folders
 	$(BIN)/python client/generate.py

@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "native"))
 
-from operator_table import folder_of  # noqa: E402 - the build's own rule
+from operator_table import find_wrong_declarations, folder_of  # noqa: E402 - the build's own rule
 
 HEADERS = ROOT / "native/include/aclnnop"
 PYTHON = ROOT / "client/src/aclgrad/operators"
@@ -154,17 +154,19 @@ def copied_files(folder: Path, like: str, name: str, symbol: str, header: str) -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make new-operator", description=__doc__)
+    parser = argparse.ArgumentParser(usage="make new-operator NAME=... SYMBOL=aclnn... [LIKE=OPERATOR]")
     parser.add_argument("name", help="the wire name, such as upsample_nearest2d_backward")
     parser.add_argument("symbol", help="CANN's name, such as aclnnUpsampleNearest2dBackward")
     parser.add_argument("like", nargs="?", help="an operator whose files are copied in place of empty stubs")
     given = parser.parse_args()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", given.name) or not re.fullmatch(r"aclnn[A-Z]\w*", given.symbol):
-        parser.error("give NAME in lower case with underscores and SYMBOL as aclnn followed by CANN's name")
+        parser.error("give NAME=... in lower case with underscores and SYMBOL=aclnn... as CANN names it")
     if given.name != folder_of(given.symbol):
         parser.error(
             f"the NAME of {given.symbol} is {folder_of(given.symbol)}, not {given.name}: the build looks for it"
         )
+    if wrong := list(find_wrong_declarations(ROOT / "native")):
+        raise SystemExit("\n".join(wrong))
     declared = declaration_of(given.symbol)
     folders = {
         PYTHON / given.name: python_files(given.name, given.symbol, declared),

@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +12,7 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kDefaultPoolTenths = 9;
+constexpr std::size_t kSocNameBytes = 64;
 // Limits the memory that all stagings pin; each takes 8 MiB.
 constexpr std::size_t kPinnedBytes = std::size_t{1} << 30;
 // The longest time that the destructor waits for all abandoned work.
@@ -31,7 +33,7 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   acl.Check(acl->aclrtGetCurrentContext(&context_), "aclrtGetCurrentContext");
   acl.Check(acl->aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, deterministic_ ? 1 : 0), "aclrtCtxSetSysParamOpt");
   const char* soc_name = acl->aclrtGetSocName();
-  soc_name_ = soc_name != nullptr ? soc_name : "";
+  if (soc_name != nullptr) soc_name_.assign(soc_name, strnlen(soc_name, kSocNameBytes));
   PoolOptions pool;
   const std::size_t tenth = FreeMemory().free_bytes / 10;
   pool.limit_bytes = options.pool_limit_bytes.value_or(tenth * kDefaultPoolTenths);

@@ -241,6 +241,11 @@ def test_destroying_by_force_ends_the_wait_for_an_event(run: Fails) -> None:
     assert run([{"kind": "hang", "at": 1}], program) == ["0 0 0", "507046 0 0"]
 
 
+def test_a_device_that_cannot_be_set(run: Fails) -> None:
+    program = "print(acl.aclrtSetDevice(0), acl.says('fault plan'), acl.aclrtSetDevice(0))\n"
+    assert run([{"kind": "set_device_error", "at": 2}], program) == ["507033 True 0"]
+
+
 HANGING = {
     "copy": ({"kind": "hang_copy", "at": 1}, "copy()"),
     "copy_on_a_stream": (

@@ -35,6 +35,7 @@ constexpr Row kRows[] = {
     {"hang",                FaultKind::kHang,        Site::kLaunch,        Key::kOptional, 0,                             Key::kOptional},
     {"slow_copy",           FaultKind::kSlowCopy,    Site::kCopy,          Key::kNone,     0,                             Key::kRequired},
     {"copy_error",          FaultKind::kCopyError,   Site::kCopy,          Key::kOptional, ACL_ERROR_RT_SYSTEM_DMA_ERROR, Key::kNone},
+    {"set_device_error",    FaultKind::kSetDeviceError, Site::kSetDevice,  Key::kOptional, ACL_ERROR_RT_DEV_SETUP_ERROR,  Key::kNone},
     {"hang_allocation",     FaultKind::kHangingCall, Site::kAllocation,    Key::kNone,     0,                             Key::kOptional},
     {"hang_launch",         FaultKind::kHangingCall, Site::kLaunch,        Key::kNone,     0,                             Key::kOptional},
     {"hang_copy",           FaultKind::kHangingCall, Site::kCopy,          Key::kNone,     0,                             Key::kOptional},

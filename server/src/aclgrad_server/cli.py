@@ -14,8 +14,7 @@ import click
 
 from aclgrad_server import logs
 from aclgrad_server.admin import AdminListener, Heartbeat, Readiness
-from aclgrad_server.devices.faults import StartError
-from aclgrad_server.devices.self_test import UnfitDeviceError
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
 
@@ -112,13 +111,15 @@ async def _run(settings: Settings) -> None:
             is_fit = False
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
-            readiness.set_not_ready("self-test failed")
+            readiness.set_not_ready(error.summary)
         else:
             # The objects that exist now stay, so the garbage collector need not visit them again.
             gc.collect()
             gc.freeze()
             print(f"ready: {' '.join(server.addresses)}", flush=True)
         await requested
+    is_started = start.done()
+    start.cancel()
     drained = await server.stop()
     if admin is not None:
         admin.stop()
@@ -126,8 +127,8 @@ async def _run(settings: Settings) -> None:
     if is_fit and server.is_device_lost:
         exit_code = EXIT_DEVICE_LOST
         log.error("a device was lost; ending with exit code %d to be started again", exit_code)
-    if exit_code or not is_fit:
-        # A thread that hangs in a device would keep the interpreter from ending.
+    if exit_code or not is_fit or not is_started:
+        # A thread that a device does not give back would keep the interpreter from ending.
         logging.shutdown()
         os._exit(exit_code)
 

@@ -40,6 +40,7 @@ CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
 STOP_LIMIT_S: Final = 5.0
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
+MAX_LOSSES: Final = 8  # different texts of a loss in the log
 
 
 def prepare_process(settings: Settings) -> None:
@@ -70,23 +71,22 @@ class Server:
         self._grpc: grpc.aio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._spawn(self._beat())
-        self._has_opened = False
         self.is_device_lost = False
+        self._losses: set[str] = set()
         self._devices: tuple[Device, ...] = ()
         self.addresses: tuple[str, ...] = ()
 
     async def start(self) -> None:
         """Opens the devices, tests each, and serves.
 
-        Raises StartError if that fails, and UnfitDeviceError if a device fails its self-test.
+        Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
         """
         settings = self._settings
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
-        group = await asyncio.to_thread(open_devices, settings, self._completions, self._lose_device)
+        group = await open_devices(settings, self._completions, self._lose_device)
         product = _product_of(group)
-        self._has_opened = True
         turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._devices = group.devices
@@ -119,19 +119,22 @@ class Server:
     async def _beat(self) -> None:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
         while True:
-            # The loop runs while the devices are opened, but if the driver hangs then, the process must count as hung.
-            if self._has_opened:
-                self._heartbeat.beat()
+            self._heartbeat.beat()
             self._calls.sweep()
             if self._admission is not None:
                 self._admission.sweep()
             await asyncio.sleep(BEAT_INTERVAL_S)
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
-        """Ends everything that waits for the devices: only a new process has a working context."""
-        if self.is_device_lost:
+        """Ends what waits for the devices: only a new process has a sound context."""
+        told = str(error.__cause__)
+        is_first = not self.is_device_lost
+        # Threads that meet one loss share the library's text in any way: it may be in a later error alone.
+        if told not in self._losses and len(self._losses) < MAX_LOSSES:
+            self._losses.add(told)
+            log.error("device %d is lost: %s", device.index, told)
+        if not is_first:
             return
-        log.error("device %d is lost: %s", device.index, error.__cause__)
         self.is_device_lost = True
         self._health.set_ready(False)
         self._readiness.set_not_ready("device lost")

@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = ()
     """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
-    """A device is lost if a kernel runs this long after its call's deadline, or a copy takes this long."""
+    """A device is lost if a kernel does not end so long after its call, or if it takes so long to open or to copy."""
     max_message_bytes: Annotated[PositiveInt, Field(le=2**31 - 1)] = DEFAULT_MESSAGE_BYTES
     """Largest message to receive or send; larger calls go in chunks."""
     max_call_bytes: Bytes | None = None

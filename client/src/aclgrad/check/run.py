@@ -32,7 +32,7 @@ _GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
 def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
     """Returns the tasks on one server, or on both and between them; raises CheckError if they cannot be compared.
 
-    `only` names the checks to make; all of them by default.
+    `only` names the checks to make; all of them by default. What is served is listed in any case.
     """
     first = Selection(target, is_quick)
     tasks = _tasks(first, only)
@@ -69,7 +69,8 @@ def run(
 
 
 def _tasks(selection: Selection, only: Collection[str]) -> list[Task]:
-    return [task for name, check in CHECKS.items() if not only or name in only for task in check(selection)]
+    chosen = {listing.__name__, *only} if only else CHECKS.keys()
+    return [task for name, check in CHECKS.items() if name in chosen for task in check(selection)]
 
 
 def _judged(task: Task) -> Finding:

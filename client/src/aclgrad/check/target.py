@@ -47,10 +47,14 @@ class Target:
         return sorted(set(self.described) - set(OPERATORS))
 
     @property
-    def missing_operators(self) -> list[str]:
-        """The operators that the product should have and the server does not list."""
-        should = {name for name, spec in OPERATORS.items() if self.product in spec.products}
-        return sorted(should - set(self.described))
+    def expected_operators(self) -> list[str]:
+        """The operators that the product has."""
+        return sorted(name for name, spec in OPERATORS.items() if self.product in spec.products)
+
+    @property
+    def turned_off(self) -> dict[str, str]:
+        """The operators that failed the server's self-test, with the reason."""
+        return {each.name: each.reason for each in self.status.turned_off_operators}
 
     def cases(self) -> Iterator[TypedCase]:
         """Yields the sample calls that the server takes, in the same order at every run."""
@@ -68,6 +72,12 @@ class Target:
     def takes_shape(self, operator: str, input: str) -> bool:
         """Says whether the server takes the shape of this input in place of its values."""
         return any(each.shape_only for each in self.described[operator].inputs if each.name == input)
+
+    def missing_dtypes(self, operator: str) -> list[str]:
+        """The dtypes that the product has for a listed operator and the server does not list."""
+        listed = self.described[operator].inputs[0].data_types
+        dtypes = OPERATORS[operator].inputs[0].dtypes[self.product]
+        return [dtype for dtype in dtypes if DTYPES[dtype].wire not in listed]
 
     def unknown_dtypes(self, operator: str) -> list[int]:
         """The numbers of dtypes that the server lists for an operator and this client does not know."""

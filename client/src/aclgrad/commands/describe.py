@@ -62,7 +62,8 @@ def status(as_json: bool, target: str) -> None:
         ("memory of calls", f"{queue.running_bytes // _MIB} of {queue.running_bytes_limit // _MIB} MiB"),
         ("largest message", f"{found.limits.message_bytes // _MIB} MiB"),
     )
-    for name, told in lines:
+    turned_off = [("turned off", f"{each.name}: {each.reason}") for each in found.turned_off_operators]
+    for name, told in (*lines, *turned_off):
         if told:
             console.print(f"{name + ':':17}{escape(told)}", highlight=False, soft_wrap=True)
     table = Table("device", "chip", "streams", "pool MiB", "most MiB", "limit MiB", "free MiB")

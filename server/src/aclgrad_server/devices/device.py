@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.faults import StartError, error_of_fault, error_of_native
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault, error_of_native
 from aclgrad_server.limits import MAX_ROI_WORK, ROI_WORK_PER_S
 from aclgrad_server.plan import OperatorPlan
 from aclgrad_server.settings import Settings
@@ -32,6 +32,7 @@ COPY_THREADS: Final = 2  # threads of each device that copy pieces of tensors
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
+Opened = TypeVar("Opened")
 OnEnd = Callable[[], None]
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
@@ -253,11 +254,39 @@ class DeviceGroup:
     """Of the driver and of CANN's packages, by name."""
 
 
-def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
-    """Opens the back end and its devices; raises StartError with the remedy if that fails. Blocks."""
+async def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
+    """Opens the back end and its devices, one after the other.
+
+    Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if a device cannot be opened or a
+    driver does not return.
+    """
+    files = native.library_files(settings.backend)
+    name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
+    library, indices = await _opened(f"{name} does not start", limit_s, _open_library, settings)
+    devices = []
+    for index in indices:
+        make = partial(Device, library, index, settings, completions, on_lost)
+        devices.append(await _opened(f"device {index} does not open", limit_s, make))
+    return _group(settings, name, library, tuple(devices))
+
+
+async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:
+    """Returns what a function opens in a thread, which keeps the thread if it does not return in time."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await asyncio.to_thread(open, *arguments)
+    except TimeoutError:
+        raise UnfitDeviceError(
+            summary, f"its driver has not returned within {limit_s:g} s (--hang-timeout-s)"
+        ) from None
+    except native.AclError as error:
+        raise UnfitDeviceError(summary, str(error)) from error
+
+
+def _open_library(settings: Settings) -> tuple[native.AclLibrary, Sequence[int]]:
+    """Returns the library and the indices of the devices to serve."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     try:
-        files = native.library_files(settings.backend)
         library = native.open(settings.backend, config)
         count = library.device_count()
         indices = settings.device or range(count)
@@ -266,14 +295,16 @@ def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) 
             missing = ", ".join(map(str, unknown)) or 0
             remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
             raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
-        devices = tuple(Device(library, index, settings, completions, on_lost) for index in indices)
+        return library, indices
     except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
     except native.AclError as error:
         remedy = "check the devices with npu-smi and the file of --acl-config"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
-    name = Path(files[0][0]).name
+
+
+def _group(settings: Settings, name: str, library: native.AclLibrary, devices: tuple[Device, ...]) -> DeviceGroup:
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
     versions = {} if library.is_host else native.installed_versions()
     described = ", ".join(f"{package} {version}" for package, version in versions.items())

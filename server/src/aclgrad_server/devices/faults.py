@@ -40,6 +40,17 @@ class StartError(Exception):
     """The server cannot start; the message says why and what to do about it."""
 
 
+class UnfitDeviceError(Exception):
+    """A device cannot be used. The server stays up without taking calls: a new process would find the same card.
+
+    `summary` names the card in words that anybody may read; the message, for the log, says more.
+    """
+
+    def __init__(self, summary: str, problem: str) -> None:
+        super().__init__(f"{summary}: {problem}")
+        self.summary = summary
+
+
 def error_of_fault(fault: str, code: int | str) -> AclgradError:
     """Returns the error for an ACL code of this class (`native/runtime/fault_class.h`)."""
     kind, problem, remedy, retry_after_s = _FAULTS.get(fault, _FAULTS["internal"])

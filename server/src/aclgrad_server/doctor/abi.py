@@ -40,10 +40,11 @@ class AbiError(Exception):
 
 
 class Abi:
-    """The functions of a set of libraries, initialised and without a device."""
+    """The functions of a set of libraries. `calling` names the last that was called: it may hang."""
 
-    def __init__(self, files: Sequence[tuple[str, bool]], config: str | None) -> None:
-        """Raises OSError for a required file that cannot be opened, and AbiError for a function that fails."""
+    def __init__(self, files: Sequence[tuple[str, bool]]) -> None:
+        """Raises OSError for a required file that cannot be opened, and AbiError for a function that is missing."""
+        self.calling = ""
         libraries = []
         for path, is_required in files:
             try:
@@ -55,10 +56,10 @@ class Abi:
         self._message = _bound(libraries, "aclGetRecentErrMsg", c_char_p, ())
         self._soc_name = _bound(libraries, "aclrtGetSocName", c_char_p, ())
         self._release = _bound(libraries, "aclFinalizeReference", c_int32, (c_void_p,), is_required=False)
-        self.call("aclInit", config.encode() if config else None)
 
     def code(self, function: str, *arguments: Any) -> int:
         """Calls a function and returns its result."""
+        self.calling = function
         return int(self._functions[function](*arguments))
 
     def call(self, function: str, *arguments: Any) -> None:
