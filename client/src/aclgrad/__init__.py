@@ -13,9 +13,9 @@ Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors`
 What a server offers: `OperatorDescription` with `InputDescription`, `AttributeDescription` (of an `AttributeKind`) and
 `OutputDescription`; `ServerStatus` with `DeviceStatus`, `PoolStatus`, `QueueStatus` and `Limits`; `Product`; `DType`.
 
-For annotations: `Array` (a gradient), `Input` (an array, or a tuple of sizes for its shape), `AttributeLike` and `Ints`
-(values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the client's), `Metadata`, `Compression`,
-`ChannelOption` and `OnCall` (arguments of a client).
+For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
+takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
+client's), `Metadata`, `Compression`, `ChannelOption` and `OnCall` (arguments of a client).
 
 Without a server: `reference` has the operators' definitions in float64, `masks` the layouts of max-pool indices.
 """
@@ -59,11 +59,12 @@ from aclgrad.errors import (
 if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncBatch, AsyncClient
+    from aclgrad._arrays import Array, TensorLike
     from aclgrad._client import Batch, Client
     from aclgrad._descriptions import AttributeDescription, InputDescription, OperatorDescription, OutputDescription
+    from aclgrad._destination import Output
     from aclgrad._metadata import Metadata
     from aclgrad._operator_methods import Ints
-    from aclgrad._arrays import Array
     from aclgrad._planning import Input
     from aclgrad._reports import CallReport, OnCall
     from aclgrad._request_ids import request_id
@@ -116,6 +117,7 @@ __all__ = [
     "OperatorDescription",
     "OperatorNotSupportedError",
     "OperatorTurnedOffError",
+    "Output",
     "OutputDescription",
     "PoolStatus",
     "Product",
@@ -128,6 +130,7 @@ __all__ = [
     "ServerStatus",
     "ServerUnreachableError",
     "SharedMemoryUnavailableError",
+    "TensorLike",
     "Timeout",
     "UnknownOperatorError",
     "Violation",
@@ -145,10 +148,11 @@ __version__ = version("aclgrad")
 _NAMES: Final = {
     "_aio": ("AsyncBatch", "AsyncClient"),
     "_client": ("Batch", "Client"),
+    "_destination": ("Output",),
     "_descriptions": ("AttributeDescription", "InputDescription", "OperatorDescription", "OutputDescription"),
     "_metadata": ("Metadata",),
     "_operator_methods": ("Ints",),
-    "_arrays": ("Array",),
+    "_arrays": ("Array", "TensorLike"),
     "_planning": ("Input",),
     "_reports": ("CallReport", "OnCall"),
     "_request_ids": ("request_id",),
