@@ -11,7 +11,8 @@ of one that has ended, `channel_options` are for a channel of your own, `tune_al
 Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors` draws the tree.
 
 What a server offers: `OperatorDescription` with `InputDescription`, `AttributeDescription` (of an `AttributeKind`) and
-`OutputDescription`; `ServerStatus` with `DeviceStatus`, `PoolStatus`, `QueueStatus` and `Limits`; `Product`; `DType`.
+`OutputDescription`; `ServerStatus` with `DeviceStatus`, `PoolStatus`, `QueueStatus`, `Limits` and
+`TurnedOffOperator`; `Product`; `DType`.
 
 For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
 takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from aclgrad._planning import Input
     from aclgrad._reports import CallReport, OnCall
     from aclgrad._request_ids import request_id
-    from aclgrad._server_status import DeviceStatus, Limits, PoolStatus, QueueStatus, ServerStatus
+    from aclgrad._server_status import DeviceStatus, Limits, PoolStatus, QueueStatus, ServerStatus, TurnedOffOperator
     from aclgrad._settings import ChannelOption, Compression, channel_options
     from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
@@ -132,6 +133,7 @@ __all__ = [
     "SharedMemoryUnavailableError",
     "TensorLike",
     "Timeout",
+    "TurnedOffOperator",
     "UnknownOperatorError",
     "Violation",
     "WrongEventLoopError",
@@ -156,7 +158,7 @@ _NAMES: Final = {
     "_planning": ("Input",),
     "_reports": ("CallReport", "OnCall"),
     "_request_ids": ("request_id",),
-    "_server_status": ("DeviceStatus", "Limits", "PoolStatus", "QueueStatus", "ServerStatus"),
+    "_server_status": ("DeviceStatus", "Limits", "PoolStatus", "QueueStatus", "ServerStatus", "TurnedOffOperator"),
     "_settings": ("ChannelOption", "Compression", "channel_options"),
     "_timeouts": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),

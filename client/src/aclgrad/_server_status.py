@@ -64,6 +64,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnedOffOperator:
+    """An operator of the product that failed the server's self-test, and how."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """A server at one moment.
 
@@ -84,6 +92,7 @@ class ServerStatus:
     endpoints: tuple[str, ...]
     executor_cache: bool
     versions: Mapping[str, str]
+    turned_off_operators: tuple[TurnedOffOperator, ...]
 
 
 def status_of(message: pb.GetServerStatusResponse) -> ServerStatus:
@@ -97,6 +106,7 @@ def status_of(message: pb.GetServerStatusResponse) -> ServerStatus:
         limits=_plain(Limits, message.limits),
         endpoints=tuple(message.endpoints),
         versions=dict(message.versions),
+        turned_off_operators=tuple(_plain(TurnedOffOperator, each) for each in message.turned_off_operators),
     )
 
 

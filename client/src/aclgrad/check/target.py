@@ -75,9 +75,9 @@ class Target:
 
     def missing_dtypes(self, operator: str) -> list[str]:
         """The dtypes that the product has for a listed operator and the server does not list."""
-        listed = self.described[operator].inputs[0].data_types
+        listed = [dtype.name for dtype in self.described[operator].inputs[0].dtypes]
         dtypes = OPERATORS[operator].inputs[0].dtypes[self.product]
-        return [dtype for dtype in dtypes if DTYPES[dtype].wire not in listed]
+        return [dtype for dtype in dtypes if dtype not in listed]
 
     def unknown_dtypes(self, operator: str) -> list[int]:
         """The numbers of dtypes that the server lists for an operator and this client does not know."""
