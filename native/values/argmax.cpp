@@ -33,8 +33,8 @@ Extent WindowExtent(const Pooling& pooling, int axis, int64_t window) {
 
 [[noreturn]] void Refuse(int64_t position, std::size_t index, const Extent& rows, const Extent& columns) {
   const auto range = [](const Extent& extent) {
-    const std::string range = "[" + std::to_string(extent.begin) + ", " + std::to_string(extent.end) + ")";
-    return extent.dilation == 1 ? range : range + " with a dilation of " + std::to_string(extent.dilation);
+    const std::string cells = "[" + std::to_string(extent.begin) + ", " + std::to_string(extent.end) + ")";
+    return extent.dilation == 1 ? cells : cells + " with a dilation of " + std::to_string(extent.dilation);
   };
   throw InvalidValue("has " + std::to_string(position) + " at position " + std::to_string(index) +
                      ", outside its window of rows " + range(rows) + " and columns " + range(columns));

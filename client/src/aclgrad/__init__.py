@@ -149,12 +149,12 @@ __version__ = version("aclgrad")
 
 _NAMES: Final = {
     "_aio": ("AsyncBatch", "AsyncClient"),
+    "_arrays": ("Array", "TensorLike"),
     "_client": ("Batch", "Client"),
-    "_destination": ("Output",),
     "_descriptions": ("AttributeDescription", "InputDescription", "OperatorDescription", "OutputDescription"),
+    "_destination": ("Output",),
     "_metadata": ("Metadata",),
     "_operator_methods": ("Ints",),
-    "_arrays": ("Array", "TensorLike"),
     "_planning": ("Input",),
     "_reports": ("CallReport", "OnCall"),
     "_request_ids": ("request_id",),

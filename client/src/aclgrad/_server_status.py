@@ -65,7 +65,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class TurnedOffOperator:
-    """An operator of the product that failed the server's self-test, and how."""
+    """An operator of the product that the server does not serve because it failed the self-test, and how it failed."""
 
     name: str
     reason: str

@@ -75,7 +75,7 @@ class Target:
 
     def missing_dtypes(self, operator: str) -> list[str]:
         """The dtypes that the product has for a listed operator and the server does not list."""
-        listed = [dtype.name for dtype in self.described[operator].inputs[0].dtypes]
+        listed = {each.name for each in self.described[operator].inputs[0].dtypes}
         dtypes = OPERATORS[operator].inputs[0].dtypes[self.product]
         return [dtype for dtype in dtypes if dtype not in listed]
 

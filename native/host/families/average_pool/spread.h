@@ -71,7 +71,8 @@ struct PaddedRow {
     if (axis.kernel == 0 || axis.padding > axis.size) return;
     const int64_t cells = axis.size + axis.padding;
     stride = std::min(axis.stride, cells);  // a longer stride leaves one window
-    size = std::max((axis.pooled - 1) * stride + std::max(axis.kernel, stride), cells);
+    const int64_t strides_of_window = (axis.kernel + stride - 1) / stride;
+    size = std::max((axis.pooled - 1 + strides_of_window) * stride, cells);
   }
 
   int64_t stride = 0;
@@ -89,7 +90,7 @@ class SpreadRows {
         padded_(pool.columns),
         spread_size_(std::max(padded_.size, pool.columns.size)),
         grads_(kConverts<T> ? static_cast<size_t>(pool.columns.pooled) : 0),
-        shares_(static_cast<size_t>(pool.columns.pooled) + 1) {  // the last share stays 0
+        shares_(static_cast<size_t>(pool.columns.pooled + 2 * kMargin)) {
     constexpr int64_t kMostPlaces = 64;
     const int64_t slices = windows.depth.MostCovers();
     const int64_t rows = windows.rows.MostCovers();
@@ -130,27 +131,35 @@ class SpreadRows {
   }
 
  private:
+  // Shares before the first window and after the last, which are 0.
+  static constexpr int64_t kMargin = 2;
+
   template <typename Source>
   void Divide(const std::byte* __restrict grad, Wide<T> divisor) {
     const int64_t count = pool_.columns.pooled;
     const float* __restrict const divisors = windows_.column_divisors.data();
-    Wide<T>* __restrict const shares = shares_.data();
+    Wide<T>* __restrict const shares = shares_.data() + kMargin;
     for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<Source>(grad, i) / (divisor * divisors[i]);
   }
 
   void AddPairs(Wide<T>* __restrict spread) const {
-    const Wide<T>* __restrict const shares = shares_.data();
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
     const int32_t* __restrict const first = windows_.first.data();
     const int32_t* __restrict const second = windows_.second.data();
     const int64_t width = pool_.columns.size;
     for (int64_t x = 0; x < width; ++x) spread[x] = shares[first[x]] + shares[second[x]];
   }
 
-  // Adds one stride's length of each window at a time. Gathering the windows of each cell would take several times as
-  // long.
+  // Gathering the windows of each cell would take several times as long.
   void AddWindows(Wide<T>* row) const {
     const int64_t stride = padded_.stride;
     const int64_t kernel = pool_.columns.kernel;
+    const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
+    if (are(1, 3)) return WriteWindows<1, 3>(row);
+    if (are(2, 2)) return WriteWindows<2, 2>(row);
+    if (are(2, 3)) return WriteWindows<2, 3>(row);
+    if (are(3, 3)) return WriteWindows<3, 3>(row);
+    // Adds one stride's length of each window at a time.
     std::fill(row, row + padded_.size, Wide<T>{});
     for (int64_t begin = 0; begin < kernel; begin += stride) {
       const int64_t cells = std::min(stride, kernel - begin);
@@ -170,9 +179,25 @@ class SpreadRows {
     }
   }
 
+  // The usual windows: writes each cell once, in loops that the compiler vectorises. Cells behind the windows stay 0.
+  template <int64_t stride, int64_t kernel>
+  void WriteWindows(Wide<T>* __restrict row) const {
+    constexpr int64_t kMostBefore = (kernel - 1) / stride;  // earlier windows that cover a cell
+    static_assert(stride <= kernel && kMostBefore <= kMargin);
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
+    const int64_t count = pool_.columns.pooled + kMostBefore;
+    for (int64_t window = 0; window < count; ++window) {
+      for (int64_t cell = 0; cell < stride; ++cell) {
+        Wide<T> sum = shares[window];
+        for (int64_t before = 1; before * stride + cell < kernel; ++before) sum += shares[window - before];
+        row[window * stride + cell] = sum;
+      }
+    }
+  }
+
   template <int64_t stride>
   void AddPart(Wide<T>* __restrict row) const {
-    const Wide<T>* __restrict const shares = shares_.data();
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
     const int64_t count = pool_.columns.pooled;
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) row[window * stride + cell] += shares[window];
@@ -180,7 +205,7 @@ class SpreadRows {
   }
 
   void AddStrided(Wide<T>* __restrict row, int64_t stride) const {
-    const Wide<T>* __restrict const shares = shares_.data();
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
     const int64_t count = pool_.columns.pooled;
     for (int64_t window = 0; window < count; ++window) row[window * stride] += shares[window];
   }
@@ -189,7 +214,8 @@ class SpreadRows {
     for (int64_t x = 0; x < pool_.columns.size; ++x) {
       const Range& cover = windows_.columns.cover(x);
       Wide<T> sum{};
-      for (int64_t window = cover.begin; window < cover.end; ++window) sum += shares_[static_cast<size_t>(window)];
+      for (int64_t window = cover.begin; window < cover.end; ++window)
+        sum += shares_[static_cast<size_t>(window + kMargin)];
       spread[x] = sum;
     }
   }

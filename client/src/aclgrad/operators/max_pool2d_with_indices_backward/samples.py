@@ -47,7 +47,10 @@ SAMPLES = Samples(
     pytorch=pytorch_max_pool,
     values=_values,
     cases=(
-        *(_case(name, ("int64", "int32")[at % 2], *given) for at, (name, *given) in enumerate(GEOMETRIES)),
+        *(
+            _case(name, ("int64", "int32")[at % 2], input, windows)
+            for at, (name, input, windows) in enumerate(GEOMETRIES)
+        ),
         _case("overlapping_int32", "int32", (2, 3, 9, 10), OVERLAPPING),
         _case("dilated", "int64", (2, 3, 9, 11), _DILATED, Product.ASCEND_950),
         _case("dilated_and_dense", "int32", (1, 2, 8, 9), _DILATED_AND_DENSE, Product.ASCEND_950),
