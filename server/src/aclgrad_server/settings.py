@@ -31,6 +31,10 @@ from pydantic_settings import (
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 _PREFIX = "ACLGRAD_"
+_OF_CLIENTS = frozenset(
+    ("ACLGRAD_TARGET", "ACLGRAD_TIMEOUT_S", "ACLGRAD_CONNECT_TIMEOUT_S", "ACLGRAD_RETRIES", "ACLGRAD_COMPRESSION")
+)
+"""Variables that a client in the same environment takes."""
 OFF = "off"
 
 
@@ -209,7 +213,7 @@ def variable_of(name: str) -> str:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns variables that look like settings but are not, so that a typing error does not go unnoticed."""
-    known = set(map(variable_of, Settings.model_fields))
+    known = {*map(variable_of, Settings.model_fields), *_OF_CLIENTS}
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
 
 
