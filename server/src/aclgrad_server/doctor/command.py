@@ -112,7 +112,8 @@ def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]])
     origin = Origin(target, "", library, "")
 
     def failure(problem: str) -> Iterator[Row]:
-        return _timed(origin, "device", iter([("", bad(problem, "see npu-smi info, CANN's log and the file of --acl-config"))]))
+        remedy = "see npu-smi info, CANN's log and the file of --acl-config"
+        return _timed(origin, "device", iter([("", bad(problem, remedy))]))
 
     try:
         abi = Abi(files)
