@@ -1,5 +1,6 @@
 """The picture of an operator as SVG: letters for grad_output, and in each cell of the gradient the sum that it gets."""
 
+import math
 import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,18 +18,18 @@ _BETWEEN: Final = 72
 _HEADING: Final = 24
 _LINE: Final = 12
 _MARGIN: Final = 2
-_WIDEST: Final = 14
-"""Cells side by side; two volumes that are wider together stand one below the other."""
+_LETTER: Final = 8.5
+"""Width of a letter in a heading."""
 _LETTERS: Final = string.ascii_lowercase + string.ascii_uppercase
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A volume and where it stands; its planes stand one below the other."""
+    """A volume under its heading, and how far from the left; its planes stand one below the other."""
 
+    name: str
     volume: Volume
     left: int
-    top: int
 
     @property
     def cells(self) -> Iterator[Cell]:
@@ -37,17 +38,22 @@ class Place:
 
     @property
     def right(self) -> int:
-        return self.left + self.volume[2] * SIDE
+        heading = math.ceil((len(self.name) + 1 + len(self.size)) * _LETTER)
+        return self.left + max(self.volume[2] * SIDE, heading)
+
+    @property
+    def size(self) -> str:
+        depth, *plane = self.volume
+        return " x ".join(map(str, [depth, *plane] if depth > 1 else plane))
 
     @property
     def bottom(self) -> int:
         depth, rows, _ = self.volume
-        return self.top + _HEADING + depth * rows * SIDE + (depth - 1) * _GAP
+        return _HEADING + depth * rows * SIDE + (depth - 1) * _GAP
 
     def corner(self, cell: Cell) -> tuple[int, int]:
         depth, row, column = cell
-        down = (depth * self.volume[1] + row) * SIDE + depth * _GAP
-        return self.left + column * SIDE, self.top + _HEADING + down
+        return self.left + column * SIDE, _HEADING + (depth * self.volume[1] + row) * SIDE + depth * _GAP
 
     def colour(self, cell: Cell) -> str:
         """A hue for the column, a lightness for the row; a plane shifts both."""
@@ -60,27 +66,24 @@ class Place:
 
 def picture(flow: Flow, names: tuple[str, str]) -> str:
     """Returns the drawing of a flow from the tensor of the first name to that of the second."""
-    source = Place(flow.source, 0, 0)
-    is_beside = flow.source[2] + flow.target[2] <= _WIDEST
-    target = Place(flow.target, *((source.right + _BETWEEN, 0) if is_beside else (0, source.bottom + _BETWEEN)))
+    source = Place(names[0], flow.source, 0)
+    target = Place(names[1], flow.target, source.right + _BETWEEN)
     letters = dict(zip(source.cells, _LETTERS, strict=False))
     used = {cell for terms in flow.weights.values() for cell in terms}
-    parts = [_heading(source, names[0]), _heading(target, names[1]), _arrow(source, target, is_beside)]
+    width, height = target.right, max(source.bottom, target.bottom)
+    parts = [_heading(source), _heading(target), _arrow(source.right + _BETWEEN // 2, (height + _HEADING) // 2)]
     for cell in source.cells:
         parts.append(_cell(source.corner(cell), {cell: 1.0} if cell in used else {}, letters, source, letters[cell]))
     for cell in target.cells:
         parts.append(_cell(target.corner(cell), flow.weights.get(cell, {}), letters, source, "0"))
-    width, height = (max(source.right, target.right), max(source.bottom, target.bottom))
     box = f"{-_MARGIN} {-_MARGIN} {width + 2 * _MARGIN} {height + 2 * _MARGIN}"
     opening = f'<svg class="flow" role="img" aria-label="how {names[0]} goes into {names[1]}" viewBox="{box}"'
     return f'{opening} width="{width + 2 * _MARGIN}">\n' + "\n".join(parts) + "\n</svg>"
 
 
-def _heading(place: Place, name: str) -> str:
-    depth, *plane = place.volume
-    sizes = " x ".join(map(str, [depth, *plane] if depth > 1 else plane))
-    size = f'<tspan class="size" dx="8">{sizes}</tspan>'
-    return f'<text class="name" x="{place.left}" y="{place.top + 14}">{name}{size}</text>'
+def _heading(place: Place) -> str:
+    size = f'<tspan class="size" dx="8">{place.size}</tspan>'
+    return f'<text class="name" x="{place.left}" y="14">{place.name}{size}</text>'
 
 
 def _cell(
@@ -104,9 +107,5 @@ def _cell(
     return f"<g><title>{''.join(words)}</title>{''.join(parts)}</g>"
 
 
-def _arrow(source: Place, target: Place, is_beside: bool) -> str:
-    if is_beside:
-        x, y = source.right + _BETWEEN // 2, (max(source.bottom, target.bottom) + _HEADING) // 2
-        return f'<path class="arrow" d="M{x - 20} {y}h34m-9 -9l9 9l-9 9"/>'
-    x, y = source.right // 2, source.bottom + (_BETWEEN - _HEADING) // 2
-    return f'<path class="arrow" d="M{x} {y - 14}v34m-9 -9l9 9l9 -9"/>'
+def _arrow(x: int, y: int) -> str:
+    return f'<path class="arrow" d="M{x - 20} {y}h34m-9 -9l9 9l-9 9"/>'
