@@ -14,7 +14,7 @@ from tests.docs import stand_ins
 from tests.docs.snippets import ROOT, Snippet
 from tests.serving import Server, clean_environment
 
-LIMIT_S: Final = 100
+LIMIT_S: Final = 240
 _EXTRAS: Final = ("torch", "jax")
 _RUN_ALL: Final = """
 import sys
@@ -34,10 +34,10 @@ def run(snippets: Sequence[Snippet], server: Server, folder: Path) -> None:
         files = [_written(each, server, folder) for each in group]
         if language == "python":
             # One process for all: most of the time of a short program is its imports.
-            _succeed([sys.executable, "-W", "error", "-c", _RUN_ALL, *files], work, environment, is_silent=True)
+            _succeed([sys.executable, "-W", "error", "-c", _RUN_ALL, *files], work, environment)
             continue
         for file in files:
-            _succeed(["bash", "-eu", "-o", "pipefail", file], work, environment, is_silent=False)
+            _succeed(["bash", "-eu", "-o", "pipefail", file], work, environment)
 
 
 def _written(snippet: Snippet, server: Server, folder: Path) -> str:
@@ -47,13 +47,13 @@ def _written(snippet: Snippet, server: Server, folder: Path) -> str:
     return str(file)
 
 
-def _succeed(command: list[str], folder: Path, environment: dict[str, str], is_silent: bool) -> None:
+def _succeed(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     told = f"{command[-1]}\n{done.stdout}{done.stderr}"
     assert done.returncode == 0, told
-    assert not (is_silent and done.stderr), told
+    assert "Exception ignored" not in done.stderr, told
 
 
 def _is_installed(snippet: Snippet) -> bool:

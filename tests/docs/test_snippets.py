@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
-from tests.docs.running import run
+from tests.docs.running import LIMIT_S, run
 from tests.docs.snippets import PAGES, ROOT, Snippet, snippets
 from tests.rehearsal.__main__ import RUNBOOK
 from tests.serving import Server
@@ -16,6 +16,7 @@ from website.operators.pages import example
 SNIPPETS = {str(page.relative_to(ROOT)): list(snippets(page)) for page in PAGES if page != RUNBOOK}
 
 
+@pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize("page", [page for page, found in SNIPPETS.items() if found])
 def test_the_snippets_of_a_page_run(page: str, server: Server, tmp_path: Path) -> None:
     run(SNIPPETS[page], server, tmp_path)
