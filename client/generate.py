@@ -2,8 +2,7 @@
 
 The files are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so
 that editors and type checkers see real names. They are in version control so that installing the client needs no
-generator. The table of errors in docs/troubleshooting.md is written in the same way, from the classes of
-`errors.py`.
+generator. The table of errors in docs/troubleshooting.md is written in the same way, from the classes of `errors.py`.
 """
 
 import subprocess

@@ -2,9 +2,9 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -20,6 +20,7 @@ from website.operators.mistakes import mistakes, product_of
 from website.operators.pictures import picture
 
 _EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision): (?P<name>.*)\)\.?$")
+_FAMILIES: Final = "aclgrad.operators._families."
 _TEMPLATES: Final = Environment(
     loader=PackageLoader("website.operators", "."),
     undefined=StrictUndefined,
@@ -47,7 +48,7 @@ def page(spec: OperatorSpec) -> str:
         shown=", ".join(f"`{name}={value!r}`" for name, value in typed.case.attributes.items()),
         example=example(spec),
         signature=signature(spec),
-        definition=inspect.getsource(_definition(spec)),
+        definition=definition(spec),
         arguments=arguments,
         mistakes=list(mistakes(typed)),
         product=product_of(spec),
@@ -94,8 +95,10 @@ def signature(spec: OperatorSpec) -> str:
     return f"{spec.name}({', '.join(map(str, bare))})"
 
 
-def _definition(spec: OperatorSpec) -> Callable[..., Any]:
-    """Returns the function that computes the gradient; that of a family stands in the family's folder."""
+def definition(spec: OperatorSpec) -> str:
+    """Returns the source of the function that computes the gradient, and of what it calls of its family."""
     module = import_module(f"aclgrad.operators.{spec.name}.definition")
-    found: Callable[..., Any] = getattr(module, "definition", module).backward
-    return found
+    scopes = [vars(module), *(vars(each) for each in vars(module).values() if inspect.ismodule(each))]
+    called = [scope[name] for name in module.backward.__code__.co_names for scope in scopes if name in scope]
+    family = [each for each in called if inspect.isfunction(each) and each.__module__.startswith(_FAMILIES)]
+    return "\n\n".join(map(inspect.getsource, [module.backward, *family]))
