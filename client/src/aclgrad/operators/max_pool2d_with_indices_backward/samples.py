@@ -46,7 +46,7 @@ SAMPLES = Samples(
     timed=timed(lambda shape, windows: _case("timed", "int32", shape, windows)),
     pytorch=pytorch_max_pool,
     values=_values,
-    picture=_case("picture", "int64", (1, 1, 5, 6), kernel_size=(3,), stride=(2,), padding=(1,)),
+    picture=_case("picture", "int64", (1, 1, 5, 6), OVERLAPPING),
     cases=(
         *(
             _case(name, ("int64", "int32")[at % 2], input, windows)
