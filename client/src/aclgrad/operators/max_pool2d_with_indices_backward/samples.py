@@ -49,6 +49,7 @@ SAMPLES = Samples(
     timed=timed(lambda shape, windows: _case("timed", "int32", shape, windows)),
     pytorch=pytorch_max_pool,
     values=_values,
+    picture=_case("picture", "int64", (1, 1, 5, 6), OVERLAPPING),
     cases=(
         *(
             _case(name, ("int64", "int32")[at % 2], shape, windows)
