@@ -5,15 +5,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import grpc.aio
 
-from aclgrad import _failures
+from aclgrad import _coalesce_tasks, _failures
 from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
+from aclgrad._coalesce import TimeLimitError
 from aclgrad._destination import Output
 from aclgrad._exchanges import SERVICE, ChunkedCall, Exchange, Execution, operators_query, status_query
 from aclgrad._message_limit import MessageLimit
@@ -125,7 +126,18 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             await self._pause(delay_s)
 
     async def _send(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
-        """Makes one attempt."""
+        """Makes one attempt, with other calls if the client coalesces them."""
+        lane = self._lane(call, limit_s)
+        if lane is None:
+            return await self._attempt(call, limit_s)
+        self._bound()
+        try:
+            gradient: Any = await _coalesce_tasks.send(lane, call, limit_s, self._attempt)
+        except TimeLimitError:
+            raise _failures.deadline_error(self.target) from None
+        return cast(_Result, gradient)
+
+    async def _attempt(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
         channel = self._bound()

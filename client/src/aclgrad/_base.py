@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aclgrad._batch import BaseBatch
+from aclgrad._coalesce import Coalescer, Lane
 from aclgrad._destination import Output
+from aclgrad._exchanges import Execution
 from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods, Result
 from aclgrad._planning import Input, SentValues
@@ -42,6 +44,7 @@ class BaseClient(OperatorMethods[Result]):
         compression: Compression = None,
         shape_only: bool = True,
         shared_memory: bool = False,
+        coalesce: bool = False,
         channel_options: Iterable[ChannelOption] = (),
     ) -> None:
         """Raises InvalidSettingError for an argument that makes no sense.
@@ -65,6 +68,10 @@ class BaseClient(OperatorMethods[Result]):
         memory, where the returned arrays stay; a forked child gets a copy of them, taken at the fork. Tensors that do
         not fit in /dev/shm are sent over the connection. If the server takes no shared memory from this client, its
         calls raise SharedMemoryUnavailableError.
+
+        With `coalesce=True`, small calls of the same operator that are made at the same time share messages: while two
+        are under way, the next calls wait and then go together. That makes many concurrent small calls cheap. A slow
+        call delays those that it shares a message with.
         """
         self.target = checked_target(target)
         self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
@@ -74,6 +81,7 @@ class BaseClient(OperatorMethods[Result]):
         self._channel_options = all_channel_options(self._limit.size_bytes, channel_options)
         self._compression = grpc_compression(compression)
         self._regions = RegionPool() if shared_memory else None
+        self._coalescer = Coalescer(self._limit) if coalesce else None
         self._open()
 
     @abstractmethod
@@ -116,6 +124,12 @@ class BaseClient(OperatorMethods[Result]):
     @abstractmethod
     def close(self) -> Any:
         """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
+
+    def _lane(self, call: object, limit_s: float | None) -> Lane | None:
+        """Returns the lane of a call that may share a message with others, else None."""
+        if self._coalescer is None or not isinstance(call, Execution):
+            return None
+        return self._coalescer.lane(call, limit_s)
 
     def _start(self, timeout_s: float | None) -> Attempts:
         return self._retry_policy.start(time_limit(self.timeout_s if timeout_s is None else timeout_s))

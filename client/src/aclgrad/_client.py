@@ -8,11 +8,12 @@ from typing import Any, Self, TypeVar, cast
 
 import grpc
 
-from aclgrad import _failures
+from aclgrad import _coalesce_threads, _failures
 from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
+from aclgrad._coalesce import Message, TimeLimitError
 from aclgrad._destination import Output
 from aclgrad._exchanges import (
     SERVICE,
@@ -153,7 +154,17 @@ class Client(BaseClient[Array]):
             self._pause(delay_s)
 
     def _send(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
-        """Makes one attempt."""
+        """Makes one attempt, with other calls if the client coalesces them."""
+        lane = self._lane(call, limit_s)
+        if lane is None:
+            return self._attempt(call, limit_s)
+        try:
+            gradient: Any = _coalesce_threads.send(lane, call, limit_s, self._attempt, self._submissions.watch)
+        except TimeLimitError:
+            raise _failures.deadline_error(self.target) from None
+        return cast(_Result, gradient)
+
+    def _attempt(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
         try:
@@ -175,11 +186,11 @@ class Client(BaseClient[Array]):
         if method is None:
             method = self._methods[name] = self._channel.unary_unary(SERVICE + name)
         if len(request) <= LARGE_BYTES:
-            job = self._submissions.job
-            if job is None:
+            # A message of several calls goes on for the others if one of them is cancelled.
+            if not self._submissions.is_in_background or name == Message.method:
                 return method(request, timeout=limit_s)
             call = method.future(request, timeout=limit_s)
-            job.watch(call)
+            self._submissions.watch(call)
             return call.result()
         # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
         # even after its deadline.
@@ -187,10 +198,8 @@ class Client(BaseClient[Array]):
 
     def _stream(self, name: str, messages: Iterator[bytes], limit_s: float | None) -> Iterator[bytes]:
         method: Any = self._channel.stream_stream(SERVICE + name)
-        job = self._submissions.job
         replies: Any = method(messages, timeout=limit_s)
-        if job is not None:
-            job.watch(replies)
+        self._submissions.watch(replies)
         return cast(Iterator[bytes], replies)
 
     def _send_chunks(self, chunked: ChunkedCall, limit_s: float | None) -> Array:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from aclgrad.errors import AclgradError
@@ -85,12 +85,14 @@ class Submissions:
         self._current = _Current()
 
     @property
-    def job(self) -> _Job[Any] | None:
-        """What the thread that asks makes in the background; raises CancelledError if it was cancelled."""
-        job = self._current.job
-        if job is not None and job.future.cancelled():
-            raise CancelledError
-        return job
+    def is_in_background(self) -> bool:
+        """Whether the thread that asks is one of ours."""
+        return self._current.job is not None
+
+    def watch(self, part: Cancellable) -> None:
+        """Has the future of the call that this thread makes, if it makes one, cancel this part of it."""
+        if self._current.job is not None:
+            self._current.job.watch(part)
 
     def submit(self, run: Callable[[], _Result]) -> Future[_Result]:
         """Returns the future of what `run` returns or raises."""
