@@ -8,10 +8,15 @@ BUILT := native/build/editable/.built
 GOOGLEAPIS := build/googleapis
 PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
-CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests -name '*.cpp' -o -name '*.h')
+CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests examples/cpp -name '*.cpp' -o -name '*.h')
 # $(call pytest,ENVIRONMENT,FOLDERS). Tests wait more than they compute; those of one file share their servers.
-pytest = $(1) $(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m "not alone" $(2) && \
-	$(1) $(BIN)/python -m pytest -m alone $(2)
+pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone" $(2)) && $(call run_tests,$(1),-m alone $(2))
+# $(call run_tests,ENVIRONMENT,ARGUMENTS). CI gives tests that failed, perhaps for a busy machine, one more run, alone.
+run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),|| \
+	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0; }); }
+# $(call debian,COMMAND,PACKAGES): installs packages of Debian if the command is missing; needs root.
+debian = command -v $(1) > /dev/null || { apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 # What takes memory in different ways: it is run again on a pool that gives each tensor a block of its own.
 POOLED := tests/e2e/batches tests/e2e/chunks tests/e2e/shared_memory
@@ -21,7 +26,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
 
 ##@ Use
 
@@ -49,11 +54,12 @@ format: $(BIN)/.setup-lint ## Put every source file into the project's style
 	$(BIN)/buf format --write proto
 
 clean: ## Remove the environment and everything built
-	rm -rf .venv build dist native/build client/src/aclgrad/v1
+	rm -rf .venv build dist native/build client/src/aclgrad/v1 examples/node/node_modules
 
 ##@ Test
 
-ci: lint test test-bridges test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
+ci: SECOND_RUN := yes
+ci: lint test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -97,16 +103,30 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device t
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py
+	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py)
 
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
 
+test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian where it is missing, as root)
+	$(BIN)/python -m pytest tests/examples -k node
+
+examples/node/node_modules: examples/node/package-lock.json
+	$(call debian,npm,nodejs npm)
+	cd $(@D) && npm ci --silent --ignore-scripts
+	touch $@
+
+test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (installs gRPC from Debian, as root)
+	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)
+	$(BIN)/cmake -S examples/cpp -B build/cpp
+	$(BIN)/cmake --build build/cpp
+	$(BIN)/python -m pytest tests/examples -k cpp
+
 test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
-	command -v aarch64-linux-gnu-g++ qemu-aarch64 || { apt-get update -q && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends g++-aarch64-linux-gnu qemu-user; }
+	$(call debian,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
+	$(call debian,qemu-aarch64,qemu-user)
 	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
 		-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
@@ -187,8 +207,7 @@ load-second-opinion: $(BUILT) h2load ## The same loads by h2load, which is no gR
 	$(BIN)/python -m tests.load.second_opinion
 
 h2load: ## Install h2load from Debian's nghttp2-client, where it is missing; needs root
-	@command -v h2load > /dev/null || { apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nghttp2-client; }
+	@$(call debian,h2load,nghttp2-client)
 
 ##@ Release
 
@@ -233,7 +252,8 @@ $(BIN)/.setup-%: $(VENV) pyproject.toml
 	$(BIN)/python -m pip install --quiet --group $*
 	touch $@
 
-# What buf has to find of googleapis: the protos that the googleapis-common-protos package brings along.
+# What the protos and their clients need of googleapis, as the googleapis-common-protos package brings it along.
 $(GOOGLEAPIS): $(SETUP)
 	mkdir -p $@/google/rpc
-	$(BIN)/python -c "import google.rpc, shutil; [shutil.copy(f'{folder}/status.proto', '$@/google/rpc') for folder in google.rpc.__path__]"
+	$(BIN)/python -c "import google.rpc, shutil; [shutil.copy(f'{folder}/{name}.proto', '$@/google/rpc') for folder in google.rpc.__path__ for name in ('status', 'error_details')]"
+	touch $@

@@ -77,6 +77,7 @@ import numpy as np
 from aclgrad._arrays import TensorLike
 from aclgrad._destination import Output
 from aclgrad._planning import Input
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -84,7 +85,7 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 
 
 class OperatorMethods(ABC, Generic[Result]):
-    """The operators as methods; `timeout_s` overrides the client's time limit for one call.
+    """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
     With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
     position in a batch, depending on the subclass.
@@ -97,7 +98,7 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Calls an operator by its wire names."""
@@ -159,9 +160,8 @@ def with_table(text: str, specs: Iterable[OperatorSpec]) -> str:
 def method(spec: OperatorSpec) -> str:
     inputs = [f"{each.python_name}: {input_type(each)}" for each in spec.inputs]
     attributes = [attribute_parameter(each) for each in spec.attributes]
-    parameters = ", ".join(
-        ["self", *inputs, *attributes, "*", "timeout_s: float | None = None", "out: Output | None = None"]
-    )
+    ends = ["*", "timeout_s: Timeout = DEFAULT", "out: Output | None = None"]
+    parameters = ", ".join(["self", *inputs, *attributes, *ends])
     sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
     given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
     body = f'''

@@ -1,6 +1,7 @@
 """Both clients against a scripted service: what is sent, and for how long."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -95,8 +96,19 @@ async def test_time_limit_of_the_call_goes_before_that_of_the_client(
 
     service.answer = note_deadline
     client = connect(service.address, timeout_s=1000)
-    await maybe_await(client.execute("pool", {"a": ONES}))
-    await maybe_await(client.execute("pool", {"a": ONES}, timeout_s=5000))
+    pooled = np.ones((1, 2, 2), np.float32)
+    for timeout_s in (aclgrad.DEFAULT, 5000, None):
+        await maybe_await(client.execute("pool", {"a": ONES}, timeout_s=timeout_s))
+        await maybe_await(client.adaptive_avg_pool2d_backward(ONES, pooled, timeout_s=timeout_s))
+        with suppress(aclgrad.ServerFaultError):  # the reply is that of another method
+            await maybe_await(client.list_operators(timeout_s=timeout_s))
+        batch = client.batch()
+        batch.execute("pool", {"a": ONES})
+        with suppress(aclgrad.ServerFaultError):
+            await maybe_await(batch.run(timeout_s=timeout_s))
     # Deadlines travel rounded to a few digits.
-    assert 900 < remaining[0] < 1100
-    assert 4900 < remaining[1] < 5100
+    assert all(900 < each < 1100 for each in remaining[:4])
+    assert all(4900 < each < 5100 for each in remaining[4:8])
+    # gRPC's own word for no deadline.
+    assert all(each is None or each > 1e8 for each in remaining[8:])
+    assert len(remaining) == 12

@@ -44,13 +44,18 @@ if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncClient
     from aclgrad._client import Client
+    from aclgrad._reports import CallReport
+    from aclgrad._request_ids import request_id
+    from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
 
 __all__ = [
+    "DEFAULT",
     "AclgradError",
     "AsyncClient",
     "CallCancelledError",
     "CallCutError",
+    "CallReport",
     "Client",
     "ClientTooSlowError",
     "ConnectionLostError",
@@ -73,17 +78,27 @@ __all__ = [
     "ServerFaultError",
     "ServerUnreachableError",
     "SharedMemoryUnavailableError",
+    "Timeout",
     "UnknownOperatorError",
     "Violation",
     "WrongEventLoopError",
     "masks",
     "reference",
+    "request_id",
     "tune_allocator",
 ]
 
 __version__ = version("aclgrad")
 
-_MODULES: Final = {"AsyncClient": "_aio", "Client": "_client", "tune_allocator": "allocator"}
+_MODULES: Final = {
+    "DEFAULT": "_timeouts",
+    "AsyncClient": "_aio",
+    "CallReport": "_reports",
+    "Client": "_client",
+    "Timeout": "_timeouts",
+    "request_id": "_request_ids",
+    "tune_allocator": "allocator",
+}
 """Loaded when they are first used: a server takes the contract and no client."""
 
 

@@ -21,6 +21,7 @@ from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
@@ -48,7 +49,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Array:
         arguments = (name, inputs, attributes, self._sent_values, self._limit, out)
@@ -61,10 +62,10 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     def batch(self) -> "AsyncBatch":
         return AsyncBatch(self, self._sent_values, self._limit)
 
-    async def list_operators(self, *, timeout_s: float | None = None) -> list[OperatorDescription]:
+    async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return await self._run(operators_query(), timeout_s)
 
-    async def server_status(self, *, timeout_s: float | None = None) -> GetServerStatusResponse:
+    async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
         return await self._run(status_query(), timeout_s)
 
     async def close(self) -> None:
@@ -96,61 +97,74 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     ) -> None:
         await self.close()
 
-    async def _run(self, call: Exchange[_Result], timeout_s: float | None) -> _Result:
-        return await self._repeat(call, self._start(timeout_s))
+    async def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
+        attempts = self._start(call.method, timeout_s)
+        try:
+            result = await self._repeat(call, attempts)
+        except AclgradError as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return result
 
-    async def _run_batch(self, call: BatchRun, timeout_s: float | None) -> list[Any]:
+    async def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
         """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
-        attempts = self._start(timeout_s)
-        while call.next_message():
-            try:
-                await self._repeat(call, attempts)
-            except AclgradError as error:
-                call.fail(error)
-            attempts = attempts.of_another_message()
-        return call.results()
+        attempts = self._start(call.method, timeout_s)
+        try:
+            while call.next_message():
+                try:
+                    await self._repeat(call, attempts)
+                except AclgradError as error:
+                    call.fail(error)
+                attempts = attempts.of_another_message()
+            results = call.results()
+        except AclgradError as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return results
 
     async def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call, within the time that is left, until it succeeds or its error is final."""
         while True:
             try:
-                return await self._send(call, attempts.time_left_s())
+                return await self._send(call, attempts)
             except AclgradError as error:
                 # It may copy arrays whose values were withheld.
                 amended = await asyncio.to_thread(call.amend, error)
-                delay_s = 0.0 if amended else attempts.delay_after_s(error)
+                delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
                 if delay_s is None:
                     attempts.explain(error)
                     raise
             call = amended or call
             await self._pause(delay_s)
 
-    async def _send(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
+    async def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes one attempt, with other calls if the client coalesces them."""
-        lane = self._lane(call, limit_s)
+        lane = self._lane(call, attempts)
         if lane is None:
-            return await self._attempt(call, limit_s)
+            return await self._attempt(call, attempts)
         self._bound()
         try:
-            gradient: Any = await _coalesce_tasks.send(lane, call, limit_s, self._attempt)
+            gradient: Any = await _coalesce_tasks.send(lane, call, attempts, self._attempt)
         except TimeLimitError:
             raise _failures.deadline_error(self.target) from None
         return cast(_Result, gradient)
 
-    async def _attempt(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
+    async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
         channel = self._bound()
         try:
             if isinstance(call, Execution) and self._regions is not None:
-                return await self._send_shared(channel, call, self._regions, limit_s)
+                return await self._send_shared(channel, call, self._regions, attempts)
             size_bytes = call.size_bytes
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(size_bytes)):
-                return call.take(await self._send_chunks(channel, chunked, limit_s))
+                return call.take(await self._send_chunks(channel, chunked, attempts))
             if size_bytes > LARGE_BYTES:
-                reply = await self._send_large(channel, call.method, lambda: call.request, limit_s)
+                reply = await self._send_large(channel, call.method, lambda: call.request, attempts)
                 return await asyncio.to_thread(call.read, reply)
-            return call.read(await self._send_message(channel, call.method, call.request, limit_s))
+            return call.read(await self._send_message(channel, call.method, call.request, attempts))
         except grpc.aio.AioRpcError as failure:
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except (asyncio.CancelledError, grpc.aio.UsageError):
@@ -161,14 +175,15 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             raise
 
     async def _send_large(
-        self, channel: grpc.aio.Channel, name: str, encode: Callable[[], bytes], limit_s: float | None
+        self, channel: grpc.aio.Channel, name: str, encode: Callable[[], bytes], attempts: Attempts
     ) -> bytes:
         """Sends a message that is too large to be encoded on the event loop."""
         request = await asyncio.to_thread(encode)
+        limit_s = attempts.time_left_s()
         try:
             # The core would wait for a full connection to take the rest of the message, even after its deadline.
             async with asyncio.timeout(None if limit_s is None else limit_s + _CLOCK_PRECISION_S):
-                return await self._send_message(channel, name, request, limit_s)
+                return await self._send_message(channel, name, request, attempts)
         except TimeoutError:
             _keep_poller()
             raise _failures.deadline_error(self.target) from None
@@ -176,16 +191,16 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             _keep_poller()
             raise
 
-    async def _send_message(self, channel: grpc.aio.Channel, name: str, request: bytes, limit_s: float | None) -> bytes:
+    async def _send_message(self, channel: grpc.aio.Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
         method = self._methods.get(name)
         if method is None:
             method = self._methods[name] = channel.unary_unary(SERVICE + name)
-        return await method(request, timeout=limit_s)
+        return await method(request, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
 
-    async def _send_chunks(self, channel: grpc.aio.Channel, chunked: ChunkedCall, limit_s: float | None) -> Array:
+    async def _send_chunks(self, channel: grpc.aio.Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         method: Any = channel.stream_stream(SERVICE + "ExecuteOperatorChunked")
-        stream = method(timeout=limit_s)
+        stream = method(timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
         answer = ChunkedAnswer(chunked.destination)
         writer = asyncio.create_task(_write(stream, messages))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
@@ -209,18 +224,18 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         return answer.gradient()
 
     async def _send_shared(
-        self, channel: grpc.aio.Channel, call: Execution, regions: RegionPool, limit_s: float | None
+        self, channel: grpc.aio.Channel, call: Execution, regions: RegionPool, attempts: Attempts
     ) -> Array:
         with Loan(regions, call.plan, call.destination) as shared:
             is_large = call.size_bytes > LARGE_BYTES
             planned = await asyncio.to_thread(shared.lend) if is_large else shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return await self._send_chunks(channel, chunked, limit_s)
+                return await self._send_chunks(channel, chunked, attempts)
             encode = partial(encode_request, planned.call)
             if planned.size_bytes > LARGE_BYTES:
-                return shared.read(await self._send_large(channel, call.method, encode, limit_s))
-            return shared.read(await self._send_message(channel, call.method, encode(), limit_s))
+                return shared.read(await self._send_large(channel, call.method, encode, attempts))
+            return shared.read(await self._send_message(channel, call.method, encode(), attempts))
 
     async def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
@@ -289,5 +304,5 @@ class AsyncBatch(BaseBatch):
         super().__init__(sent_values, limit)
         self._client = client
 
-    async def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> list[Any]:
+    async def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
         return await self._client._run_batch(self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one

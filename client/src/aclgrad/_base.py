@@ -1,17 +1,20 @@
 """What both clients are: their state, and the documentation of what they do."""
 
+import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aclgrad._batch import BaseBatch
-from aclgrad._coalesce import Coalescer, Lane
+from aclgrad._coalesce import Coalescer, Lane, Message
 from aclgrad._destination import Output
 from aclgrad._exchanges import Execution
 from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods, Result
 from aclgrad._planning import Input, SentValues
-from aclgrad._retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy, time_limit
+from aclgrad._reports import OnCall, log
+from aclgrad._request_ids import RequestIds
+from aclgrad._retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
 from aclgrad._settings import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_S,
@@ -23,8 +26,11 @@ from aclgrad._settings import (
     grpc_compression,
 )
 from aclgrad._shared_memory import RegionPool
+from aclgrad._timeouts import DEFAULT, Timeout, time_limit
+from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
+from aclgrad.wire.request_ids import REQUEST_ID
 
 
 class BaseClient(OperatorMethods[Result]):
@@ -46,14 +52,15 @@ class BaseClient(OperatorMethods[Result]):
         shared_memory: bool = False,
         coalesce: bool = False,
         channel_options: Iterable[ChannelOption] = (),
+        on_call: OnCall | None = None,
     ) -> None:
         """Raises InvalidSettingError for an argument that makes no sense.
 
         A call that takes longer than `timeout_s` seconds, with all its attempts, raises DeadlinePassedError; None sets
-        no limit. If the connection breaks, or the server asks for it, a call is sent again up to `retries` times, after
-        delays that grow; the error of the last attempt is raised. If no server can be reached, a call waits up to
-        `connect_timeout_s` seconds for one; that takes none of its retries. `compression="gzip"` compresses requests.
-        Whatever a call raises is an `aclgrad.AclgradError`.
+        no limit, and a call may have a `timeout_s` of its own. If the connection breaks, or the server asks for it, a
+        call is sent again up to `retries` times, after delays that grow; the error of the last attempt is raised. If no
+        server can be reached, a call waits up to `connect_timeout_s` seconds for one; that takes none of its retries.
+        `compression="gzip"` compresses requests. Whatever a call raises is an `aclgrad.AclgradError`.
 
         If an operator needs only the shape of an array, such as `input` of most, only the shape is sent. A server whose
         device may read the values asks for them; the client then sends the array, and keeps sending it for that
@@ -72,6 +79,11 @@ class BaseClient(OperatorMethods[Result]):
         With `coalesce=True`, small calls of the same operator that are made at the same time share messages: while two
         are under way, the next calls wait and then go together. That makes many concurrent small calls cheap. A slow
         call delays those that it shares a message with.
+
+        Every call has a request id, which is the same for all of its attempts and stands in the server's log. Errors
+        have it as `request_id`; `on_call` is given a CallReport of each call that has ended, with its id, its time and
+        its error, in the thread or task of the call and before the call returns. What `on_call` raises, the call
+        raises. `with aclgrad.request_id(...)` gives calls an id of yours.
         """
         self.target = checked_target(target)
         self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
@@ -81,7 +93,9 @@ class BaseClient(OperatorMethods[Result]):
         self._channel_options = all_channel_options(self._limit.size_bytes, channel_options)
         self._compression = grpc_compression(compression)
         self._regions = RegionPool() if shared_memory else None
-        self._coalescer = Coalescer(self._limit) if coalesce else None
+        self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
+        self._request_ids = RequestIds()
+        self._on_call = on_call
         self._open()
 
     @abstractmethod
@@ -95,7 +109,7 @@ class BaseClient(OperatorMethods[Result]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Returns the gradient of any operator of the server, by its wire names.
@@ -114,22 +128,38 @@ class BaseClient(OperatorMethods[Result]):
         """Returns an empty batch: calls that share messages, which makes many small gradients cheap."""
 
     @abstractmethod
-    def list_operators(self, *, timeout_s: float | None = None) -> Any:
+    def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> Any:
         """Returns what the server can compute, and what each operator takes."""
 
     @abstractmethod
-    def server_status(self, *, timeout_s: float | None = None) -> Any:
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> Any:
         """Returns what the server runs on and how busy it is."""
 
     @abstractmethod
     def close(self) -> Any:
         """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
 
-    def _lane(self, call: object, limit_s: float | None) -> Lane | None:
+    def _lane(self, call: object, attempts: Attempts) -> Lane | None:
         """Returns the lane of a call that may share a message with others, else None."""
         if self._coalescer is None or not isinstance(call, Execution):
             return None
-        return self._coalescer.lane(call, limit_s)
+        return self._coalescer.lane(call, attempts.time_left_s())
 
-    def _start(self, timeout_s: float | None) -> Attempts:
-        return self._retry_policy.start(time_limit(self.timeout_s if timeout_s is None else timeout_s))
+    def _start(self, method: str, timeout_s: Timeout) -> Attempts:
+        return self._retry_policy.start(time_limit(timeout_s, self.timeout_s), method, self._request_ids.new())
+
+    def _start_message(self, limit_s: float | None, ids: Sequence[str]) -> Attempts:
+        return self._retry_policy.start(limit_s, Message.method, self._request_ids.of_message(ids))
+
+    def _end(self, attempts: Attempts, error: AclgradError | None = None) -> None:
+        """Reports a call that has ended to those who want to know; an error gets the id of the call."""
+        if error is not None:
+            error.request_id = error.request_id or attempts.request_id
+        if self._on_call is not None or log.isEnabledFor(logging.DEBUG):
+            report = attempts.report(error)
+            if self._on_call is not None:
+                self._on_call(report)
+
+    @staticmethod
+    def _metadata_of(attempts: Attempts) -> tuple[tuple[str, str], ...]:
+        return ((REQUEST_ID, attempts.request_id),)

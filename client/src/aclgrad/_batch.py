@@ -13,10 +13,12 @@ from aclgrad._message_limit import MessageLimit
 from aclgrad._operator_methods import OperatorMethods
 from aclgrad._planning import Input, Plan, SentValues, plan
 from aclgrad._retry import is_worth_a_retry
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
     InputValuesRequiredError,
     InvalidFieldError,
+    InvalidSettingError,
     MessageTooLargeError,
     ServerFaultError,
 )
@@ -89,7 +91,7 @@ class BaseBatch(OperatorMethods[int]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> int:
         """Adds the call of any operator of the server, by its wire names, and returns its position.
@@ -98,16 +100,17 @@ class BaseBatch(OperatorMethods[int]):
         case the server asks for its values; a shape in its place saves that. With `out`, each `run` writes the gradient
         to that array and returns it.
 
-        Raises InvalidFieldError where an array or an attribute has no form on the wire, and ValueError for a
-        `timeout_s`: a batch has one time limit, which `run` takes.
+        Raises InvalidFieldError where an array or an attribute has no form on the wire, and InvalidSettingError for
+        a `timeout_s`: a batch has one time limit, which `run` takes.
         """
-        if timeout_s is not None:
-            raise ValueError("a call in a batch has no timeout_s of its own; give it to run()")
+        if timeout_s is not DEFAULT:
+            problem = "a call in a batch has no timeout_s of its own"
+            raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
         self._calls.append(_Encoded.of(plan(name, inputs, attributes, self._sent_values), out))
         return len(self._calls) - 1
 
     @abstractmethod
-    def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> Any:
+    def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> Any:
         """Makes the calls and returns their gradients, in the order in which they were added.
 
         Where a call fails, raises its error, the first if there are several; with `return_errors` it stands in the
@@ -236,10 +239,10 @@ class BatchRun:
 
         An error that is not the server's ends the run: no connection, no time left, a closed client.
         """
-        is_answer = len(self._sent) == 1 and error.request_id is not None
+        is_answer = len(self._sent) == 1 and error.is_from_server
         self._is_answered |= is_answer
         self._failure = self._failure or error
-        is_end = error.request_id is None and not isinstance(error, MessageTooLargeError)
+        is_end = not error.is_from_server and not isinstance(error, MessageTooLargeError)
         failed = self._pending if is_end else self._sent
         for index in failed:
             if is_answer or self._outcomes[index] is None:

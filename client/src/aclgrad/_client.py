@@ -29,6 +29,7 @@ from aclgrad._planning import LARGE_BYTES, Input, SentValues
 from aclgrad._retry import Attempts
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._submit import Submissions
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
@@ -57,7 +58,7 @@ class Client(BaseClient[Array]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Array:
         return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out), timeout_s)
@@ -68,7 +69,7 @@ class Client(BaseClient[Array]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Future[Array]:
         """Begins a call as `execute` makes it, and returns its future; a wrong argument is raised here.
@@ -79,24 +80,24 @@ class Client(BaseClient[Array]):
         call has ended; a call that was cancelled may still write to `out` for a moment.
         """
         call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
-        attempts = self._start(timeout_s)
+        attempts = self._start(call.method, timeout_s)
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
-        return self._submissions.submit(lambda: self._repeat(call, attempts))
+        return self._submissions.submit(lambda: self._make(call, attempts))
 
     def batch(self) -> "Batch":
         return Batch(self, self._sent_values, self._limit)
 
-    def list_operators(self, *, timeout_s: float | None = None) -> list[OperatorDescription]:
+    def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return self._run(operators_query(), timeout_s)
 
-    def server_status(self, *, timeout_s: float | None = None) -> GetServerStatusResponse:
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
         return self._run(status_query(), timeout_s)
 
     def close(self) -> None:
         self._closed.set()
         try:
-            self._submissions.close(lambda: _failures.closed_error(self.target))
+            self._submissions.end_waiting()
             self._close_channel()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
@@ -125,54 +126,69 @@ class Client(BaseClient[Array]):
     ) -> None:
         self.close()
 
-    def _run(self, call: Exchange[_Result], timeout_s: float | None) -> _Result:
-        return self._repeat(call, self._start(timeout_s))
+    def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
+        return self._make(call, self._start(call.method, timeout_s))
 
-    def _run_batch(self, call: BatchRun, timeout_s: float | None) -> list[Any]:
+    def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        try:
+            result = self._repeat(call, attempts)
+        except AclgradError as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return result
+
+    def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
         """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
-        attempts = self._start(timeout_s)
-        while call.next_message():
-            try:
-                self._repeat(call, attempts)
-            except AclgradError as error:
-                call.fail(error)
-            attempts = attempts.of_another_message()
-        return call.results()
+        attempts = self._start(call.method, timeout_s)
+        try:
+            while call.next_message():
+                try:
+                    self._repeat(call, attempts)
+                except AclgradError as error:
+                    call.fail(error)
+                attempts = attempts.of_another_message()
+            results = call.results()
+        except AclgradError as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return results
 
     def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call, within the time that is left, until it succeeds or its error is final."""
         while True:
             try:
-                return self._send(call, attempts.time_left_s())
+                return self._send(call, attempts)
             except AclgradError as error:
                 amended = call.amend(error)
-                delay_s = 0.0 if amended else attempts.delay_after_s(error)
+                delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
                 if delay_s is None:
                     attempts.explain(error)
                     raise
             call = amended or call
             self._pause(delay_s)
 
-    def _send(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
+    def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes one attempt, with other calls if the client coalesces them."""
-        lane = self._lane(call, limit_s)
+        lane = self._lane(call, attempts)
         if lane is None:
-            return self._attempt(call, limit_s)
+            return self._attempt(call, attempts)
         try:
-            gradient: Any = _coalesce_threads.send(lane, call, limit_s, self._attempt, self._submissions.watch)
+            gradient: Any = _coalesce_threads.send(lane, call, attempts, self._attempt, self._submissions.watch)
         except TimeLimitError:
             raise _failures.deadline_error(self.target) from None
         return cast(_Result, gradient)
 
-    def _attempt(self, call: Exchange[_Result], limit_s: float | None) -> _Result:
+    def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
         try:
             if isinstance(call, Execution) and self._regions is not None:
-                return self._send_shared(call, self._regions, limit_s)
+                return self._send_shared(call, self._regions, attempts)
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(call.size_bytes)):
-                return call.take(self._send_chunks(chunked, limit_s))
-            return call.read(self._send_message(call.method, call.request, limit_s))
+                return call.take(self._send_chunks(chunked, attempts))
+            return call.read(self._send_message(call.method, call.request, attempts))
         except grpc.RpcError as failure:
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except ValueError:
@@ -181,41 +197,43 @@ class Client(BaseClient[Array]):
                 raise _failures.closed_error(self.target) from None
             raise
 
-    def _send_message(self, name: str, request: bytes, limit_s: float | None) -> bytes:
+    def _send_message(self, name: str, request: bytes, attempts: Attempts) -> bytes:
         method = self._methods.get(name)
         if method is None:
             method = self._methods[name] = self._channel.unary_unary(SERVICE + name)
         if len(request) <= LARGE_BYTES:
+            limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
             # A message of several calls goes on for the others if one of them is cancelled.
             if not self._submissions.is_in_background or name == Message.method:
-                return method(request, timeout=limit_s)
-            call = method.future(request, timeout=limit_s)
+                return method(request, timeout=limit_s, metadata=metadata)
+            call = method.future(request, timeout=limit_s, metadata=metadata)
             self._submissions.watch(call)
             return call.result()
         # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
         # even after its deadline.
-        return only_reply(self._stream(name, iter((request,)), limit_s))
+        return only_reply(self._stream(name, iter((request,)), attempts))
 
-    def _stream(self, name: str, messages: Iterator[bytes], limit_s: float | None) -> Iterator[bytes]:
+    def _stream(self, name: str, messages: Iterator[bytes], attempts: Attempts) -> Iterator[bytes]:
         method: Any = self._channel.stream_stream(SERVICE + name)
-        replies: Any = method(messages, timeout=limit_s)
+        limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
+        replies: Any = method(messages, timeout=limit_s, metadata=metadata)
         self._submissions.watch(replies)
         return cast(Iterator[bytes], replies)
 
-    def _send_chunks(self, chunked: ChunkedCall, limit_s: float | None) -> Array:
+    def _send_chunks(self, chunked: ChunkedCall, attempts: Attempts) -> Array:
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         answer = ChunkedAnswer(chunked.destination)
-        for message in self._stream("ExecuteOperatorChunked", messages, limit_s):
+        for message in self._stream("ExecuteOperatorChunked", messages, attempts):
             answer.take(message)
         return answer.gradient()
 
-    def _send_shared(self, call: Execution, regions: RegionPool, limit_s: float | None) -> Array:
+    def _send_shared(self, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
         with Loan(regions, call.plan, call.destination) as shared:
             planned = shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return self._send_chunks(chunked, limit_s)
-            return shared.read(self._send_message(call.method, encode_request(planned.call), limit_s))
+                return self._send_chunks(chunked, attempts)
+            return shared.read(self._send_message(call.method, encode_request(planned.call), attempts))
 
     def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
@@ -236,5 +254,5 @@ class Batch(BaseBatch):
         super().__init__(sent_values, limit)
         self._client = client
 
-    def run(self, *, return_errors: bool = False, timeout_s: float | None = None) -> list[Any]:
+    def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
         return self._client._run_batch(self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one

@@ -7,10 +7,9 @@ Retries stay with each call: what is shared is one attempt.
 
 import math
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Final, TypeAlias
 
@@ -19,6 +18,8 @@ from aclgrad._exchanges import Execution, gradient_of
 from aclgrad._failures import error_of_status, unreadable_reply
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES
+from aclgrad._reports import log
+from aclgrad._retry import Attempts
 from aclgrad.errors import AclgradError, DeadlinePassedError, MethodNotServedError, ServerFaultError
 from aclgrad.wire.messages import CallResult, decode_batch, encode_batch
 
@@ -36,6 +37,8 @@ class Alone:
     """The outcome of a call that has to be sent by itself."""
 
 
+MESSAGE_ID: Final = "message_request_id"
+"""Where an error has the id under which the server logged the message, if it is not that of the call."""
 ALONE: Final = Alone()
 Outcome: TypeAlias = CallResult | AclgradError | Alone
 
@@ -45,16 +48,16 @@ class TimeLimitError(Exception):
 
 
 class Waiting(ABC):
-    """A call that waits for others of its lane, and for how long its caller does."""
+    """A call that waits for others of its lane."""
 
-    def __init__(self, call: Execution, limit_s: float | None) -> None:
+    def __init__(self, call: Execution, attempts: Attempts) -> None:
         """Raises InvalidFieldError for an attribute that has no form on the wire."""
         self.call = call
+        self.attempts = attempts
         self.request = call.request
         self.reply_bytes = call.output.size_bytes if call.output else 0
         self.turn: Sequence[Waiting] | None = None
         """When its turn has come to send the next message: the others that go with it."""
-        self._end = None if limit_s is None else time.monotonic() + limit_s
 
     @property
     @abstractmethod
@@ -65,14 +68,16 @@ class Waiting(ABC):
     def tell(self, outcome: Outcome) -> None:
         """Has the caller go on with the outcome, unless the caller has left."""
 
-    def time_left_s(self) -> float | None:
-        return None if self._end is None else self._end - time.monotonic()
-
     def gradient(self, outcome: CallResult | AclgradError) -> Array:
         """Returns the gradient, or raises the error of the call."""
         if isinstance(outcome, tuple):
             return gradient_of(outcome, self.call.destination)
-        raise outcome if isinstance(outcome, AclgradError) else error_of_status(outcome)
+        error = outcome if isinstance(outcome, AclgradError) else error_of_status(outcome)
+        if error.request_id not in (None, self.attempts.request_id):
+            # The id in the server's log is that of the message.
+            error.metadata[MESSAGE_ID] = error.request_id
+            error.request_id = self.attempts.request_id
+        raise error
 
 
 class Message:
@@ -84,10 +89,6 @@ class Message:
         self._calls = calls
         self.request = encode_batch([each.request for each in calls])
         self.size_bytes = max(len(self.request), sum(each.reply_bytes + _FIELDS_BYTES for each in calls))
-
-    def time_left_s(self) -> float | None:
-        """Returns the time of the call that has least: the others go by themselves if it passes."""
-        return min((left_s for each in self._calls if (left_s := each.time_left_s()) is not None), default=None)
 
     def read(self, reply: bytes) -> list[CallResult]:
         """Returns the result of each call."""
@@ -137,6 +138,14 @@ class Lane:
         with self._lock:
             return waiting.turn
 
+    def message(self, calls: Sequence[Waiting]) -> tuple[Message, Attempts]:
+        """Returns the message of these calls, with the time of the call that has least, and the id that they share."""
+        left = [left_s for each in calls if (left_s := each.attempts.time_left_s()) is not None]
+        ids = [each.attempts.request_id for each in calls]
+        message, attempts = Message(calls), self._coalescer.start(min(left, default=None), ids)
+        log.debug("%s %s carries %s", attempts.request_id, message.method, ids)
+        return message, attempts
+
     def after(self, error: AclgradError, calls: Sequence[Waiting]) -> list[Outcome]:
         """Returns the outcome of each call of a message that failed as a whole: as if it had gone by itself."""
         if isinstance(error, MethodNotServedError):
@@ -165,10 +174,11 @@ class Lane:
 
 
 class Coalescer:
-    """The lanes of one client."""
+    """The lanes of one client; `start` begins a message for calls with these ids, within so many seconds."""
 
-    def __init__(self, limit: MessageLimit) -> None:
+    def __init__(self, limit: MessageLimit, start: Callable[[float | None, Sequence[str]], Attempts]) -> None:
         self.limit = limit
+        self.start = start
         self._lanes: dict[tuple[str, int | None], Lane] = {}
         self.is_served = True
         """Whether the server takes batches, as far as is known."""
@@ -185,5 +195,5 @@ class Coalescer:
 
 
 def _has_time(waiting: Waiting) -> bool:
-    left_s = waiting.time_left_s()
+    left_s = waiting.attempts.time_left_s()
     return left_s is None or left_s > 0

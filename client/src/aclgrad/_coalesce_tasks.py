@@ -5,12 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from aclgrad._arrays import Array
-from aclgrad._coalesce import ALONE, Alone, Lane, Message, Outcome, TimeLimitError, Waiting
+from aclgrad._coalesce import ALONE, Alone, Lane, Outcome, TimeLimitError, Waiting
 from aclgrad._exchanges import Execution
+from aclgrad._retry import Attempts
 from aclgrad.errors import AclgradError
 
-Attempt = Callable[[Any, float | None], Awaitable[Any]]
-"""Sends an exchange, within so many seconds, and returns what it reads."""
+Attempt = Callable[[Any, Attempts], Awaitable[Any]]
+"""Sends an exchange once and returns what it reads."""
 
 _sending: Final[set[asyncio.Task[None]]] = set()
 """asyncio itself keeps no task alive."""
@@ -19,8 +20,8 @@ _sending: Final[set[asyncio.Task[None]]] = set()
 class WaitingTask(Waiting):
     """A call whose task waits until it is told how to go on."""
 
-    def __init__(self, call: Execution, limit_s: float | None) -> None:
-        super().__init__(call, limit_s)
+    def __init__(self, call: Execution, attempts: Attempts) -> None:
+        super().__init__(call, attempts)
         self._mail: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -33,7 +34,7 @@ class WaitingTask(Waiting):
 
     async def outcome(self) -> Outcome:
         """Waits; raises TimeLimitError when the time limit has passed."""
-        left_s = self.time_left_s()
+        left_s = self.attempts.time_left_s()
         timer = None if left_s is None else self._mail.get_loop().call_later(left_s, self.tell, None)
         try:
             outcome = await self._mail
@@ -45,11 +46,11 @@ class WaitingTask(Waiting):
         return outcome
 
 
-async def send(lane: Lane, call: Any, limit_s: float | None, attempt: Attempt) -> Array:
+async def send(lane: Lane, call: Any, attempts: Attempts, attempt: Attempt) -> Array:
     """Makes one attempt of the call, with others if it has to wait; raises what `attempt` and `outcome` raise."""
     if lane.enter():
-        return await _send_alone(lane, call, limit_s, attempt)
-    waiting = WaitingTask(call, limit_s)
+        return await _send_alone(lane, call, attempts, attempt)
+    waiting = WaitingTask(call, attempts)
     # No other task has run since.
     lane.enter(waiting)
     try:
@@ -60,16 +61,16 @@ async def send(lane: Lane, call: Any, limit_s: float | None, attempt: Attempt) -
             _end_turn(lane, attempt)
         raise
     if waiting.turn is not None:
-        return await _send_alone(lane, call, waiting.time_left_s(), attempt)
+        return await _send_alone(lane, call, attempts, attempt)
     if isinstance(outcome, Alone):
-        gradient: Array = await attempt(call, waiting.time_left_s())
+        gradient: Array = await attempt(call, attempts)
         return gradient
     return waiting.gradient(outcome)
 
 
-async def _send_alone(lane: Lane, call: Execution, limit_s: float | None, attempt: Attempt) -> Array:
+async def _send_alone(lane: Lane, call: Execution, attempts: Attempts, attempt: Attempt) -> Array:
     try:
-        gradient: Array = await attempt(call, limit_s)
+        gradient: Array = await attempt(call, attempts)
         return gradient
     finally:
         _end_turn(lane, attempt)
@@ -78,8 +79,7 @@ async def _send_alone(lane: Lane, call: Execution, limit_s: float | None, attemp
 async def _send_together(lane: Lane, calls: Sequence[Waiting], attempt: Attempt) -> None:
     outcomes: Sequence[Outcome] = [ALONE] * len(calls)
     try:
-        message = Message(calls)
-        outcomes = await attempt(message, message.time_left_s())
+        outcomes = await attempt(*lane.message(calls))
     except AclgradError as error:
         outcomes = lane.after(error, calls)
     finally:

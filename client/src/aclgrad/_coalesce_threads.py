@@ -6,19 +6,20 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from aclgrad._arrays import Array
-from aclgrad._coalesce import ALONE, Alone, Lane, Message, Outcome, TimeLimitError, Waiting
+from aclgrad._coalesce import ALONE, Alone, Lane, Outcome, TimeLimitError, Waiting
 from aclgrad._exchanges import Execution
+from aclgrad._retry import Attempts
 from aclgrad.errors import AclgradError
 
-Attempt = Callable[[Any, float | None], Any]
-"""Sends an exchange, within so many seconds, and returns what it reads."""
+Attempt = Callable[[Any, Attempts], Any]
+"""Sends an exchange once and returns what it reads."""
 
 
 class WaitingThread(Waiting):
     """A call whose thread waits until it is told how to go on."""
 
-    def __init__(self, call: Execution, limit_s: float | None) -> None:
-        super().__init__(call, limit_s)
+    def __init__(self, call: Execution, attempts: Attempts) -> None:
+        super().__init__(call, attempts)
         self._mail: SimpleQueue[Outcome | None] = SimpleQueue()
         self._has_left = False
 
@@ -34,7 +35,7 @@ class WaitingThread(Waiting):
 
     def outcome(self, lane: Lane) -> Outcome:
         """Waits; raises TimeLimitError when the time limit has passed, and CancelledError after `cancel`."""
-        left_s = self.time_left_s()
+        left_s = self.attempts.time_left_s()
         try:
             outcome = self._mail.get(timeout=None if left_s is None else max(0.0, left_s))
             if outcome is None:
@@ -54,31 +55,31 @@ class WaitingThread(Waiting):
 def send(
     lane: Lane,
     call: Any,
-    limit_s: float | None,
+    attempts: Attempts,
     attempt: Attempt,
     on_wait: Callable[[WaitingThread], None],
 ) -> Array:
     """Makes one attempt of the call, with others if it has to wait; raises what `attempt` and `outcome` raise."""
     if lane.enter():
-        return _send_alone(lane, call, limit_s, attempt)
-    waiting = WaitingThread(call, limit_s)
+        return _send_alone(lane, call, attempts, attempt)
+    waiting = WaitingThread(call, attempts)
     if lane.enter(waiting):
-        return _send_alone(lane, call, waiting.time_left_s(), attempt)
+        return _send_alone(lane, call, attempts, attempt)
     on_wait(waiting)
     outcome = waiting.outcome(lane)
     if waiting.turn:
         outcome = _send_together(lane, waiting, waiting.turn, attempt)
     elif waiting.turn is not None:
-        return _send_alone(lane, call, waiting.time_left_s(), attempt)
+        return _send_alone(lane, call, attempts, attempt)
     if isinstance(outcome, Alone):
-        gradient: Array = attempt(call, waiting.time_left_s())
+        gradient: Array = attempt(call, attempts)
         return gradient
     return waiting.gradient(outcome)
 
 
-def _send_alone(lane: Lane, call: Execution, limit_s: float | None, attempt: Attempt) -> Array:
+def _send_alone(lane: Lane, call: Execution, attempts: Attempts, attempt: Attempt) -> Array:
     try:
-        gradient: Array = attempt(call, limit_s)
+        gradient: Array = attempt(call, attempts)
         return gradient
     finally:
         _end_turn(lane, (), ())
@@ -89,8 +90,7 @@ def _send_together(lane: Lane, own: Waiting, others: Sequence[Waiting], attempt:
     calls = (own, *others)
     outcomes: Sequence[Outcome] = [ALONE] * len(calls)
     try:
-        message = Message(calls)
-        outcomes = attempt(message, message.time_left_s())
+        outcomes = attempt(*lane.message(calls))
     except AclgradError as error:
         outcomes = lane.after(error, calls)
     finally:

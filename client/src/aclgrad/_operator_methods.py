@@ -9,6 +9,7 @@ import numpy as np
 from aclgrad._arrays import TensorLike
 from aclgrad._destination import Output
 from aclgrad._planning import Input
+from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -16,7 +17,7 @@ Ints = Sequence[int] | np.ndarray[Any, Any]
 
 
 class OperatorMethods(ABC, Generic[Result]):
-    """The operators as methods; `timeout_s` overrides the client's time limit for one call.
+    """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
     With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
     position in a batch, depending on the subclass.
@@ -29,7 +30,7 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Mapping[str, Input],
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Calls an operator by its wire names."""
@@ -39,7 +40,7 @@ class OperatorMethods(ABC, Generic[Result]):
         grad_output: TensorLike,
         input: TensorLike | tuple[int, ...],
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
@@ -67,7 +68,7 @@ class OperatorMethods(ABC, Generic[Result]):
         grad_output: TensorLike,
         input: TensorLike | tuple[int, ...],
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
@@ -102,7 +103,7 @@ class OperatorMethods(ABC, Generic[Result]):
         divisor_override: int = 0,
         cube_math_type: int = 0,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
@@ -158,7 +159,7 @@ class OperatorMethods(ABC, Generic[Result]):
         dilation: int | Ints = (1,),
         ceil_mode: bool = False,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every pooled cell to the cell that its index names.
@@ -210,7 +211,7 @@ class OperatorMethods(ABC, Generic[Result]):
         dilation: int | Ints = (1,),
         ceil_mode: bool = False,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every pooled cell to the cell that it was taken from.
@@ -259,7 +260,7 @@ class OperatorMethods(ABC, Generic[Result]):
         indices: TensorLike,
         output_size: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Gathers the gradient of the cells that max unpooling wrote.
@@ -295,7 +296,7 @@ class OperatorMethods(ABC, Generic[Result]):
         stride: Ints = (1, 1, 1),
         padding: Ints = (0, 0, 0),
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Gathers the gradient of the cells that max unpooling wrote.
@@ -336,7 +337,7 @@ class OperatorMethods(ABC, Generic[Result]):
         input: TensorLike | tuple[int, ...],
         padding: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
@@ -367,7 +368,7 @@ class OperatorMethods(ABC, Generic[Result]):
         input: TensorLike | tuple[int, ...],
         padding: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
@@ -398,7 +399,7 @@ class OperatorMethods(ABC, Generic[Result]):
         input: TensorLike | tuple[int, ...],
         padding: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the cell that it mirrors.
@@ -429,7 +430,7 @@ class OperatorMethods(ABC, Generic[Result]):
         input: TensorLike | tuple[int, ...],
         padding: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
@@ -459,7 +460,7 @@ class OperatorMethods(ABC, Generic[Result]):
         input: TensorLike | tuple[int, ...],
         padding: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
@@ -489,7 +490,7 @@ class OperatorMethods(ABC, Generic[Result]):
         input: TensorLike | tuple[int, ...],
         padding: Ints,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every padded cell to the edge cell that it is a copy of.
@@ -525,7 +526,7 @@ class OperatorMethods(ABC, Generic[Result]):
         sampling_ratio: int = 0,
         aligned: bool = False,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Spreads the gradient of every pooled bin over the cells that its samples were interpolated from.
@@ -573,7 +574,7 @@ class OperatorMethods(ABC, Generic[Result]):
         scales_h: float = 0.0,
         scales_w: float = 0.0,
         *,
-        timeout_s: float | None = None,
+        timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Result:
         """Adds the gradient of every upsampled cell to the cell that it is a copy of.

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from aclgrad._reports import CallReport, line_of, log
 from aclgrad._settings import checked_integer, checked_seconds
 from aclgrad.errors import AclgradError, CallCutError, ConnectionLostError, DeadlinePassedError, ServerUnreachableError
 
 DEFAULT_RETRIES: Final = 4
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
-_MAX_TIMEOUT_S: Final = 1e8
 _MAX_CUTS: Final = 2
 """A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
 
@@ -40,9 +40,9 @@ class RetryPolicy:
         checked_integer("retries", self.retries, 0)
         checked_seconds("connect_timeout_s", self.connect_timeout_s, 0.0)
 
-    def start(self, timeout_s: float | None) -> "Attempts":
+    def start(self, timeout_s: float | None, method: str = "", request_id: str = "") -> "Attempts":
         """Begins a call that has this much time for all of its attempts together; None is without a limit."""
-        return Attempts(self, timeout_s)
+        return Attempts(self, timeout_s, method, request_id)
 
     def backoff_s(self, failures: int, longest_s: float) -> float:
         """Returns a delay of full jitter: clients that failed together do not come back together."""
@@ -51,16 +51,26 @@ class RetryPolicy:
 
 
 class Attempts:
-    """The attempts of one call: how much time the next one has, and whether and when there is a next one."""
+    """The attempts of one call: how much time the next one has, and whether and when there is a next one.
 
-    __slots__ = ("_cuts", "_end", "_failed", "_looks", "_policy", "_resends", "_since", "_timeout_s")
+    Each retry is a line of the log. `method` and `request_id` name the call.
+    """
 
-    def __init__(self, policy: RetryPolicy, timeout_s: float | None) -> None:
+    __slots__ = (
+        *("_begin", "_cuts", "_end", "_failed", "_looks", "_policy", "_resends", "_retries", "_since", "_timeout_s"),
+        *("method", "request_id"),
+    )
+
+    def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
+        self.method = method
+        self.request_id = request_id
         self._policy = policy
         self._timeout_s = timeout_s
-        self._since = policy.clock()
-        """When the call began to look for a server."""
+        self._begin = self._since = policy.clock()
+        """`_since` is when the call began to look for a server."""
         self._end = None if timeout_s is None else self._since + timeout_s
+        self._retries = 0
+        """Of all messages of the call."""
         self._resends = 0
         self._cuts = 0
         self._looks = 0
@@ -69,8 +79,8 @@ class Attempts:
 
     def of_another_message(self) -> "Attempts":
         """Begins the attempts of another message, within the same time limit."""
-        another = Attempts(self._policy, self._timeout_s)
-        another._end = self._end
+        another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
+        another._begin, another._end, another._retries = self._begin, self._end, self._retries
         return another
 
     def time_left_s(self) -> float | None:
@@ -98,14 +108,32 @@ class Attempts:
             return None
         if is_unreached:
             self._looks += 1
+            told = f"looks again for a server, for up to {self._policy.connect_timeout_s:g} s"
         else:
             self._resends += 1
             self._looks, self._since = 0, now + delay_s
+            told = f"retry {self._resends} of {self._policy.retries}"
+        self._retries += 1
         self._failed = error
+        log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
         return delay_s
 
+    def no_delay_after(self, error: AclgradError) -> float:
+        """Returns 0: the call is sent again at once, in the form that the error asks for."""
+        self._retries += 1
+        log.debug("%s %s is sent again in another form: %s", self.request_id, self.method, line_of(error))
+        return 0.0
+
+    def report(self, error: AclgradError | None = None) -> CallReport:
+        """Ends the call with its result or its error, which it logs for those who debug."""
+        seconds = self._policy.clock() - self._begin
+        outcome = "ok" if error is None else line_of(error)
+        log.debug("%s %s in %.1f ms: %s", self.request_id, self.method, 1e3 * seconds, outcome)
+        return CallReport(self.request_id, self.method, seconds, self._retries, error)
+
     def explain(self, error: AclgradError) -> None:
-        """Adds to a passed deadline the time limit of the call, and why the attempt before it failed."""
+        """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
+        error.request_id = error.request_id or self.request_id
         if isinstance(error, DeadlinePassedError) and self._timeout_s is not None:
             error.message = f"{error.message} (timeout_s was {self._timeout_s:g} s)"
             error.args = (error.message,)
@@ -118,14 +146,3 @@ class Attempts:
 def is_worth_a_retry(error: AclgradError) -> bool:
     """Whether the same call may succeed later."""
     return error.retry_after_s is not None or isinstance(error, ConnectionLostError)
-
-
-def time_limit(timeout_s: float | None) -> float | None:
-    """Returns the limit as grpc takes it: none beyond what its clock can count.
-
-    Raises InvalidSettingError unless it is a number of seconds or None.
-    """
-    if timeout_s is None:
-        return None
-    limit_s = checked_seconds("timeout_s", timeout_s)
-    return None if limit_s > _MAX_TIMEOUT_S else limit_s

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from aclgrad.errors import AclgradError
-
 MAX_THREADS: Final = 16
 _LINGER_S: Final = 5.0
 """A thread without work ends after so long: a client that is forgotten leaves none behind."""
@@ -51,17 +49,13 @@ class _Job(Generic[_Result]):
         try:
             result = run()
         except BaseException as error:
-            self.fail(error)
+            if self.future.set_running_or_notify_cancel():
+                self.future.set_exception(error)
             # The error's traceback has this frame.
             del run, self
         else:
             if self.future.set_running_or_notify_cancel():
                 self.future.set_result(result)
-
-    def fail(self, error: BaseException) -> None:
-        self._run = None
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
 
     def _on_done(self, future: Future[_Result]) -> None:
         with self._lock:
@@ -106,12 +100,12 @@ class Submissions:
                 threading.Thread(target=self._work, name="aclgrad-submit", daemon=True).start()
         return job.future
 
-    def close(self, error: Callable[[], AclgradError]) -> None:
-        """Ends the calls that no thread has begun."""
+    def end_waiting(self) -> None:
+        """Ends the calls that no thread has begun: a closed client refuses each of them at once."""
         with self._changed:
             jobs, self._jobs = self._jobs, deque()
         for job in jobs:
-            job.fail(error())
+            job.run()
 
     def _work(self) -> None:
         while (job := self._next()) is not None:

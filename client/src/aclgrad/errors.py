@@ -84,12 +84,14 @@ class AclgradError(Exception):
 
     `reason` is the name in `error_reason.proto` (empty for errors of the gRPC core), `code` the gRPC status, `field`
     the first field of the request that is at fault, `remedy` what would fix it, `retry_after_s` the delay that the
-    server asks for, `metadata` its other values; `request_id` finds the call in the server's log. `message` is the
-    problem, followed by the remedy if there is one.
+    server asks for, `metadata` its other values. `request_id` finds the call in the logs of the client and the server;
+    it is None if the arguments made no call. `is_from_server` says that the server itself reported the error. `message`
+    is the problem, followed by the remedy if there is one.
     """
 
     reason: str = ""
     code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
+    is_from_server: bool = False
 
     def __init__(
         self,
@@ -371,5 +373,6 @@ def from_status(status: status_pb2.Status) -> AclgradError | None:
     )
     error.remedy = remedy  # the message has it
     error.reason = info.reason
+    error.is_from_server = True
     error.code = next((code for code in grpc.StatusCode if code.value[0] == status.code), error.code)
     return error

@@ -23,7 +23,9 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
     if spec is None:
         # By its first letters: a search for what is most like it would hold the server's event loop for 1 ms.
         similar = [known for known in OPERATORS if name[:SIMILAR_LETTERS] == known[:SIMILAR_LETTERS]]
-        remedy = f"did you mean {' or '.join(similar)}?" if similar else "list_operators (ListOperators) returns the names"
+        remedy = (
+            f"did you mean {' or '.join(similar)}?" if similar else "list_operators (ListOperators) returns the names"
+        )
         raise UnknownOperatorError(
             f"operator {name!r} is not known", field="operator", remedy=remedy, metadata={"operator": name}
         )

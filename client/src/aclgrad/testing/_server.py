@@ -21,9 +21,9 @@ from aclgrad.testing._compute import compute
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
+from aclgrad.wire.request_ids import REQUEST_ID
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
-_REQUEST_ID: Final = "x-request-id"
 _DETAILS: Final = "grpc-status-details-bin"
 _THREADS: Final = 16
 
@@ -57,10 +57,10 @@ class TestServer:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes."""
-        unary: dict[str, Callable[[bytes], bytes]] = {
+        unary: dict[str, Callable[[bytes, str], bytes]] = {
             "ListOperators": self._list,
             "GetServerStatus": self._status,
-            "ExecuteOperator": lambda message: response_of(self._execute(decode_request(message))),
+            "ExecuteOperator": lambda message, _: response_of(self._execute(decode_request(message))),
             "BatchExecuteOperators": self._batch,
         }
         methods: dict[str, Any] = {
@@ -80,13 +80,13 @@ class TestServer:
             self.calls.append(call.operator)
         return output
 
-    def _batch(self, message: bytes) -> bytes:
+    def _batch(self, message: bytes, request_id: str) -> bytes:
         results = []
         for request in split_batch(message):
             try:
                 results.append(result_prefix(response_of(self._execute(decode_request(request)))))
             except AclgradError as error:
-                results.append(failed_result(to_status(error, "testing")))
+                results.append(failed_result(to_status(error, request_id)))
         return b"".join(results)
 
     def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -94,12 +94,12 @@ class TestServer:
             header, call = receive_call(messages, lambda: context.send_initial_metadata(()))
             yield from send_output(self._execute(call), header.chunk_bytes)
 
-    def _list(self, message: bytes) -> bytes:
+    def _list(self, message: bytes, request_id: str) -> bytes:
         served = [spec for spec in OPERATORS.values() if self._product in spec.products]
         described = [describe_operator(spec, self._product, self._shape_only) for spec in served]
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
-    def _status(self, message: bytes) -> bytes:
+    def _status(self, message: bytes, request_id: str) -> bytes:
         limits = pb.Limits(message_bytes=self._max_message_bytes, tensor_bytes=2**31)
         return pb.GetServerStatusResponse(
             version=version("aclgrad"), library="aclgrad.testing", product=self._product, limits=limits
@@ -135,20 +135,24 @@ def serve(
             core.stop(None).wait()
 
 
-def _answering(behaviour: Callable[[bytes], bytes]) -> Callable[[bytes, Any], bytes]:
+def _answering(behaviour: Callable[[bytes, str], bytes]) -> Callable[[bytes, Any], bytes]:
     def answer(message: bytes, context: Any) -> bytes:
         with _statuses(context):
-            return behaviour(message)
+            return behaviour(message, _request_id(context))
         raise AssertionError("abort raises")
 
     return answer
 
 
+def _request_id(context: Any) -> str:
+    return str(dict(context.invocation_metadata()).get(REQUEST_ID, "testing"))
+
+
 @contextmanager
 def _statuses(context: Any) -> Iterator[None]:
     """Ends the call with the status of an error, as `aclgrad-server` does."""
-    sent = dict(context.invocation_metadata()).get(_REQUEST_ID, "testing")
-    context.set_trailing_metadata(((_REQUEST_ID, sent),))
+    sent = _request_id(context)
+    context.set_trailing_metadata(((REQUEST_ID, sent),))
     try:
         yield
         return
@@ -156,5 +160,5 @@ def _statuses(context: Any) -> Iterator[None]:
         told = error
     except ArithmeticError as error:
         told = ServerFaultError(f"the definition failed: {error}")
-    context.set_trailing_metadata(((_REQUEST_ID, sent), (_DETAILS, to_status(told, sent).SerializeToString())))
+    context.set_trailing_metadata(((REQUEST_ID, sent), (_DETAILS, to_status(told, sent).SerializeToString())))
     context.abort(told.code, told.message)

@@ -18,10 +18,9 @@ from aclgrad.errors import (
     ServerBusyError,
     ServerDrainingError,
 )
+from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
 from aclgrad_server.limits import PROGRESS_BYTES
 
-REQUEST_ID: Final = "x-request-id"
-MAX_REQUEST_ID: Final = 128
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
 CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
@@ -253,7 +252,7 @@ class Calls:
 def _request_id_of(context: Context) -> str:
     """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
     for key, value in context.invocation_metadata():
-        if key == REQUEST_ID and isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_REQUEST_ID:
+        if key == REQUEST_ID and is_request_id(value):
             return value
     return f"{_PROCESS}-{next(_numbers)}"
 

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 import grpc.aio
 
 from aclgrad.errors import AclgradError, ServerBusyError, ServerFaultError, to_status
+from aclgrad.wire.request_ids import REQUEST_ID
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import REQUEST_ID, Call, Calls, Context
+from aclgrad_server.calls.call import Call, Calls, Context
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.logs import line_of
 

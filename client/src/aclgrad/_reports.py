@@ -1,0 +1,37 @@
+"""What clients say of their calls: the lines of the logger `aclgrad`, and a report for `on_call`."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aclgrad.errors import AclgradError
+
+_MAX_LOGGED: Final = 500
+
+log: Final = logging.getLogger("aclgrad")
+log.addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class CallReport:
+    """A call that has ended: its result has come, or the error that it raises.
+
+    `method` is that of the service, such as "ExecuteOperator". `retries` counts the attempts after the first; `seconds`
+    is the time of all of them.
+    """
+
+    request_id: str
+    method: str
+    seconds: float
+    retries: int
+    error: AclgradError | None
+
+
+OnCall = Callable[[CallReport], object]
+
+
+def line_of(error: AclgradError) -> str:
+    """Returns the error in one line, whatever the text of a server holds."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= _MAX_LOGGED else f"{text[:_MAX_LOGGED]} ..."

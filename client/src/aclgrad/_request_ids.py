@@ -1,0 +1,51 @@
+"""The ids under which client and server log a call."""
+
+import secrets
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import count
+
+from aclgrad.errors import InvalidSettingError
+from aclgrad.wire.request_ids import MAX_REQUEST_ID, is_request_id
+
+_given: ContextVar[str | None] = ContextVar("aclgrad_request_id", default=None)
+
+
+class RequestIds:
+    """The ids of one client. They begin alike, so that a search of the log finds all of its calls."""
+
+    def __init__(self) -> None:
+        self._beginning = secrets.token_hex(6)
+        self._numbers = count(1)
+
+    def new(self) -> str:
+        """Returns the id of the surrounding `with request_id(...)`, or one that no other call has."""
+        return _given.get() or self._unused()
+
+    def of_message(self, ids: Collection[str]) -> str:
+        """Returns the id of a message for calls with these ids: theirs if they share it, else a new one."""
+        first, *others = set(ids)
+        return self._unused() if others else first
+
+    def _unused(self) -> str:
+        return f"{self._beginning}-{next(self._numbers)}"
+
+
+@contextmanager
+def request_id(name: str) -> Iterator[None]:
+    """Gives the calls of this thread or task this id until the end of the block, for example that of a web request.
+
+    with aclgrad.request_id("order-17"):
+        gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
+
+    Raises InvalidSettingError unless it is 1 to 128 printable ASCII characters.
+    """
+    if not is_request_id(name):
+        remedy = f"give 1 to {MAX_REQUEST_ID} printable ASCII characters"
+        raise InvalidSettingError(f"the request id is {name!r}", field="request_id", remedy=remedy)
+    token = _given.set(name)
+    try:
+        yield
+    finally:
+        _given.reset(token)

@@ -1,0 +1,36 @@
+// A client with deadlines and retries: one call in a message, many calls in a message, one call in chunks.
+#pragma once
+
+#include <aclgrad/v1/operator_service.grpc.pb.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+// Every method throws a CallError if the call failed, and may be called from several threads.
+class Client {
+ public:
+  explicit Client(const std::string& address, std::chrono::milliseconds timeout = std::chrono::minutes(1));
+
+  // Tells what the server runs on, how busy it is, and its limits.
+  [[nodiscard]] aclgrad::v1::GetServerStatusResponse ServerStatus();
+
+  [[nodiscard]] aclgrad::v1::ExecuteOperatorResponse Execute(const aclgrad::v1::ExecuteOperatorRequest& call);
+
+  // The result has the outputs or the status of each call.
+  [[nodiscard]] aclgrad::v1::BatchExecuteOperatorsResponse ExecuteBatch(
+      const aclgrad::v1::BatchExecuteOperatorsRequest& batch);
+
+  // Takes a call of any size. Protobuf limits one tensor to 2 GiB here, because the outputs are messages too.
+  [[nodiscard]] aclgrad::v1::ExecuteOperatorResponse ExecuteInChunks(aclgrad::v1::ExecuteOperatorRequest call);
+
+ private:
+  using Attempt = std::function<grpc::Status(grpc::ClientContext*)>;
+
+  // Makes a call again after a failure that passes, within one deadline.
+  void Retried(const Attempt& attempt);
+
+  std::unique_ptr<aclgrad::v1::OperatorService::Stub> service_;
+  std::chrono::milliseconds timeout_;
+};

@@ -1,0 +1,108 @@
+// A client with deadlines and retries: one call in a message, many calls in a message, one call in chunks.
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import grpc from '@grpc/grpc-js';
+import { CallError } from './errors.js';
+import { OperatorService } from './protos.js';
+import { sizeBytes } from './values.js';
+
+const MESSAGE_BYTES = 16 * 2 ** 20; // grpc-js by itself takes replies of 4 MiB
+const CHUNK_BYTES = 2 ** 20;
+const READY_WAIT_MS = 1000;
+const RETRIES = 4;
+
+export class Client {
+  #service;
+  #timeoutMs;
+
+  constructor(address, { timeoutMs = 60_000 } = {}) {
+    const options = { 'grpc.max_receive_message_length': MESSAGE_BYTES };
+    this.#service = new OperatorService(address, grpc.credentials.createInsecure(), options);
+    this.#timeoutMs = timeoutMs;
+  }
+
+  close() {
+    this.#service.close();
+  }
+
+  /** Returns what the server runs on, how busy it is, and its limits. */
+  serverStatus() {
+    return this.#unary('getServerStatus', {});
+  }
+
+  /** Returns the outputs of one call. */
+  async execute(call) {
+    return (await this.#unary('executeOperator', call)).outputs;
+  }
+
+  /** Returns, for each call, its outputs or its CallError. */
+  async executeBatch(calls) {
+    const { results } = await this.#unary('batchExecuteOperators', { calls });
+    return results.map(({ outputs, error }) => (error ? new CallError(error) : outputs));
+  }
+
+  /** Returns the outputs of one call of any size. */
+  executeInChunks(call) {
+    return this.#retried((deadline) => this.#inChunks(call, deadline));
+  }
+
+  #unary(method, request) {
+    return this.#retried(
+      (deadline) =>
+        new Promise((resolve, reject) => {
+          this.#service[method](request, { deadline }, (error, reply) => (error ? reject(error) : resolve(reply)));
+        }),
+    );
+  }
+
+  async #inChunks(call, deadline) {
+    const stream = this.#service.executeOperatorChunked({ deadline });
+    const ready = new Promise((resolve) => stream.once('metadata', resolve));
+    const chunked = call.inputs.filter((input) => input.data);
+
+    async function* requests() {
+      const inputs = call.inputs.map(({ data, ...described }) => described);
+      yield { header: { request: { ...call, inputs }, chunkedInputs: chunked.map((input) => input.name) } };
+      // The server answers with its metadata once it has accepted the header. A proxy may hold that back.
+      await Promise.race([ready, sleep(READY_WAIT_MS, undefined, { ref: false })]);
+      for (const [tensorIndex, { data }] of chunked.entries()) {
+        for (let offsetBytes = 0; offsetBytes < data.length; offsetBytes += CHUNK_BYTES) {
+          yield { chunk: { tensorIndex, offsetBytes, data: data.subarray(offsetBytes, offsetBytes + CHUNK_BYTES) } };
+        }
+      }
+    }
+
+    const outputs = [];
+    async function receive(replies) {
+      for await (const { header, chunk } of replies) {
+        if (chunk) chunk.data.copy(outputs[chunk.tensorIndex].data, chunk.offsetBytes);
+        else outputs.push(...header.outputs.map((output) => ({ ...output, data: Buffer.alloc(sizeBytes(output)) })));
+      }
+    }
+
+    try {
+      await pipeline(Readable.from(requests()), stream, receive);
+      return outputs;
+    } finally {
+      stream.cancel(); // has no effect on a call that has ended
+    }
+  }
+
+  /** Makes a call again after a failure that passes, within one deadline. */
+  async #retried(attempt) {
+    const deadline = Date.now() + this.#timeoutMs;
+    for (let failures = 0; ; failures++) {
+      try {
+        return await attempt(deadline);
+      } catch (failure) {
+        const error = CallError.of(failure);
+        if (error.retryDelayMs === undefined || failures === RETRIES) throw error;
+        // At random, so that clients that failed together do not come back together.
+        const delayMs = error.retryDelayMs + Math.random() * 200 * 2 ** failures;
+        if (Date.now() + delayMs >= deadline) throw error;
+        await sleep(delayMs);
+      }
+    }
+  }
+}

@@ -1,0 +1,44 @@
+"""The clients of examples/ in other languages against servers: `make test-node` and `make test-cpp-client` set them up.
+
+They check every gradient by arithmetic of their own and print the same lines.
+"""
+
+import subprocess
+
+import pytest
+
+from tests.serving import Server
+
+PROGRAMS = {"node": ("node", "examples/node/gradients.js"), "cpp": ("build/cpp/gradients",)}
+NOBODY = "127.0.0.1:1"
+"""A port below those that servers of tests get."""
+
+
+def run(language: str, address: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAMS[language], address], capture_output=True, text=True, timeout=100, check=False)
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_gradients_are_right(language: str, server: Server) -> None:
+    done = run(language, server.address)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [line.split()[:3] for line in done.stdout.splitlines()[1:]]
+    assert told == [["one", "call", "right"], ["a", "batch", "right"], ["in", "chunks", "right"]]
+    assert "INVALID_FIELD: is int32" in done.stdout  # of the wrong call in the batch
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_refused_call_is_told_by_its_reason(language: str) -> None:
+    with Server("--shape-only", "off") as server:
+        done = run(language, server.address)
+    assert done.returncode == 1
+    assert done.stderr.startswith("FAILED_PRECONDITION INPUT_VALUES_REQUIRED: inputs[self] came without values")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_a_missing_server_is_told(language: str) -> None:
+    done = run(language, NOBODY)
+    assert done.returncode == 1
+    assert done.stderr.startswith("UNAVAILABLE: ")
+    assert len(done.stderr.splitlines()) == 1
