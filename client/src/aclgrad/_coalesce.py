@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Final, TypeAlias
 
+import grpc
+from google.rpc.status_pb2 import Status
+
 from aclgrad._arrays import Array
 from aclgrad._exchanges import Execution, gradient_of
 from aclgrad._failures import error_of_status, unreadable_reply
@@ -31,6 +34,7 @@ MAX_CALLS: Final = 64
 """Calls in a message: more hardly make it cheaper, and each waits for the slowest."""
 _FIELDS_BYTES: Final = 256
 """What stands beside the data of a call in a message, either way, at most."""
+_DEADLINE_EXCEEDED: Final = grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
 
 
 class Alone:
@@ -75,9 +79,13 @@ class Waiting(ABC):
         error = outcome if isinstance(outcome, AclgradError) else error_of_status(outcome)
         if error.request_id not in (None, self.attempts.request_id):
             # The id in the server's log is that of the message.
-            error.metadata[MESSAGE_ID] = error.request_id
+            error.metadata = {**error.metadata, MESSAGE_ID: error.request_id or ""}
             error.request_id = self.attempts.request_id
         raise error
+
+    def has_time(self) -> bool:
+        left_s = self.attempts.time_left_s()
+        return left_s is None or left_s > 0
 
 
 class Message:
@@ -90,15 +98,18 @@ class Message:
         self.request = encode_batch([each.request for each in calls])
         self.size_bytes = max(len(self.request), sum(each.reply_bytes + _FIELDS_BYTES for each in calls))
 
-    def read(self, reply: bytes) -> list[CallResult]:
-        """Returns the result of each call."""
+    def read(self, reply: bytes) -> list[Outcome]:
+        """Returns the outcome of each call."""
         try:
             results = decode_batch(reply)
         except ValueError as error:
             raise unreadable_reply(error) from error
         if len(results) != len(self._calls):
             raise ServerFaultError(f"the server answered {len(results)} of {len(self._calls)} calls of the batch")
-        return results
+        return [
+            ALONE if isinstance(result, Status) and result.code == _DEADLINE_EXCEEDED and waiting.has_time() else result
+            for waiting, result in zip(self._calls, results, strict=True)
+        ]
 
     def amend(self, error: AclgradError) -> None:
         return None
@@ -154,7 +165,7 @@ class Lane:
             return [ALONE] * len(calls)
         is_late = isinstance(error, DeadlinePassedError)
         # Each caller adds to its own.
-        return [ALONE if is_late and _has_time(each) else copy(error).with_traceback(None) for each in calls]
+        return [ALONE if is_late and each.has_time() else copy(error).with_traceback(None) for each in calls]
 
     def _next(self) -> list[Waiting]:
         """Takes those out that go together: they fit in a message that is no larger than one that a loop may copy."""
@@ -192,8 +203,3 @@ class Coalescer:
         # Time limits from one power of two to the next are alike.
         key = call.plan.call.operator, None if limit_s is None else math.frexp(limit_s)[1]
         return self._lanes.get(key) or self._lanes.setdefault(key, Lane(self))
-
-
-def _has_time(waiting: Waiting) -> bool:
-    left_s = waiting.attempts.time_left_s()
-    return left_s is None or left_s > 0
