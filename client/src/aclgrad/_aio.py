@@ -141,7 +141,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
 
     async def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes one attempt, with other calls if the client coalesces them."""
-        lane = self._lane(call, attempts)
+        lane = None if self._closed.is_set() else self._lane(call, attempts)
         if lane is None:
             return await self._attempt(call, attempts)
         self._bound()
