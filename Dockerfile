@@ -1,8 +1,8 @@
-# Two targets: `host` computes on the CPU; `ascend` needs BASE to be an image with CANN. deploy/README.md tells more.
+# Two targets: `host` computes on the CPU; `ascend` needs BASE to be an image with CANN. See deploy/README.md.
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS builder
-# Versions of a compiler that is not in the image need no pin; the wheels' own dependencies have ranges.
+# The compiler is not in the final image, so its version needs no pin; the wheels' own dependencies have ranges.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ make \
@@ -14,9 +14,9 @@ COPY client ./client
 COPY native ./native
 COPY server ./server
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./client ./native ./server
-# An environment without pip, of which the last stages take a copy. Left out is what no program runs: tests of packages,
-# stubs of types, headers. The commands run once to compile the modules they import to byte code, because a container
-# with a read-only root could not keep it.
+# An environment without pip, which the last stages copy. It has no files that no program runs: tests of packages, type
+# stubs, headers. The commands run once so that their modules are compiled to byte code: a container with a read-only root
+# cannot store it.
 RUN python3 -m venv --without-pip /opt/aclgrad \
     && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile /wheels/*.whl \
     && find /opt/aclgrad -depth \( -type d \( -name tests -o -name include \) -o -name '*.pyi' -o -name '*.a' \) \
@@ -26,8 +26,8 @@ RUN python3 -m venv --without-pip /opt/aclgrad \
     && /opt/aclgrad/bin/aclgrad-server doctor --help
 
 FROM ${BASE} AS runtime
-# The device nodes of an Ascend host belong to user and group HwHiAiUser, 1000 on most, and CANN wants the user to have a
-# name. /tmp is what a read-only container may have in memory.
+# The device nodes of an Ascend host belong to user and group HwHiAiUser, which is 1000 on most, and CANN needs the user to
+# have a name. The home is /tmp, which a read-only container can have in memory.
 ARG UID=1000
 ARG GID=1000
 RUN getent group "${GID}" || groupadd --gid "${GID}" aclgrad; \
@@ -45,16 +45,16 @@ LABEL org.opencontainers.image.title="aclgrad" \
       org.opencontainers.image.revision="${REVISION}"
 EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
-# Asks the admin listener at 127.0.0.1:9464, or where ACLGRAD_ADMIN says, whether the server is ready.
+# Asks the admin listener, at ACLGRAD_ADMIN or 127.0.0.1:9464, whether the server is ready.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["aclgrad-server", "probe"]
 
-# No listen address is hidden in either target: give one, for example `--listen 0.0.0.0:50051`.
+# Neither target sets a listen address: pass it explicitly, for example `--listen 0.0.0.0:50051`.
 FROM runtime AS ascend
-# The driver's libraries come from the host, whose driver they have to be of.
+# The driver's libraries are mounted from the host, because they must match the host's driver.
 ARG DRIVER=/usr/local/Ascend/driver/lib64
 ENV LD_LIBRARY_PATH=${DRIVER}:${DRIVER}/common:${DRIVER}/driver${LD_LIBRARY_PATH:+:${LD_LIBRARY_PATH}}
-# CANN keeps 200 MB of log for each process by default: here 40 MB, and traces beside it, in a folder to be mounted with
-# room for them. Its trace library would begin every stop with a dump of all stacks.
+# CANN keeps 200 MB of log for each process by default; here it keeps 40 MB. Mount a folder with room for log and traces
+# at /var/ascend. The last setting stops CANN's trace library from dumping all stacks whenever the server stops.
 ENV ASCEND_WORK_PATH=/var/ascend \
     ASCEND_PROCESS_LOG_PATH=/var/ascend/log \
     ASCEND_HOST_LOG_FILE_NUM=2 \

@@ -1,7 +1,7 @@
 # The one command surface: every command that a human or CI runs is a target here. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-# .venv with pip; the packages in it; the C++ that is installed there, as of its sources.
+# Stamps: .venv with pip; the packages in it; the installed C++, as new as its sources.
 VENV := $(BIN)/.venv
 SETUP := $(BIN)/.setup
 BUILT := native/build/editable/.built
@@ -9,20 +9,21 @@ GOOGLEAPIS := build/googleapis
 PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests examples/cpp -name '*.cpp' -o -name '*.h')
-# $(call pytest,ENVIRONMENT,FOLDERS). Tests wait more than they compute; those of one file share their servers.
+# $(call pytest,ENVIRONMENT,FOLDERS). Tests mostly wait, so there are more processes than cores. The tests of one file
+# share servers, so they stay in one process.
 pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone" $(2)) && $(call run_tests,$(1),-m alone $(2))
-# $(call run_tests,ENVIRONMENT,ARGUMENTS). CI gives tests that failed, perhaps for a busy machine, one more run, alone.
+# $(call run_tests,ENVIRONMENT,ARGUMENTS). CI runs failed tests once more, one at a time, because the machine may be busy.
 run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),|| \
 	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0; }); }
-# $(call debian,COMMAND,PACKAGES): installs packages of Debian if the command is missing; needs root.
+# $(call debian,COMMAND,PACKAGES). Installs Debian packages if the command is missing; needs root.
 debian = command -v $(1) > /dev/null || { apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
-# What takes memory in different ways: it is run again on a pool that gives each tensor a block of its own.
+# Tests of the ways to take memory: they run again with a pool that makes each tensor an allocation of its own.
 POOLED := tests/e2e/batches tests/e2e/chunks tests/e2e/shared_memory
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
-# An input that fails is written to build/fuzz; what reaches new code to the first folder after the target's name.
+# A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
@@ -30,10 +31,10 @@ FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_fi
 
 ##@ Use
 
-help: ## List the targets, by what they are for
+help: ## List the targets, by purpose
 	@awk -F ':.*## ' '/^##@/ { print "\n" substr($$0, 5) } /^[a-z0-9-]+:.*## / { printf "  %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: $(BUILT) ## Set up, and build and install C++ that has changed
+build: $(BUILT) ## Set up, and build and install changed C++
 
 demo: $(BUILT) ## Set up, start a server on the host library, make one checked call of each operator, stop
 	$(BIN)/python examples/demo.py
@@ -42,24 +43,24 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
 new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=... [LIKE=OPERATOR]
-	@$(PYTHON) client/new_operator.py $(NAME) $(SYMBOL) $(LIKE)
+	@$(PYTHON) client/new_operator.py "$(NAME)" "$(SYMBOL)" $(LIKE)
 
-generate: $(SETUP) $(BIN)/.setup-lint ## Write what lists the operators, from their folders
+generate: $(SETUP) $(BIN)/.setup-lint ## Write every file that lists the operators, from their folders
 	$(BIN)/python client/generate.py
 
-format: $(BIN)/.setup-lint ## Put every source file into the project's style
+format: $(BIN)/.setup-lint ## Format every source file
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CPP)
 	$(BIN)/buf format --write proto
 
-clean: ## Remove the environment and everything built
+clean: ## Remove the environment and all build output
 	rm -rf .venv build dist native/build client/src/aclgrad/v1 examples/node/node_modules
 
 ##@ Test
 
 ci: SECOND_RUN := yes
-ci: lint test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## What continuous integration runs
+ci: lint test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -87,12 +88,12 @@ test: $(BUILT) ## Set up and run the tests
 	$(call pytest)
 
 # CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
-test-abi: $(BUILT) ## Run the ABI tests on any library: ACL_LIBRARY=FILE:FILE; without, on the host library as split packages
+test-abi: $(BUILT) ## Run the ABI tests on any library: ACL_LIBRARY=FILE:FILE; by default on the host library as split packages
 	$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi)
 
-# A device may take no host memory as its own and report every misuse. The pool cuts its blocks from larger allocations, where
-# strict mode sees who touches his neighbour's padding, or makes each an allocation, where it sees who leaves his own.
-test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory, in two ways
+# The device refuses host memory and reports every misuse. The first run cuts blocks from larger allocations, so strict mode
+# sees an access to a neighbour's padding. The second makes each block an allocation, so it sees every access out of bounds.
+test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory, with both kinds of pool
 	mkdir -p build
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
@@ -110,8 +111,8 @@ test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch 
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
 
-test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian where it is missing, as root)
-	$(BIN)/python -m pytest tests/examples -k node
+test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing, as root)
+	$(BIN)/python -m pytest tests/languages -k node
 
 examples/node/node_modules: examples/node/package-lock.json
 	$(call debian,npm,nodejs npm)
@@ -122,9 +123,9 @@ test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (in
 	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)
 	$(BIN)/cmake -S examples/cpp -B build/cpp
 	$(BIN)/cmake --build build/cpp
-	$(BIN)/python -m pytest tests/examples -k cpp
+	$(BIN)/python -m pytest tests/languages -k cpp
 
-test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradients under emulation (installs compiler and qemu-user, as root)
+test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients under emulation (installs compiler and qemu-user, as root)
 	$(call debian,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
 	$(call debian,qemu-aarch64,qemu-user)
 	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
@@ -133,10 +134,10 @@ test-aarch64: $(BUILT) ## Cross-compile the host library and compare its gradien
 	$(BIN)/cmake --build build/aarch64 --target acl_host
 	$(BIN)/python -m pytest tests/portable
 
-test-huge: $(BUILT) ## Send tensors of more than 2 GiB there and back; takes 10 GiB of memory
+test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
 	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
 
-soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and see that the server does not grow
+soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and check that the server does not grow
 	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
 
 soak-short: $(BUILT) ## The same with 5,000 calls
@@ -145,35 +146,35 @@ soak-short: $(BUILT) ## The same with 5,000 calls
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tests.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
 
-hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers beside an honest client and judge how they withstand: HOSTILE_FLAGS="costly watches"
+hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers that an honest client uses, and judge its service: HOSTILE_FLAGS="costly watches"
 	$(BIN)/python -m tests.hostile $(HOSTILE_FLAGS)
 
-hostile-short: $(BUILT) build/hostile/libslow_look.so ## A bit of each attack in 90 seconds, without a judgement of percentiles
+hostile-short: $(BUILT) build/hostile/libslow_look.so ## Part of each attack in 90 seconds, without judging percentiles
 	$(BIN)/python -m tests.hostile --short $(HOSTILE_FLAGS)
 
 build/hostile/libslow_look.so: tests/hostile/slow_look.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
 
-fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; tests/fuzz/corpus gains what reached new code
+fuzz: $(BUILT) $(BIN)/.setup-fuzz ## Fuzz codec and chunk protocol for FUZZ_SECONDS in all; inputs that reach new code join tests/fuzz/corpus
 	mkdir -p build/fuzz
 	for each in codec chunk_protocol; do $(BIN)/python -m tests.fuzz $$each tests/fuzz/corpus/$$each \
 		$(FUZZ_LIMITS) -max_total_time=$$(($(FUZZ_SECONDS) / 2)) || exit 1; done
 
-fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, and the corpus stays as it is
+fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, without changing the corpus
 	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
 		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
 
 sanitize: $(BUILT) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
 	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done
 
-sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on host libraries that are built so
+sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on sanitized host libraries
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
 		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
 ##@ Measure
 
-bench: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks h2load build/bench/pool build/bench/libcopies.so ## Measure the wire beside a bare gRPC echo, the runtime and the pool: BENCH_FLAGS=--help
+bench: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks h2load build/bench/pool build/bench/libcopies.so ## Compare the server with a bare gRPC echo, and measure the runtime and the pool: BENCH_FLAGS=--help
 	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
 
 build/bench/pool: tests/benchmarks/pool.cpp $(NATIVE)
@@ -181,18 +182,18 @@ build/bench/pool: tests/benchmarks/pool.cpp $(NATIVE)
 	$(PYTHON) native/operator_table.py $(@D)
 	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime -I$(@D) $< native/runtime/*.cpp -ldl -o $@
 
-# Without its own idea of memcpy, a compiler would have memcpy call itself.
+# -fno-builtin, because the compiler would otherwise turn the copy loop of memcpy into a call of memcpy.
 build/bench/libcopies.so: tests/benchmarks/copies.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
 
-bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure what aclgrad.torch adds to a call (installs PyTorch)
+bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure the overhead of aclgrad.torch per call (installs PyTorch)
 	$(BIN)/python -m tests.benchmarks.bridge
 
 bench-concurrency: $(BUILT) ## Measure the ways of one client to make many small calls, and what out= saves: BENCH_FLAGS=--quick
 	$(BIN)/python -m tests.benchmarks.concurrency $(BENCH_FLAGS)
 
-bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Time the kernels beside PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
+bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Compare the kernels' times with PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
 
@@ -200,22 +201,22 @@ build/bench-kernels/libtouch.so: tests/benchmarks/touch.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
 
-load: $(BUILT) $(BIN)/.setup-load ## Load a server with Locust, beside a bare echo, and judge it by objectives: LOAD_FLAGS="steady --factor 0.5"
+load: $(BUILT) $(BIN)/.setup-load ## Load a server and a bare echo with Locust, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tests.load $(LOAD_FLAGS)
 
-load-short: $(BUILT) $(BIN)/.setup-load ## A bit of several scenarios, in half a minute
+load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a minute
 	$(BIN)/python -m tests.load short
 
-load-second-opinion: $(BUILT) h2load ## The same loads by h2load, which is no gRPC client and takes little of the machine
+load-second-opinion: $(BUILT) h2load ## The same loads with h2load, which is not a gRPC client and takes little CPU time
 	$(BIN)/python -m tests.load.second_opinion
 
-h2load: ## Install h2load from Debian's nghttp2-client, where it is missing; needs root
+h2load: ## Install h2load from Debian's nghttp2-client if it is missing; needs root
 	@$(call debian,h2load,nghttp2-client)
 
 ##@ Release
 
-# The native wheel gets the tag of the oldest glibc that has every symbol it asks for: the machine's own would say less.
-dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and run the demo from them alone
+# The native wheel gets the tag of the oldest glibc that has every symbol it needs, so that it runs on other machines.
+dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and run the demo with nothing but them
 	rm -rf dist build/dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/dist ./client ./native ./server
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/dist/aclgrad_native-*.whl
@@ -226,25 +227,25 @@ dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and ru
 	build/dist/venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
 	build/dist/venv/bin/python examples/demo.py
 
-image: ## Build the container image, aclgrad:host; IMAGE=ascend with BUILD_FLAGS="--build-arg BASE=..." the other
+image: ## Build the container image aclgrad:host, or aclgrad:ascend with IMAGE=ascend BUILD_FLAGS="--build-arg BASE=..."
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
 
-# What the targets need.
+# Prerequisites of the targets.
 
 $(VENV):
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	touch $@
 
-# Without isolation: the build tools stay where they are, so that an edit of C++ is a matter of ninja alone.
+# Without isolation, so that the build tools keep their place and a change of C++ needs only ninja.
 $(SETUP): $(VENV) $(PACKAGED)
 	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test
 	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native
 	$(BIN)/python -m pip install --quiet --editable ./server
 	touch $@
 
-# As of its beginning: what is edited while it runs is built the next time.
+# The stamp has the time of the start, so that the next build includes edits made during this one.
 $(BUILT): $(SETUP) $(NATIVE)
 	touch $@.begun
 	$(BIN)/cmake --build native/build/editable
@@ -255,7 +256,7 @@ $(BIN)/.setup-%: $(VENV) pyproject.toml
 	$(BIN)/python -m pip install --quiet --group $*
 	touch $@
 
-# What the protos and their clients need of googleapis, as the googleapis-common-protos package brings it along.
+# The protos of googleapis that ours and their clients need, from the googleapis-common-protos package.
 $(GOOGLEAPIS): $(SETUP)
 	mkdir -p $@/google/rpc
 	$(BIN)/python -c "import google.rpc, shutil; [shutil.copy(f'{folder}/{name}.proto', '$@/google/rpc') for folder in google.rpc.__path__ for name in ('status', 'error_details')]"

@@ -1,4 +1,4 @@
-"""Generates `aclgrad.v1` from the protos whenever the distribution is built or installed for editing."""
+"""Generates `aclgrad.v1` from the protos when the distribution is built or installed in editable mode."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ class MessagesBuildHook(BuildHookInterface):
 
 
 def proto_folder(root: Path) -> Path:
-    """Returns the protos beside the checkout's `client/`, or those that the source distribution brought along."""
+    """Returns the protos beside the checkout's `client/`, or those of the source distribution."""
     for folder in (root / "proto", root.parent / "proto"):
         if (folder / "aclgrad").is_dir():
             return folder
@@ -32,7 +32,7 @@ def proto_folder(root: Path) -> Path:
 def generate(protos: Path, destination: Path) -> None:
     """Writes the package `aclgrad.v1` below `destination`."""
     well_known = Path(grpc_tools.__file__).parent / "_proto"
-    # google.rpc is a namespace package; what protoc includes is the folder that holds `google/`.
+    # google.rpc is a namespace package; protoc needs the folder that contains `google/`.
     googleapis = [Path(path).parents[1] for path in google.rpc.__path__]
     includes = [f"-I{path}" for path in (protos, well_known, *googleapis)]
     outputs = [f"--{kind}_out={destination}" for kind in ("python", "pyi", "grpc_python")]

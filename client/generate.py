@@ -1,7 +1,8 @@
-"""Writes what lists the operators from their folders; with --check only says whether it is current.
+"""Writes every file that lists the operators, from their folders; with --check it only says whether they are current.
 
-These are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so that
-editors and type checkers see real names, and in version control so that installing the client needs no generator.
+The files are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so
+that editors and type checkers see real names. They are in version control so that installing the client needs no
+generator.
 """
 
 import subprocess
@@ -15,8 +16,13 @@ from aclgrad.operators.completeness import folders, problems
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "native"))
+
+from operator_table import find_operators, find_wrong_declarations  # noqa: E402 - the build's own rules
+
 PACKAGE = ROOT / "client/src/aclgrad"
-HEADERS = ROOT / "native/include/aclnnop"
+NATIVE = ROOT / "native"
+HEADERS = NATIVE / "include/aclnnop"
 README = ROOT / "README.md"
 TABLE_START, TABLE_END = "<!-- operators: written by `make generate` -->\n", "<!-- end of operators -->\n"
 WIDTH = 120
@@ -160,8 +166,9 @@ def with_table(text: str, specs: Iterable[OperatorSpec]) -> str:
 def method(spec: OperatorSpec) -> str:
     inputs = [f"{each.python_name}: {input_type(each)}" for each in spec.inputs]
     attributes = [attribute_parameter(each) for each in spec.attributes]
-    ends = ["*", "timeout_s: Timeout = DEFAULT", "out: Output | None = None"]
-    parameters = ", ".join(["self", *inputs, *attributes, *ends])
+    parameters = ", ".join(
+        ["self", *inputs, *attributes, "*", "timeout_s: Timeout = DEFAULT", "out: Output | None = None"]
+    )
     sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
     given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
     body = f'''
@@ -183,7 +190,7 @@ def attribute_signature(spec: AttributeSpec) -> str:
 
 
 def dtypes(spec: InputSpec) -> list[str]:
-    """Returns the dtypes that some product takes."""
+    """Returns the dtypes that at least one product takes."""
     return sorted({dtype for each in spec.dtypes.values() for dtype in each})
 
 
@@ -230,10 +237,11 @@ def input_summary(spec: InputSpec) -> str:
 
 
 def undeclared(specs: Iterable[OperatorSpec]) -> Iterator[str]:
-    """Yields the operators whose symbol no header declares: the native runtime would have no row for them."""
-    declared = "".join(header.read_text() for header in HEADERS.glob("*.h"))
+    """Yields wrong declarations, and the operators without one: the native runtime would have no row for them."""
+    yield from find_wrong_declarations(NATIVE)
+    declared = find_operators(NATIVE)
     for spec in specs:
-        if f" {spec.symbol}GetWorkspaceSize(" not in declared:
+        if spec.symbol not in declared:
             remedy = f"add it to {HEADERS.relative_to(ROOT)}, or fix `symbol` in spec.py"
             yield f"operator {spec.name}: no header declares {spec.symbol}; {remedy}"
 

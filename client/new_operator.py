@@ -1,8 +1,8 @@
-"""Writes the stubs of a new operator from its declaration in native/include/aclnnop, and says what is left to do.
+"""Writes the stubs of a new operator from its declaration in native/include/aclnnop, and prints the remaining steps.
 
 Usage: make new-operator NAME=upsample_nearest2d_backward SYMBOL=aclnnUpsampleNearest2dBackward [LIKE=OPERATOR]
 
-With LIKE the stubs are copies of the files of another operator, such as one of the same family, under the new names.
+With LIKE, the stubs are copies of another operator's files under the new names, for example one of the same family.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "native"))
 
-from operator_table import folder_of  # noqa: E402 - the build's own rule
+from operator_table import find_wrong_declarations, folder_of  # noqa: E402 - the build's own rule
 
 HEADERS = ROOT / "native/include/aclnnop"
 PYTHON = ROOT / "client/src/aclgrad/operators"
@@ -28,7 +28,7 @@ KINDS = {
     "double": ("DOUBLE", "float"),
     "aclIntArray": ("INTS", "Sequence[int]"),
 }
-"""By the C type of an attribute: its kind in the table, and its type in Python."""
+"""An attribute's kind in the table and its Python type, by its C type."""
 
 
 class Parameter(NamedTuple):
@@ -40,7 +40,7 @@ class Parameter(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The wire name: CANN's in lower case, but the gradient that every operator is given has one name."""
+        """The wire name: CANN's in snake case; the gradient has the same name for all operators."""
         name = re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: "_" + found[0].lower(), self.abi_name)
         return "grad_output" if name == "grad_out" else name
 
@@ -50,7 +50,7 @@ class Parameter(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """Phase 1 of an operator as a header declares it."""
+    """Phase 1 of an operator, from its header."""
 
     header: str
     inputs: list[Parameter]
@@ -154,17 +154,19 @@ def copied_files(folder: Path, like: str, name: str, symbol: str, header: str) -
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make new-operator", description=__doc__)
+    parser = argparse.ArgumentParser(usage="make new-operator NAME=... SYMBOL=aclnn... [LIKE=OPERATOR]")
     parser.add_argument("name", help="the wire name, such as upsample_nearest2d_backward")
     parser.add_argument("symbol", help="CANN's name, such as aclnnUpsampleNearest2dBackward")
     parser.add_argument("like", nargs="?", help="an operator whose files are copied in place of empty stubs")
     given = parser.parse_args()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", given.name) or not re.fullmatch(r"aclnn[A-Z]\w*", given.symbol):
-        parser.error("give NAME in lower case with underscores and SYMBOL as aclnn followed by CANN's name")
+        parser.error("give NAME=... in lower case with underscores and SYMBOL=aclnn... as CANN names it")
     if given.name != folder_of(given.symbol):
         parser.error(
             f"the NAME of {given.symbol} is {folder_of(given.symbol)}, not {given.name}: the build looks for it"
         )
+    if wrong := list(find_wrong_declarations(ROOT / "native")):
+        raise SystemExit("\n".join(wrong))
     declared = declaration_of(given.symbol)
     folders = {
         PYTHON / given.name: python_files(given.name, given.symbol, declared),

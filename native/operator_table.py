@@ -1,9 +1,10 @@
-"""Derives from include/ what the build would otherwise list by hand: `python operator_table.py FOLDER` writes
+"""Derives the build's lists from include/. `python operator_table.py FOLDER` writes
 
 * FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
-* FOLDER/exports.map: what libacl_host.so exports, the functions that the headers declare and nothing else.
+* FOLDER/exports.map: the exports of libacl_host.so, which are exactly the functions that the headers declare.
 
-It fails, with a sentence for each, if a declared operator is not implemented or an implemented one not declared.
+It fails, with a sentence for each problem, if a header does not declare its operators as the build expects, if a declared
+operator is not implemented, or if an implemented one is not declared.
 """
 
 import re
@@ -14,6 +15,8 @@ from pathlib import Path
 NATIVE = Path(__file__).parent
 PHASE_1 = "GetWorkspaceSize"
 _DECLARED = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s[^;(]*?(\w+)\(", re.MULTILINE)
+_FUNCTION = re.compile(r"\b(aclnn\w+)\s*\(")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def functions_of(header: Path) -> list[str]:
@@ -36,13 +39,28 @@ def find_operators(native: Path) -> dict[str, Path]:
     return operators
 
 
+def find_wrong_declarations(native: Path) -> Iterator[str]:
+    """Yields what the headers of operators declare twice, by halves, or in a way that nothing would export."""
+    first: dict[str, Path] = {}
+    for header in sorted(native.glob("include/aclnnop/*.h")):
+        declared = functions_of(header)
+        if not declared:
+            yield f"{header} declares no operator: begin the line of each function with ACLNN_API, or remove it"
+        for name in _FUNCTION.findall(_COMMENT.sub("", header.read_text())):
+            if name not in declared:
+                yield f"{header} declares {name} without ACLNN_API: begin the line of its declaration with it"
+        for name in declared:
+            pair = name.removesuffix(PHASE_1) if name.endswith(PHASE_1) else name + PHASE_1
+            if pair not in declared:
+                yield f"{header} declares {name} without {pair}: declare both there"
+            if name in first:
+                yield f"{header} declares {name}, as {first[name]} does: declare it in one of them"
+            first.setdefault(name, header)
+
+
 def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:
     """Yields what is missing, and where it belongs."""
-    headers = {name: header for header in native.glob("include/aclnnop/*.h") for name in functions_of(header)}
-    for name, header in headers.items():
-        pair = name.removesuffix(PHASE_1) if name.endswith(PHASE_1) else name + PHASE_1
-        if pair not in functions_of(header):
-            yield f"{header} declares {name} without {pair}: declare both there"
+    yield from find_wrong_declarations(native)
     for symbol, header in operators.items():
         plan = native / "host/operators" / folder_of(symbol) / "plan.cpp"
         if not plan.exists():
@@ -54,7 +72,7 @@ def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:
 
 
 def write(path: Path, text: str) -> None:
-    """Leaves a file alone that would stay the same, so that nothing is compiled again."""
+    """Writes a file only if its content changes, so that nothing is compiled again."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text() != text:
         path.write_text(text)

@@ -1,4 +1,5 @@
-// Calls of the operator table, from a file that call_file.py writes: 64-bit words, and bytes behind their number.
+// Calls of the operator table, from a file that call_file.py writes: 64-bit words, and byte strings behind their
+// length.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ struct Tensor {
   int64_t dtype;  // aclDataType
   std::vector<int64_t> shape;
   std::size_t size_bytes;
-  std::string data;  // the beginning of the values, or nothing where they do not matter
+  std::string data;  // the first bytes of the values, or nothing if the values do not matter
 };
 
 struct Call {

@@ -1,7 +1,7 @@
-"""The native part, built once more for its C++ programs: with the sanitizers that ACLGRAD_SANITIZE names, if it does.
+"""A second build of the native part for its C++ programs, with the sanitizers of ACLGRAD_SANITIZE if it is set.
 
-The variable takes what -fsanitize= takes: address,undefined or thread. `python -m tests.sanitizers` then runs pytest,
-with the arguments given, on the ABI tests against a host library that is built so.
+The variable has the form of -fsanitize=: address,undefined or thread. `python -m tests.sanitizers` runs pytest, with
+the given arguments, on the ABI tests with a sanitized host library.
 """
 
 import functools
@@ -28,9 +28,9 @@ class Build:
 
 @functools.cache
 def build() -> Build:
-    """Builds what changed since the last time, under build/."""
+    """Builds everything that changed since the last time, under build/."""
     folder = ROOT / "build" / f"native-{SANITIZE.replace(',', '-') or 'plain'}"
-    # The programs alone need no optimiser: the host library is installed already.
+    # The programs themselves need no optimiser: the host library is already installed.
     defines = {
         "HOST_ONLY": "ON",
         "NATIVE_TESTS": "ON",
@@ -64,7 +64,7 @@ def launcher() -> list[str]:
 
 
 def run(program: Path, *arguments: str, timeout_s: float = 100) -> str:
-    """Runs a program that has to end well and without a report of a sanitizer; returns what it prints."""
+    """Runs a program that must succeed without a sanitizer's report; returns its output."""
     finished = subprocess.run(
         [*launcher(), str(program), *arguments], capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -87,7 +87,7 @@ def run_abi_tests(*arguments: str) -> int:
     environment = {
         "ACL_LIBRARY": str(library),
         "LD_PRELOAD": " ".join(map(runtime_of, preloaded)),
-        # The interpreter keeps much of what it allocates until its end. The programs look for leaks.
+        # The interpreter keeps most of its memory until its end, so only the programs check for leaks.
         "ASAN_OPTIONS": "detect_leaks=0",
         # numpy's own threads are not built with the sanitizer, which cannot see how they wait for each other.
         "OPENBLAS_NUM_THREADS": "1",

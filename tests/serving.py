@@ -35,7 +35,7 @@ def clean_environment(**variables: str) -> dict[str, str]:
 
 def write_host_config(folder: Path, **host: Any) -> str:
     """Returns a file for aclInit of a server on one device; planned faults count from after its self-test."""
-    self_tests = len(list(first_cases(Product(host.get("product", Product.ATLAS_A2)))))
+    self_tests = len(list(first_cases(Product(host.get("product", Product.ATLAS_A2)), every_dtype=True)))
     path = folder / "acl.json"
     path.write_text(json.dumps({"host": {"faults_after_launches": self_tests} | host}))
     return str(path)

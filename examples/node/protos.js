@@ -1,4 +1,5 @@
 // The service and the messages of errors, loaded from the published .proto files when the program starts.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import grpc from '@grpc/grpc-js';
@@ -8,6 +9,9 @@ import protobuf from 'protobufjs';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 // `google/rpc/*.proto` are those of github.com/googleapis/googleapis; `make build/googleapis` copies them here.
 const FOLDERS = [join(ROOT, 'proto'), process.env.GOOGLEAPIS ?? join(ROOT, 'build', 'googleapis')];
+if (!existsSync(join(FOLDERS[1], 'google', 'rpc', 'status.proto'))) {
+  throw new Error(`${FOLDERS[1]} has no google/rpc/status.proto; run make build/googleapis, or set GOOGLEAPIS`);
+}
 
 const definition = protoLoader.loadSync('aclgrad/v1/operator_service.proto', {
   includeDirs: FOLDERS,

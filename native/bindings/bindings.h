@@ -1,4 +1,4 @@
-// The parts that the Python module is made of.
+// The parts of the Python module.
 #pragma once
 
 #include <pybind11/pybind11.h>

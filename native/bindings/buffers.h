@@ -1,4 +1,4 @@
-// Python buffers for the runtime: views of what Python owns, and bytes that the runtime fills in place.
+// Python buffers for the runtime: views of Python's memory, and bytes objects that the runtime fills in place.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -25,9 +25,9 @@ class BufferView {
   Py_buffer view_{};
 };
 
-// A bytes object that is written before anybody sees it: payloads of known sizes, each behind a prefix. A reply that is
-// built so is never copied, and its memory is never cleared for nothing. Use it with the GIL held; the payloads may be
-// written without, as long as somebody keeps the object.
+// A bytes object that is written before Python sees it: payloads of known sizes, each behind a prefix. Such a reply is
+// never copied, and its memory is not cleared first. Use it with the GIL held. The payloads may be written without the
+// GIL while the object is kept alive.
 class ReplyBuffer {
  public:
   using Section = std::pair<std::string_view, std::size_t>;
@@ -35,10 +35,10 @@ class ReplyBuffer {
   // Throws std::bad_alloc for more bytes than an object can have.
   explicit ReplyBuffer(const std::vector<Section>& sections);
 
-  // Where the payload of a section goes.
+  // The address of a section's payload.
   [[nodiscard]] std::byte* payload(std::size_t section) const { return data() + offsets_.at(section); }
 
-  // Hand it out when all payloads are written.
+  // Pass it to Python only when all payloads are written.
   [[nodiscard]] const pybind11::object& object() const noexcept { return bytes_; }
 
  private:

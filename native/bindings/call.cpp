@@ -11,7 +11,7 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-// Runs an operator into a bytes object, the reply, or into a staged tensor.
+// Runs an operator and writes its output to a bytes object, the reply, or to a staged tensor.
 class CallWork final : public SubmittedWork {
  public:
   CallWork(py::object given_ticket, Device& device, std::shared_ptr<HeldCall> held, Deadline deadline)
@@ -33,7 +33,7 @@ class CallWork final : public SubmittedWork {
   [[nodiscard]] py::object Result() override { return std::move(held_->output); }
 
   const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
-  std::optional<StagedTensor> zeros;  // where the output of an empty call goes, if not into the reply
+  std::optional<StagedTensor> zeros;  // the target of an empty call, if it is not the reply
 
  private:
   Device& device_;

@@ -1,4 +1,4 @@
-// Operator calls from Python: submitted, run by a device's threads, handed back by the completions.
+// Operator calls from Python: submitted, run by a device's threads, and returned by the completions.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -17,11 +17,11 @@
 
 namespace aclgrad {
 
-// What all calls of one form have in common: everything but where their bytes are.
+// The common part of all calls of one form: everything except the addresses of their bytes.
 struct CallPlan {
   OperatorCall form;                              // without data
   std::vector<std::optional<ValueCheck>> checks;  // one for each input
-  bool is_empty = false;                          // an input is empty: the operator is not run, the output is zeros
+  bool is_empty = false;                          // an input is empty: the operator does not run, the output is zeros
   std::string reply_prefix;                       // stands before the output in a reply
 };
 
@@ -30,7 +30,7 @@ class InvalidInput : public std::runtime_error {
  public:
   InvalidInput(std::size_t input_index, const std::string& message) : std::runtime_error(message), input(input_index) {}
   const std::size_t input;
-  // What an input asks for, and may ask for, if that is too much.
+  // The work that the input asks for and the limit, if it is too much.
   std::optional<double> work;
   std::optional<double> limit;
 };

@@ -22,13 +22,6 @@ py::handle acl_error_type;
 py::handle out_of_memory_type;
 py::handle invalid_value_type;
 
-// A device library's text may be in any encoding, and cut anywhere.
-py::object TextOf(std::string_view text) {
-  PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-  if (decoded == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(decoded);
-}
-
 py::object FromAcl(const py::handle& type, const AclError& error) {
   py::object instance = type(TextOf(error.what()));
   instance.attr("code") = error.code();
@@ -49,6 +42,12 @@ py::object FromOutOfMemory(const OutOfMemory& error) {
 void SetError(const py::object& error) { PyErr_SetObject(py::type::of(error).ptr(), error.ptr()); }
 
 }  // namespace
+
+py::object TextOf(std::string_view text) {
+  PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(decoded);
+}
 
 py::object ToPython(const std::exception_ptr& error) {
   try {

@@ -11,8 +11,8 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-// Has a call deleted by whoever drains the completions, who has the GIL. The device's threads never take it: they would
-// wait for it in vain, or be ended, while the interpreter ends.
+// Leaves the deletion of a call to the thread that drains the completions, which has the GIL. The device's threads
+// never take the GIL: while the interpreter shuts down, they would hang or be killed.
 class CallDeletion final : public SubmittedWork {
  public:
   explicit CallDeletion(HeldCall* held) : SubmittedWork(py::object()), held_(held) {}
@@ -26,9 +26,9 @@ class CallDeletion final : public SubmittedWork {
 
 std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
                                        const Contents& contents) {
-  // Without the GIL the device is at work or closes, and then it has its completions still.
+  // Without the GIL this is a thread of the device, at work or closing, so the completions still exist.
   const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
-    // The check alone says yes to everybody once the interpreter has ended.
+    // Once the interpreter has ended, PyGILState_Check alone returns true for every thread.
     if (PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0) {
       delete held;
     } else {
@@ -63,7 +63,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
   }
   for (std::size_t i = 0; i < contents.size(); ++i) {
     if (!held->plan->checks[i] || std::holds_alternative<HostBytes>(held->call.inputs[i].values)) continue;
-    // An input of an empty call may have no values.
+    // Inputs of an empty call need no values.
     if (held->plan->is_empty && contents[i].is_none()) continue;
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
   }

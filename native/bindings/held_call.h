@@ -1,4 +1,4 @@
-// A submitted call: its plan with the bytes of this one call.
+// A submitted call: its plan, and the bytes of this call.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -16,7 +16,7 @@ namespace aclgrad {
 
 using Contents = std::vector<pybind11::object>;
 
-// A call with the Python objects whose memory it views. The device may hold on to it after the caller has gone.
+// A call with the Python objects whose memory it views. The device may keep it after the caller has gone.
 struct HeldCall {
   OperatorCall call;
   std::shared_ptr<const CallPlan> plan;
@@ -30,7 +30,7 @@ struct HeldCall {
 [[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
                                                      const Contents& contents);
 
-// Checks the values that have a check, and puts encoded ones in their place.
+// Checks the inputs that have a check, and replaces those that the device reads in another encoding.
 void ApplyChecks(HeldCall& held);
 
 // Keeps the held call alive.
@@ -38,12 +38,12 @@ void ApplyChecks(HeldCall& held);
   return {held, &held->call};
 }
 
-// Tells work that nobody waits for it any more.
+// Tells work that its caller does not wait any more.
 struct Cancellation {
   std::atomic<bool> is_cancelled{false};
 };
 
-// Throws for a call that must not begin.
+// Throws if the call was cancelled or its deadline has passed.
 void ThrowIfOver(const Cancellation& cancellation, Deadline deadline);
 
 }  // namespace aclgrad

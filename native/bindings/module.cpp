@@ -1,4 +1,4 @@
-// The Python module: converts and submits. Nothing here waits for a device except opening and closing one.
+// The Python module: converts and submits. Only opening and closing a device wait for it.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -40,8 +40,9 @@ PYBIND11_MODULE(_native, module) {
       .def_property_readonly("files", &AclLibrary::files)
       .def_property_readonly("is_host", &AclLibrary::is_host)
       .def_property_readonly("host_pointers", &AclLibrary::host_pointers)
-      .def("device_count", &AclLibrary::DeviceCount)
-      .def("version", &AclLibrary::Version);
+      // The driver may hang: nothing else is to stop then.
+      .def("device_count", &AclLibrary::DeviceCount, py::call_guard<py::gil_scoped_release>())
+      .def("version", &AclLibrary::Version, py::call_guard<py::gil_scoped_release>());
 
   aclgrad::DeviceClass device = aclgrad::BindDevice(module);
   aclgrad::BindStaging(module, device);

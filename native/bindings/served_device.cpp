@@ -61,7 +61,7 @@ py::object EndOf(SubmittedWork& work) {
   try {
     return work.error ? ToPython(work.error) : work.Result();
   } catch (...) {
-    // The tickets behind this one have to come back all the same.
+    // The other tickets must still be returned.
     return ToPython(std::current_exception());
   }
 }
@@ -71,7 +71,7 @@ py::list Drain(Completions& completions) {
   for (std::unique_ptr<Work>& each : completions.Drain()) {
     auto& work = static_cast<SubmittedWork&>(*each);
     if (work.ticket) done.append(py::make_tuple(work.ticket, EndOf(work)));
-    // What it holds may be large.
+    // Frees the work now, because it may hold large objects.
     each.reset();
   }
   return done;
@@ -109,12 +109,12 @@ DeviceClass BindDevice(py::module_& module) {
             served.copies.Submit(std::make_unique<StateWork>(std::move(ticket), served.device));
           },
           py::arg("ticket"))
-      // Takes no lock and asks no driver, so the GIL is kept.
+      // Keeps the GIL, because it takes no lock and does not call the driver.
       .def("check_steps", [](ServedDevice& served) { served.device.CheckSteps(); })
       .def_property_readonly("index", [](const ServedDevice& served) { return served.device.index(); })
       .def_property_readonly("pool_limit_bytes",
                              [](const ServedDevice& served) { return served.device.pool_limit_bytes(); })
-      .def_property_readonly("soc_name", [](const ServedDevice& served) { return served.device.soc_name(); })
+      .def_property_readonly("soc_name", [](const ServedDevice& served) { return TextOf(served.device.soc_name()); })
       .def_property_readonly("is_deterministic",
                              [](const ServedDevice& served) { return served.device.is_deterministic(); });
   return device;

@@ -1,4 +1,4 @@
-// A device with the threads that work for it, for Python.
+// A device with its threads, for Python.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -20,10 +20,10 @@ class SubmittedWork : public Work {
  public:
   explicit SubmittedWork(pybind11::object given_ticket) : ticket(std::move(given_ticket)) {}
 
-  // What drain returns beside the ticket, if Run threw nothing. Called once.
+  // The object that drain returns with the ticket, if Run threw nothing. Called once.
   [[nodiscard]] virtual pybind11::object Result() { return pybind11::none(); }
 
-  // Whatever Python gave to recognise the work by; null if nobody is to be told.
+  // Python's object for recognising the work; null if drain is not to report it.
   const pybind11::object ticket;
 };
 
@@ -50,18 +50,19 @@ struct ServedDevice {
 
   const std::shared_ptr<Completions> completions;
   Device device;
-  // A thread for each stream: calls wait for the device here and nowhere else.
+  // One thread per stream: calls wait for the device only here.
   WorkQueue calls;
-  // For pieces of tensors, and whatever else asks the driver.
+  // For pieces of tensors, and other requests to the driver.
   WorkQueue copies;
-  // For new stagings: they may wait for a stream, which only copies and releases of others set free.
+  // For new stagings. They have their own threads because they may wait for a stream, which only copies and releases of
+  // other stagings free.
   WorkQueue stagings;
 };
 
-// Closing a device waits for its work, so others get the GIL meanwhile.
+// Releases the GIL while the device closes, which waits for its work.
 struct CloseWithoutGil {
   void operator()(ServedDevice* device) const {
-    // Completed work holds Python objects. If it goes with the device, it goes when the GIL is back.
+    // Completed work holds Python objects, so it must be destroyed after the GIL is taken again.
     const std::shared_ptr<Completions> completions = device->completions;
     const pybind11::gil_scoped_release release;
     delete device;
@@ -73,7 +74,7 @@ using DeviceClass = pybind11::class_<ServedDevice, std::unique_ptr<ServedDevice,
 // Adds Completions and Device to the module; the other parts add methods to Device.
 [[nodiscard]] DeviceClass BindDevice(pybind11::module_& module);
 
-// The time of Python's time.monotonic; one that is not a number has passed.
+// Converts a time of Python's time.monotonic; a NaN counts as passed.
 [[nodiscard]] inline Deadline DeadlineOf(double monotonic_s) {
   using Seconds = std::chrono::duration<double>;
   // Far beyond any process, and far from where nanoseconds overflow.

@@ -18,7 +18,7 @@ namespace {
 // Makes a staging and its tensors.
 class StageWork final : public SubmittedWork {
  public:
-  // The size of each tensor, and whether it is to be in host memory.
+  // The size of each tensor, and whether it goes to host memory.
   using Tensors = std::vector<std::pair<std::size_t, bool>>;
 
   StageWork(py::object given_ticket, py::object released_ticket, py::object device, Tensors tensors, Deadline deadline)
@@ -28,7 +28,8 @@ class StageWork final : public SubmittedWork {
         deadline_(deadline) {}
 
   void Run() override {
-    // Not held before it is complete: what failed is released here, where the driver may take its time.
+    // Held only when it is complete: if this fails, the staging is released on this thread, where the driver may be
+    // slow.
     StagingHandle staging = held_->device().device.Stage(deadline_);
     for (const auto& [size_bytes, on_host] : tensors_) {
       numbers_.push_back(on_host ? staging->ReserveOnHost(size_bytes) : staging->Reserve(size_bytes));
@@ -51,8 +52,8 @@ class StageWork final : public SubmittedWork {
   std::vector<std::size_t> numbers_;
 };
 
-// Gives a staging back, for which the driver may take its time. Also runs if the device closes: the staging must not
-// outlive it.
+// Releases a staging, which may be slow in the driver. Also runs if the device closes, because a staging must not
+// outlive its device.
 class ReleaseWork final : public SubmittedWork {
  public:
   ReleaseWork(py::object released_ticket, StagingHandle staging)
@@ -87,7 +88,7 @@ class WriteWork final : public SubmittedWork {
   const Deadline deadline_;
 };
 
-// Copies a part of a tensor into a bytes object, behind a prefix.
+// Copies part of a tensor into a bytes object, behind a prefix.
 class ReadWork final : public SubmittedWork {
  public:
   ReadWork(py::object given_ticket, StagedTensor tensor, std::size_t offset, std::size_t size_bytes,
@@ -113,7 +114,7 @@ class ReadWork final : public SubmittedWork {
   const Deadline deadline_;
 };
 
-// Fills a tensor from a file, and says how many bytes the file had.
+// Fills a tensor from a file, and returns how many bytes the file had.
 class ReadFileWork final : public SubmittedWork {
  public:
   ReadFileWork(py::object given_ticket, StagedTensor tensor, int file, std::size_t file_offset, Deadline deadline)
@@ -135,7 +136,7 @@ class ReadFileWork final : public SubmittedWork {
   std::size_t count_ = 0;
 };
 
-// Puts buffers together into one bytes object.
+// Joins buffers into one bytes object.
 class JoinWork final : public SubmittedWork {
  public:
   JoinWork(py::object given_ticket, const std::vector<py::object>& pieces) : SubmittedWork(std::move(given_ticket)) {
@@ -211,14 +212,14 @@ HeldStaging::~HeldStaging() {
 void BindStaging(py::module_& module, DeviceClass& device) {
   py::class_<StagedTensor>(module, "StagedTensor")
       .def_readonly("size_bytes", &StagedTensor::size_bytes)
-      // Work under way keeps what it needs.
+      // Work under way keeps its own references.
       .def("close", [](StagedTensor& tensor) { tensor.held.reset(); })
       .def("write", &Write, py::arg("ticket"), py::arg("offset"), py::arg("data"), py::arg("deadline"))
       .def("read", &Read, py::arg("ticket"), py::arg("offset"), py::arg("size_bytes"), py::arg("prefix"),
            py::arg("deadline"))
       .def("read_file", &ReadFile, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
       .def("write_file", &WriteFile, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
-      // Waits until all that was written to the tensors of the same staging has arrived.
+      // Waits until everything written to the tensors of the same staging has arrived.
       .def("finish", &Finish, py::arg("ticket"), py::arg("deadline"));
   device.def(
       "stage",

@@ -1,4 +1,4 @@
-// Stagings for Python: tensors of one call that stay on the device between its messages.
+// Stagings for Python: tensors of one call that stay on the device between the call's messages.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -12,8 +12,9 @@
 
 namespace aclgrad {
 
-// A staging, once it is made. Keeps the device alive. Create and destroy it with the GIL held: then the device's
-// threads release the staging, if there is one, and the completions hand back the ticket in any case.
+// A place for a staging, filled when the device has made one. Keeps the device alive. Create and destroy it with the
+// GIL held: the device's threads then release the staging, if there is one, and the completions always return the
+// ticket.
 class HeldStaging {
  public:
   HeldStaging(pybind11::object device, pybind11::object released_ticket)

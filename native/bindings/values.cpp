@@ -16,15 +16,13 @@ namespace {
 using Pair = std::array<int64_t, 2>;
 
 Pooling MakePooling(const Pair& input_size, const Pair& output_size, const Pair& kernel_size, const Pair& stride,
-                    const Pair& padding) {
-  return {{input_size[0], input_size[1]},
-          {output_size[0], output_size[1]},
-          {kernel_size[0], kernel_size[1]},
-          {stride[0], stride[1]},
-          {padding[0], padding[1]}};
+                    const Pair& padding, const Pair& dilation) {
+  return {{input_size[0], input_size[1]}, {output_size[0], output_size[1]}, {kernel_size[0], kernel_size[1]},
+          {stride[0], stride[1]},         {padding[0], padding[1]},         {dilation[0], dilation[1]}};
 }
 
-// What a device is given for the data, or None for the data itself: for tests; calls apply their checks by themselves.
+// Returns the bytes that a device reads instead of the data, or None if it reads the data itself. For tests only: calls
+// apply their checks themselves.
 py::object ApplyTo(const ValueCheck& check, const py::object& data) {
   const BufferView view(data, /*writable=*/false);
   const auto encoded = [&] {
@@ -47,7 +45,7 @@ double CountWorkOf(const RoiAlign& roi_align, const py::object& boxes) {
 void BindValues(py::module_& module) {
   py::class_<Pooling>(module, "Pooling")
       .def(py::init(&MakePooling), py::arg("input_size"), py::arg("output_size"), py::arg("kernel_size"),
-           py::arg("stride"), py::arg("padding"));
+           py::arg("stride"), py::arg("padding"), py::arg("dilation") = Pair{1, 1});
   py::class_<RoiAlign>(module, "RoiAlign")
       .def(py::init<int64_t, int64_t, int64_t, int64_t, int64_t, float, int64_t, bool>(), py::arg("channels"),
            py::arg("height"), py::arg("width"), py::arg("pooled_height"), py::arg("pooled_width"),

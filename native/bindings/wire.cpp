@@ -15,7 +15,7 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-// The GIL is kept: a scan reads some dozen bytes around each payload and takes less than giving it away.
+// Keeps the GIL: a scan reads a few dozen bytes around each payload, which takes less time than releasing it.
 std::pair<py::bytes, py::list> Extract(const py::object& message, const std::vector<uint32_t>& path,
                                        std::size_t max_rest_bytes) {
   const BufferView view(message, /*writable=*/false);

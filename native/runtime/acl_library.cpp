@@ -16,7 +16,7 @@ AclLibrary::AclLibrary(const std::vector<LibraryFile>& files, const std::optiona
   files_ = libraries.Files();
 
   const int code = functions_.aclInit(config_path ? config_path->c_str() : nullptr);
-  // Somebody in this process, PyTorch for one, may have initialised the runtime before.
+  // Other code in this process, such as PyTorch, may have initialised the runtime already.
   if (code != ACL_ERROR_REPEAT_INITIALIZE) {
     Check(code, "aclInit");
     initialised_here_ = true;
@@ -30,7 +30,7 @@ AclLibrary::~AclLibrary() {
   if (functions_.aclFinalizeReference != nullptr) {
     functions_.aclFinalizeReference(nullptr);
   } else if (initialised_here_) {
-    // Ends the runtime for everybody in the process: old libraries have nothing else.
+    // Ends the runtime for the whole process: old libraries have no other function for it.
     functions_.aclFinalize();
   }
 }

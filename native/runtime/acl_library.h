@@ -26,22 +26,23 @@ class AclLibrary {
   // declares.
   [[nodiscard]] const Operator& FindOperator(const std::string& symbol) const;
 
-  // Whether it is known that executors may be kept and run again: only the host library says so of itself.
+  // Whether executors are known to be reusable: only the host library declares it.
   [[nodiscard]] bool is_host() const noexcept { return functions_.aclHostPointersUsable != nullptr; }
-  // Whether operators and copies take any host address for a device address.
+  // Whether operators and copies accept host addresses as device addresses.
   [[nodiscard]] bool host_pointers() const noexcept { return host_pointers_; }
 
-  // The libraries that were opened, where the loader found them.
+  // The paths of the opened libraries, as the loader found them.
   [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
 
   [[nodiscard]] int DeviceCount() const;
   // As major.minor.patch.
   [[nodiscard]] std::string Version() const;
 
-  // Throws AclError with the library's own message if the code is not 0. Of a code that hides another it has the other.
+  // Throws AclError with the library's own message if the code is not 0. If an aclnn code hides a runtime code, the
+  // error has the runtime code.
   void Check(int code, const char* call) const;
 
-  // Returns the code; the thread's next failure does not carry what the library tells of this one.
+  // Returns the code and drops the library's message for it, so that the thread's next failure does not carry it.
   int Ignore(int code) const noexcept;
 
  private:

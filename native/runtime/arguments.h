@@ -15,7 +15,7 @@ namespace aclgrad {
 using Attribute = std::variant<bool, int64_t, double, std::vector<int64_t>>;
 
 // Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. Throws
-// std::invalid_argument where the call does not fit the function's parameters.
+// std::invalid_argument if the call does not fit the function's parameters.
 class ArgumentReader {
  public:
   ArgumentReader(const AclFunctions& acl, const std::vector<TensorHandle>& inputs, const TensorHandle& output,
@@ -47,10 +47,10 @@ class ArgumentReader {
 
   void ExpectEnd() const;
 
-  // The arrays that were made for phase 1, which have to outlive phase 2.
+  // The arrays made for phase 1; they must outlive phase 2.
   [[nodiscard]] std::vector<IntArrayHandle> TakeArrays() { return std::move(arrays_); }
 
-  // What phase 1 answered.
+  // The workspace size that phase 1 returned.
   [[nodiscard]] uint64_t workspace_size() const noexcept { return workspace_size_; }
   [[nodiscard]] aclOpExecutor* executor() const noexcept { return executor_; }
 

@@ -1,4 +1,4 @@
-// Sizes of the tensors of a call, checked, and what tells one call from another.
+// Checks the sizes of a call's tensors, and computes the key that distinguishes calls.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,15 @@
 
 namespace aclgrad {
 
-// Throws std::invalid_argument for a shape that is none or whose size overflows.
+// Throws std::invalid_argument for an invalid shape or a size that overflows.
 [[nodiscard]] std::size_t SizeBytes(const AclLibrary& library, const std::vector<int64_t>& shape, aclDataType dtype);
 
 // Throws std::invalid_argument unless both are equal.
 void ExpectSize(const char* tensor, std::size_t given_bytes, std::size_t needed_bytes);
 
-// Equal for calls whose executors differ in nothing but addresses: operator, shapes, data types and attributes. What
-// else an executor has baked in (strides, formats, determinism, device, stream) is the same for all calls of a stream.
+// Made of the operator, shapes, data types and attributes: calls with the same key differ only in addresses, so they
+// can share an executor. Everything else in an executor (strides, formats, determinism, device, stream) is the same for
+// all calls of a stream.
 [[nodiscard]] std::string CacheKey(const OperatorCall& call);
 
 }  // namespace aclgrad

@@ -22,7 +22,7 @@ void Completions::Add(std::unique_ptr<Work> work) {
     was_empty = done_.empty();
     done_.push_back(std::move(work));
   }
-  // One wake-up for all that is done until the next Drain. The counter cannot overflow: Drain resets it.
+  // One wake-up for all work completed until the next Drain. The counter cannot overflow: Drain resets it.
   if (was_empty) static_cast<void>(eventfd_write(file_, 1));
 }
 

@@ -1,4 +1,4 @@
-// Work that was done, collected until somebody asks for it.
+// Completed work, collected until it is drained.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,7 @@
 
 namespace aclgrad {
 
-// Something that a thread of a WorkQueue does, with whatever it needs and whatever comes of it.
+// A task for a thread of a WorkQueue, with its inputs and its result.
 class Work {
  public:
   virtual ~Work() = default;
@@ -16,10 +16,10 @@ class Work {
   // Does the work; may throw anything.
   virtual void Run() = 0;
 
-  // Whether Run is called even if the queue closes first: the work ends something that must not be left open.
+  // Whether Run is called even if the queue closes first, because the work releases something.
   [[nodiscard]] virtual bool runs_at_close() const noexcept { return false; }
 
-  // What Run threw, or null.
+  // The exception that Run threw, or null.
   std::exception_ptr error;
 };
 
@@ -32,12 +32,12 @@ class Completions {
   Completions(const Completions&) = delete;
   Completions& operator=(const Completions&) = delete;
 
-  // An eventfd. Whoever watches it calls Drain; nobody else reads it.
+  // An eventfd. Its watcher calls Drain; nothing else reads it.
   [[nodiscard]] int file() const noexcept { return file_; }
 
   void Add(std::unique_ptr<Work> work);
 
-  // All work that was done since the last call, in the order in which it was done.
+  // All work completed since the last call, in order of completion.
   [[nodiscard]] std::vector<std::unique_ptr<Work>> Drain();
 
  private:

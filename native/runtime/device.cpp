@@ -1,6 +1,7 @@
 #include "device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <stdexcept>
 #include <utility>
@@ -11,9 +12,10 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kDefaultPoolTenths = 9;
-// Bounds what all stagings pin; each takes 8 MiB.
+constexpr std::size_t kSocNameBytes = 64;
+// Limits the memory that all stagings pin; each takes 8 MiB.
 constexpr std::size_t kPinnedBytes = std::size_t{1} << 30;
-// How long the destructor waits for all abandoned work.
+// The longest time that the destructor waits for all abandoned work.
 constexpr std::chrono::seconds kAbandonedWorkTimeout{5};
 
 }  // namespace
@@ -31,17 +33,17 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   acl.Check(acl->aclrtGetCurrentContext(&context_), "aclrtGetCurrentContext");
   acl.Check(acl->aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, deterministic_ ? 1 : 0), "aclrtCtxSetSysParamOpt");
   const char* soc_name = acl->aclrtGetSocName();
-  soc_name_ = soc_name != nullptr ? soc_name : "";
+  if (soc_name != nullptr) soc_name_.assign(soc_name, strnlen(soc_name, kSocNameBytes));
   PoolOptions pool;
   const std::size_t tenth = FreeMemory().free_bytes / 10;
   pool.limit_bytes = options.pool_limit_bytes.value_or(tenth * kDefaultPoolTenths);
-  // Of a device that processes share, all of them together leave this.
+  // Processes that share the device leave this much of it free together.
   pool.spare_bytes = options.pool_limit_bytes ? 0 : tenth;
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
-  // A workspace that waits for the next call is no reason to refuse this one.
+  // Idle workspaces are released before this call is refused.
   pool.reclaim = [this](aclrtStream stream) { streams_->Trim(stream); };
-  // The pool pads the blocks that it cuts by itself.
+  // The pool itself pads the blocks that it cuts.
   MemorySource source = Watched(DeviceMemorySource(acl, pool.pass_through));
   source.free_bytes = [this] {
     const StepWatch::Step step(steps_);
@@ -55,11 +57,11 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
 }
 
 Device::~Device() {
-  // Not MakeCurrent: a lost device answers with an error, and what can be released still should be.
+  // Not MakeCurrent, which throws if the device is lost: whatever can be released should be.
   library_->Ignore((*library_)->aclrtSetCurrentContext(context_));
   const Deadline end = Deadline::clock::now() + kAbandonedWorkTimeout;
   for (const Abandoned& each : quarantine_) {
-    // A reset waits for the device's kernels, and one that hangs has no end.
+    // A reset waits for the device's kernels, so it would never return if one hangs.
     if (!each.work->Settle(MillisecondsUntil(end)).is_ended) set_device_->LeaveSet();
   }
   quarantine_.clear();
@@ -113,7 +115,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       errors[index] = std::current_exception();
     }
   };
-  // Streams are given back before one is waited for: two batches that waited for each other's would wait for ever.
+  // A batch returns its streams before it waits for one. Otherwise two batches could wait for each other for ever.
   const auto next_stream = [&]() -> StreamLease {
     for (;;) {
       if (std::optional<StreamLease> stream = streams_->TryLease()) return std::move(*stream);
@@ -134,7 +136,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       MakeCurrent();
       if (running.empty()) ReleaseFinished();
       StreamLease stream = next_stream();
-      // The wait for the stream may have been a long one.
+      // The wait for the stream may have been long.
       throw_if_over();
       auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]);
       RunStep(execution, [](Execution& each) { each.Start(); });
@@ -171,7 +173,7 @@ void Device::Trim() {
 
 PoolStatistics Device::pool_statistics() const {
   PoolStatistics statistics = memory_->Statistics();
-  // Calls come and go between the two questions, so the difference is bounded by hand.
+  // Calls come and go between the two reads, so the first value may exceed the second.
   statistics.workspace_bytes = std::min(streams_->idle_workspace_bytes(), statistics.allocated_bytes);
   statistics.allocated_bytes -= statistics.workspace_bytes;
   return statistics;
@@ -202,7 +204,7 @@ MemorySource Device::Watched(const MemorySource& source) {
 
 DeviceMemory Device::FreeMemory() const {
   DeviceMemory memory;
-  // A chip without HBM answers zeros for it and has its figures under DDR.
+  // A chip without HBM reports zeros for it, and its figures under DDR.
   for (const aclrtMemAttr kind : {ACL_HBM_MEM, ACL_DDR_MEM}) {
     library_->Check((*library_)->aclrtGetMemInfo(kind, &memory.free_bytes, &memory.total_bytes), "aclrtGetMemInfo");
     if (memory.total_bytes != 0) break;
@@ -228,8 +230,8 @@ void Device::ReleaseFinished() {
   loss_.ThrowIfLost();
   MakeCurrent();
   if (!has_quarantined_) return;
-  // Whoever takes the work looks for everybody, and without the lock: a look may hang in the driver, and what the work
-  // keeps alive may take its time to go.
+  // One thread at a time takes the list and asks without the lock: a query may hang in the driver, and freeing what the
+  // work keeps alive may be slow.
   std::list<Abandoned> looked_at;
   {
     const std::lock_guard lock(quarantine_mutex_);

@@ -21,21 +21,21 @@
 namespace aclgrad {
 
 struct DeviceOptions {
-  // Bounds the memory pool; without it nine tenths of what is free when the device is opened.
+  // Limits the memory pool; by default nine tenths of the memory that is free when the device is opened.
   std::optional<std::size_t> pool_limit_bytes;
-  // What the pool keeps for later calls; without it all that it reserved.
+  // Bytes that the pool keeps for later calls; by default everything that it has reserved.
   std::optional<std::size_t> pool_high_water_bytes;
   bool pool_pass_through = false;
-  // Bounds the calls that run at once; at least 1.
+  // The most calls that run at once; at least 1.
   std::size_t stream_limit = 8;
-  // Executors that each stream keeps to run again; 0 for none.
+  // Executors that each stream keeps for reuse; 0 for none.
   std::size_t executor_limit = 0;
-  // Asks the device for the same bits for the same call, where it has a choice.
+  // Makes operators that have a choice return the same bits for the same call.
   bool deterministic = false;
-  // A kernel that does not end so long after its call's deadline, or any other step of a call that takes so long, makes
-  // the device a lost one.
+  // The device counts as lost if a kernel is still running this long after its call's deadline, or if any other step of
+  // a call takes this long.
   int32_t hang_timeout_ms = 60'000;
-  // Bounds the stagings at once, where the device takes no host addresses.
+  // The most stagings at once on a device that does not take host addresses.
   std::size_t copy_stream_limit = 32;
 };
 
@@ -46,7 +46,7 @@ struct DeviceMemory {
 
 class Device;
 
-// Leaves a staging that the device may still work on to the device.
+// Returns a staging to its device, which may still be working on it.
 struct GiveBack {
   Device* device;
   void operator()(Staging* staging) const;
@@ -56,37 +56,37 @@ using StagingHandle = std::unique_ptr<Staging, GiveBack>;
 
 class Device {
  public:
-  // Throws AclError where the device cannot be opened, std::invalid_argument for options that are none.
+  // Throws AclError if the device cannot be opened, std::invalid_argument for invalid options.
   Device(std::shared_ptr<const AclLibrary> library, int index, const DeviceOptions& options);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call.
-  // Throws AclError (507046 where the deadline passed), OutOfMemory, std::out_of_range for an operator that has no row,
-  // std::invalid_argument for a call that does not fit the operator's parameters. Once a call ended with a code of
-  // FaultClass::kDeviceLost, every later one does so at once.
+  // Throws AclError (507046 if the deadline passed), OutOfMemory, std::out_of_range for an operator without a row, and
+  // std::invalid_argument for a call that does not fit the operator's parameters. After a code of
+  // FaultClass::kDeviceLost, every later call fails with it at once.
   void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline);
 
-  // Executes many calls, as many at once as there are streams that nobody else waits for. Returns what Execute would
-  // have thrown, or null, for each of them. Begins no further call after the deadline or once is_cancelled: these calls
-  // end with 507046.
+  // Executes many calls, as many at once as there are streams that no other call waits for. For each call it returns
+  // the exception that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no
+  // further call; those calls end with 507046.
   [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
       const std::vector<std::shared_ptr<const OperatorCall>>& calls, Deadline deadline,
       const std::atomic<bool>& is_cancelled);
 
-  // Makes a place for tensors that come or go piece by piece; it must not outlive the device. Throws AclError.
+  // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. Throws AclError.
   [[nodiscard]] StagingHandle Stage(Deadline deadline);
 
-  // Reclaims what abandoned calls left behind, if the device is done with it. Every call does so as well; this is for
-  // the time without any. Throws AclError once the device is lost, for example by a kernel that does not end.
+  // Reclaims what abandoned calls left behind, if the device is done with it. Every call does this too; this function
+  // is for times without calls. Throws AclError once the device is lost, for example because a kernel never ends.
   void ReleaseFinished();
 
-  // Throws AclError if the device is lost, for example because a step is overdue: whatever the driver is asked for a
-  // call is a step. Asks the library nothing and takes no lock, so it answers while the driver hangs.
+  // Throws AclError if the device is lost, for example because a step is overdue: every request to the driver for a
+  // call is a step. Calls no function of the library and takes no lock, so it returns even if the driver hangs.
   void CheckSteps();
 
-  // Gives what is cached and not in use back to the device.
+  // Returns cached memory that is not in use to the device.
   void Trim();
 
   [[nodiscard]] int index() const noexcept { return index_; }
@@ -101,13 +101,13 @@ class Device {
  private:
   friend struct GiveBack;
 
-  // Work that was abandoned while the device may still be at it.
+  // Abandoned work that the device may not have finished.
   struct Abandoned {
     std::unique_ptr<DeviceWork> work;
     Deadline hang_deadline;
   };
 
-  // The use of a device, which ends with the last of what needs it, also if the device cannot be opened.
+  // Owns the selection of the device. It is declared first, so that it ends last, also if the device cannot be opened.
   class SetDevice {
    public:
     SetDevice(const AclLibrary& library, int index) noexcept : library_(library), index_(index) {}
@@ -123,12 +123,12 @@ class Device {
     bool is_left_set_ = false;
   };
 
-  // ACL's context is a property of the thread, and any thread may call.
+  // ACL has one current context per thread, and any thread may call.
   void MakeCurrent();
   [[nodiscard]] MemorySource Watched(const MemorySource& source);
   [[nodiscard]] DeviceMemory FreeMemory() const;
   void Quarantine(std::unique_ptr<DeviceWork> work);
-  // Runs one step of an execution; sets it aside where that throws.
+  // Runs one step of an execution; if it throws, moves the execution to the abandoned work.
   template <typename Step>
   void RunStep(std::unique_ptr<Execution>& execution, const Step& step);
 

@@ -11,7 +11,7 @@ void DeviceLoss::Record(int code) noexcept {
 }
 
 void DeviceLoss::RecordSuccess() noexcept {
-  // Mostly there is nothing to forget, and then the threads share the value.
+  // Usually it is false already, and without a write the threads share the cache line.
   if (has_unknown_fault_) has_unknown_fault_ = false;
 }
 

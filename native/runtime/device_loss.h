@@ -1,4 +1,4 @@
-// Whether a device is lost: known to everything that uses the device, whoever met the fault.
+// Whether a device is lost. Shared by everything that uses the device, so that one thread's fault is known to all.
 #pragma once
 
 #include <atomic>
@@ -9,19 +9,19 @@ namespace aclgrad {
 
 class DeviceLoss {
  public:
-  // Takes the code of a failure. One of FaultClass::kDeviceLost makes the device a lost one, as the second unknown
-  // fault without a success in between does. The code of the loss stays: those that follow it tell less.
+  // Takes the code of a failure. The device is lost after a code of FaultClass::kDeviceLost, or after two unknown
+  // faults without a success in between. Later codes do not replace the first, which says more.
   void Record(int code) noexcept;
 
-  // Takes note that the device has done a call's work.
+  // Records that the device has completed a call.
   void RecordSuccess() noexcept;
 
-  // Throws AclError if the device is lost: a poisoned context answers in ways that tell nothing, and its memory may be
+  // Throws AclError if the device is lost: the answers of a poisoned context mean nothing, and its memory may hold
   // anything.
   void ThrowIfLost() const;
 
-  // Throws the loss instead of an error that does not tell of it: phase 2 and others answer a general code on a
-  // poisoned context.
+  // Throws the loss instead of the given error: on a poisoned context, phase 2 and other functions return a general
+  // code.
   void ThrowIfLost(const AclError& error) const;
 
  private:

@@ -10,14 +10,14 @@ class DeviceWork {
   virtual ~DeviceWork() = default;
 
   struct State {
-    // Whether the device is done with it; until then nothing of it may be given back.
+    // Whether the device is done with it; until then none of its resources may be released.
     bool is_ended = false;
-    // The code that told of a lost device, or 0.
+    // The code that reported a lost device, or 0.
     int lost_code = 0;
   };
 
-  // Waits for the device at most so long; 0 asks once. Consumes the stream's error, so that the next call does not see
-  // it.
+  // Waits for the device at most this long; 0 asks once. Consumes the stream's error, so that the next call does not
+  // see it.
   [[nodiscard]] virtual State Settle(int32_t timeout_ms) const noexcept = 0;
 };
 

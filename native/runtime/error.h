@@ -19,10 +19,10 @@ class LibraryError : public std::runtime_error {
 // An ACL or aclnn call returned a code other than 0.
 class AclError : public std::runtime_error {
  public:
-  // detail is what aclGetRecentErrMsg tells: for logs, never for clients.
+  // detail is the text of aclGetRecentErrMsg: for logs, never for clients.
   AclError(int code, const std::string& call, std::string detail)
       : AclError(code, ClassifyFault(code), call, std::move(detail)) {}
-  // A code may mean more than its class tells: the second unknown one of a device is its loss.
+  // With a class other than the code's own: the second unknown code of a device means that it is lost.
   AclError(int code, FaultClass fault, std::string call, std::string detail);
 
   [[nodiscard]] int code() const noexcept { return code_; }
@@ -37,7 +37,7 @@ class AclError : public std::runtime_error {
   std::string detail_;
 };
 
-// Neither the pool nor the device has the memory, even after the pool gave back what it had cached.
+// Neither the pool nor the device has the memory, even after the pool released its cached blocks.
 class OutOfMemory : public AclError {
  public:
   OutOfMemory(std::size_t size_bytes, std::size_t allocated_bytes, std::size_t limit_bytes, std::string detail);

@@ -26,7 +26,7 @@ void Execution::Start() {
 void Execution::Finish(Deadline deadline) {
   {
     const StepWatch::Step step(steps_, deadline);
-    // A wait after the deadline is a poll, and one that writes to the device's log.
+    // A wait after the deadline would be a poll, and would write to the device's log.
     if (Deadline::clock::now() >= deadline && stream_->IsDone() == false) {
       throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", "its deadline passed before the device was done");
     }
@@ -90,7 +90,7 @@ void Execution::Launch(const std::vector<void*>& inputs, void* output) {
     }
   }
   planned_ = Plan(op, inputs, output);
-  // Before phase 2, which consumes the executor whatever happens: until then it is ours to destroy.
+  // Before phase 2, which always consumes the executor: until then we have to destroy it.
   const uint64_t workspace_bytes = planned_.workspace_bytes;
   void* workspace = stream_->Workspace(workspace_bytes);
   if (const PlannedCall* kept = executors.Keep(call_->symbol, key, planned_)) {

@@ -1,4 +1,4 @@
-// One operator call on its way through a device: the stream, the memory and the tensors that it holds meanwhile.
+// One operator call in progress on a device, with the stream, the memory and the tensors that it holds.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ class Execution final : public DeviceWork {
   Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
 
-  // Copies in, plans and launches; copies nothing where the device takes host addresses. Throws what Device::Execute
-  // throws.
+  // Copies the inputs in, plans and launches; copies nothing if the device takes host addresses. Throws what
+  // Device::Execute throws.
   void Start();
 
-  // Waits once, for all the time that is left, and copies out. Throws if the device was lost meanwhile instead of
-  // reporting a result: a stream by itself never reports a loss that another thread has seen.
+  // Waits once, until the deadline, and copies the output. Throws if the device was lost meanwhile: a stream does not
+  // report a loss that another thread has seen.
   void Finish(Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;

@@ -1,4 +1,4 @@
-// Executors that are kept, so that a call like an earlier one skips phase 1.
+// Keeps executors, so that a call with the key of an earlier one skips phase 1.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace aclgrad {
 
 class AclLibrary;
 
-// A planned call: the executor, and the tensors whose addresses it runs on, which have to outlive it.
+// A planned call: the executor, and the tensors whose addresses it uses, which must outlive it.
 struct PlannedCall {
   std::vector<IntArrayHandle> arrays;
   std::vector<TensorHandle> inputs;
@@ -25,8 +25,8 @@ struct PlannedCall {
   uint64_t workspace_bytes = 0;
 };
 
-// Belongs to one stream, whose calls follow each other; the key is what else an executor has baked in. The least
-// recently used one goes first.
+// Belongs to one stream, whose calls run one after the other. The key stands for everything else that an executor
+// depends on. Evicts the least recently used executor first.
 class ExecutorCache {
  public:
   ExecutorCache(const AclLibrary& library, std::size_t limit) : library_(library), limit_(limit) {}
@@ -34,7 +34,8 @@ class ExecutorCache {
   // Null if no such call was kept.
   [[nodiscard]] PlannedCall* Find(const std::string& key);
 
-  // Keeps the call if its executor can be run again, and says where; null, with the call untouched, if not.
+  // Keeps the call if its executor can be run again, and returns its place in the cache; otherwise returns null and
+  // leaves the call untouched.
   [[nodiscard]] PlannedCall* Keep(const std::string& symbol, const std::string& key, PlannedCall& call);
 
   [[nodiscard]] bool is_on() const noexcept { return limit_ != 0; }

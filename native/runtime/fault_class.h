@@ -1,4 +1,4 @@
-// What the codes of ACL and aclnn mean for whoever made the call: the one table of them.
+// The one table of what the codes of ACL and aclnn mean for a call.
 #pragma once
 
 namespace aclgrad {
@@ -6,20 +6,20 @@ namespace aclgrad {
 enum class FaultClass {
   kRequest,     // the call does not fit the operator; the device is as it was
   kMemory,      // trim, retry once, then fail that request alone
-  kTimeout,     // a wait ended early; what was waited for goes on
-  kDeviceLost,  // the context is poisoned: nothing more can be done in this process
-  kInternal,    // anything else: the request failed, nothing is known of the device
+  kTimeout,     // a wait ended early; the work goes on
+  kDeviceLost,  // the context is poisoned: this process cannot use the device any more
+  kInternal,    // anything else: the request failed, the state of the device is unknown
 };
 
 [[nodiscard]] FaultClass ClassifyFault(int code) noexcept;
 
-// What to tell the operator of a code beside the library's text; empty for most.
+// A hint for the person who runs the server, added to the library's text; empty for most codes.
 [[nodiscard]] const char* FaultHint(int code) noexcept;
 
-// A code from the range of device faults that has no row: a device that answers it twice in a row is lost.
+// True for a code in the range of device faults that has no row: a device that returns one twice in a row is lost.
 [[nodiscard]] bool IsUnknownDeviceFault(int code) noexcept;
 
-// An aclnn code that may stand for one of the runtime, which is then the thread's last error.
+// True for an aclnn code that may hide a runtime code, which is then the thread's last error.
 [[nodiscard]] bool HidesRuntimeCode(int code) noexcept;
 
 [[nodiscard]] const char* FaultClassName(FaultClass fault) noexcept;

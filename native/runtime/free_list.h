@@ -9,7 +9,7 @@ namespace aclgrad {
 
 struct Block;
 
-// Of equal sizes the lowest address: what is used first stays together.
+// Among equal sizes the lowest address comes first, so that blocks in use stay together.
 struct BySize {
   bool operator()(const Block* left, const Block* right) const noexcept;
 };
@@ -23,9 +23,9 @@ struct Block {
   Block* before = nullptr;
   Block* behind = nullptr;
   bool is_free = false;
-  // Of a segment for small blocks.
+  // Whether the segment is one for small blocks.
   bool is_small = false;
-  // The block's place in a list, kept here while it is in none: so that giving a block back never allocates.
+  // The block's node of the list, kept here while the block is in use, so that freeing a block never allocates.
   BlockSet::node_type node;
 
   [[nodiscard]] bool is_segment() const noexcept { return before == nullptr && behind == nullptr; }
@@ -33,7 +33,7 @@ struct Block {
 
 [[nodiscard]] std::unique_ptr<Block> MakeBlock();
 
-// Blocks do not belong to the list.
+// Does not own the blocks.
 class FreeList {
  public:
   void Insert(Block* block) noexcept { blocks_.insert(std::move(block->node)); }

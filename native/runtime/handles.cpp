@@ -8,7 +8,7 @@ TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& sha
                         void* device_data) {
   int64_t element_count = 1;
   for (const int64_t size : shape) {
-    // Sizes beside a zero may multiply to anything, and count for nothing.
+    // Next to a size of zero the other sizes may overflow; the count is zero anyway.
     if (__builtin_mul_overflow(element_count, size, &element_count)) element_count = 0;
   }
   // Null strides mean contiguous; the storage is one flat run of elements, as op-plugin describes it.

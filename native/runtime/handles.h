@@ -20,7 +20,7 @@ using TensorHandle = std::unique_ptr<aclTensor, Destroy<aclTensor>>;
 using IntArrayHandle = std::unique_ptr<aclIntArray, Destroy<aclIntArray>>;
 using ExecutorHandle = std::unique_ptr<aclOpExecutor, Destroy<aclOpExecutor, aclOpExecutor*>>;
 
-// A contiguous tensor over device memory that somebody else owns. Throws std::bad_alloc if the library makes none.
+// A contiguous tensor over device memory that it does not own. Throws std::bad_alloc if the library cannot make one.
 [[nodiscard]] TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& shape, aclDataType dtype,
                                       void* device_data);
 

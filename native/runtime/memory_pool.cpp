@@ -9,9 +9,9 @@
 namespace aclgrad {
 namespace {
 
-// CANN's own caching allocator pads and rounds so: kernels may touch up to 32 bytes beyond a tensor.
+// CANN's own caching allocator uses the same: kernels may touch up to 32 bytes beyond a tensor.
 constexpr std::size_t kPadding = 32;
-// The device's own granule.
+// The device's allocation granularity.
 constexpr std::size_t kCharge = 32;
 constexpr std::size_t kGranule = 512;
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
@@ -61,7 +61,7 @@ MemoryPool::MemoryPool(const AclLibrary& library, MemorySource source, const Poo
 }
 
 MemoryPool::~MemoryPool() {
-  // By now no stream works on anything: a device waits for its streams before it lets go of its pool.
+  // No stream uses the memory any more: a device waits for its streams before it destroys its pool.
   for (const FreeList& list : free_) {
     for (const Block* block : list.blocks()) {
       if (block->is_segment()) library_.Ignore(source_.release(block->address));
@@ -82,7 +82,7 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   KeepBlocks();
   Block* block = FindOrReserve(size, is_small);
   if (block == nullptr) {
-    // Without the lock, for it gives blocks back.
+    // Without the lock, because it releases blocks.
     lock.unlock();
     options_.reclaim(stream);
     lock.lock();
@@ -129,11 +129,11 @@ Block* MemoryPool::FindOrReserve(std::size_t size, bool is_small) {
 }
 
 Block* MemoryPool::Reserve(std::size_t segment_size, std::size_t least_size, bool is_small) {
-  // A second look, for the limit was set when nobody else may have used the device yet.
+  // Asks again: the limit was set earlier, and other processes may have taken memory since.
   const std::size_t free_bytes = source_.free_bytes();
   const std::size_t others = free_bytes - std::min(free_bytes, options_.spare_bytes);
   const std::size_t room = std::min(options_.limit_bytes - statistics_.reserved_bytes, others);
-  // Near the limit a segment of the block's own size is better than none.
+  // Near the limit, use a segment of just the block's size.
   if (source_.charge(segment_size) > room) segment_size = least_size;
   const std::size_t charge = source_.charge(segment_size);
   if (charge > room) {
@@ -178,7 +178,7 @@ void MemoryPool::Release(Block* block) noexcept {
   InsertJoined(block);
 }
 
-// Makes the block free, one with its free neighbours, and gives the segment back if it is more than should be kept.
+// Frees the block, joins it with its free neighbours, and releases the segment if the pool keeps too much.
 void MemoryPool::InsertJoined(Block* block) noexcept {
   block->is_free = true;
   if (Block* before = block->before; before != nullptr && before->is_free) {
@@ -208,7 +208,7 @@ void MemoryPool::Unlink(Block* block) noexcept {
 }
 
 void MemoryPool::GiveBack(Block* segment) noexcept {
-  // What the source will not take back stays counted: it is not there to be handed out again.
+  // If the source fails to release the segment, it stays counted, because the memory is still taken.
   if (library_.Ignore(source_.release(segment->address)) == ACL_SUCCESS) {
     statistics_.reserved_bytes -= source_.charge(segment->size);
   }
@@ -240,7 +240,7 @@ void MemoryPool::MakeRoom(std::size_t size) {
 }
 
 void MemoryPool::KeepBlocks() {
-  // A segment, and what is left of it.
+  // One block for the segment, and one for the rest of it.
   while (unused_.size() < 2) {
     storage_.push_back(MakeBlock());
     unused_.reserve(storage_.size());

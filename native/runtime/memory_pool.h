@@ -16,7 +16,7 @@
 namespace aclgrad {
 
 struct PoolStatistics {
-  std::size_t allocated_bytes = 0;  // in the hands of callers
+  std::size_t allocated_bytes = 0;  // held by callers
   std::size_t reserved_bytes = 0;   // what the source charges for the pool's segments
   std::size_t peak_allocated_bytes = 0;
   std::size_t peak_reserved_bytes = 0;
@@ -31,33 +31,33 @@ struct PoolStatistics {
 
 struct PoolOptions {
   std::size_t limit_bytes = 0;
-  // Segments that fall free go back to the source while more than this is reserved.
+  // Free segments are released to the source while more than this is reserved.
   std::size_t high_water_bytes = SIZE_MAX;
-  // What the pool leaves of the source's free memory, for whoever else uses the device.
+  // Free memory of the source that the pool leaves to other users of the device.
   std::size_t spare_bytes = 0;
-  // Every block is an allocation of its own, so that the device library sees each of them.
+  // Makes every block an allocation of its own, so that the device library sees each of them.
   bool pass_through = false;
-  // Called before a request fails, with the stream that it is for: gives blocks back that nobody needs just now.
+  // Called before a request fails, with the stream of the request: releases blocks that are idle.
   std::function<void(aclrtStream)> reclaim = [](aclrtStream) {};
 };
 
-// Where a pool has its memory from. Functions that return int return ACL codes.
+// The source of a pool's memory. Functions that return int return ACL codes.
 struct MemorySource {
   std::function<int(void**, std::size_t)> allocate;
   std::function<int(void*)> release;
-  // What an allocation of this size takes of the source.
+  // Bytes that an allocation of this size takes from the source.
   std::function<std::size_t(std::size_t)> charge = [](std::size_t size) { return size; };
-  // What the source has left, whoever took the rest. Throws AclError.
+  // Free bytes of the source, counting all of its users. Throws AclError.
   std::function<std::size_t()> free_bytes = [] { return SIZE_MAX; };
 };
 
-// With padding, the device adds to each allocation what kernels may touch behind a tensor.
+// With padding, the device adds to each allocation the bytes that kernels may touch behind a tensor.
 [[nodiscard]] MemorySource DeviceMemorySource(const AclLibrary& library, bool padded);
 [[nodiscard]] MemorySource PinnedMemorySource(const AclLibrary& library);
 
 class MemoryPool;
 
-// Owns one block and gives it back to its pool.
+// Owns one block and returns it to its pool.
 class PoolBlock {
  public:
   PoolBlock() = default;
@@ -67,7 +67,7 @@ class PoolBlock {
   PoolBlock& operator=(PoolBlock&& other) noexcept;
 
   [[nodiscard]] void* address() const noexcept { return block_ != nullptr ? block_->address : nullptr; }
-  // At least what was asked for.
+  // At least the requested size.
   [[nodiscard]] std::size_t capacity() const noexcept { return block_ != nullptr ? block_->size : 0; }
 
  private:
@@ -75,8 +75,8 @@ class PoolBlock {
   Block* block_ = nullptr;
 };
 
-// Whoever gives a block back says that no stream works on it any more. Sizes and segments are those of CANN's own
-// caching allocator. The device's context must be current in every calling thread.
+// A block may be returned only when no stream uses it any more. Sizes and segments are those of CANN's own caching
+// allocator. The device's context must be current in every calling thread.
 class MemoryPool {
  public:
   MemoryPool(const AclLibrary& library, MemorySource source, const PoolOptions& options);
@@ -84,11 +84,11 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Size 0 gives an empty block. The stream is that of the call that asks, if any: see PoolOptions::reclaim. Throws
-  // OutOfMemory, or AclError where the source fails otherwise.
+  // Size 0 gives an empty block. The stream is the calling operator's, if there is one: see PoolOptions::reclaim.
+  // Throws OutOfMemory, or AclError if the source fails in another way.
   [[nodiscard]] PoolBlock Allocate(std::size_t size_bytes, aclrtStream stream = nullptr);
 
-  // Gives every segment that is free back to the source.
+  // Returns every free segment to the source.
   void Trim();
 
   [[nodiscard]] PoolStatistics Statistics() const;
@@ -99,20 +99,20 @@ class MemoryPool {
   friend class PoolBlock;
 
   [[nodiscard]] FreeList& ListOf(const Block& block) noexcept { return free_[block.is_small]; }
-  // A block that is free, or a new segment; null where there is no room for one. Throws AclError.
+  // A free block, or a new segment; null if there is no room for one. Throws AclError.
   [[nodiscard]] Block* FindOrReserve(std::size_t size, bool is_small);
   [[nodiscard]] Block* Reserve(std::size_t segment_size, std::size_t least_size, bool is_small);
   void SplitOff(Block* block, std::size_t size);
-  // What runs in destructors allocates nothing.
+  // Called by destructors, so it allocates nothing.
   void Release(Block* block) noexcept;
   void InsertJoined(Block* block) noexcept;
   void Unlink(Block* block) noexcept;
   void GiveBack(Block* segment) noexcept;
   void TrimLocked();
-  // Gives free segments back, for one of this size to take their place: all are too small for it, and it can serve what
-  // they did. Without that, calls of growing sizes would leave a trail of segments that nobody fits into.
+  // Releases free segments so that one of this size can replace them: all are too small for it, and it can serve their
+  // sizes too. Otherwise calls of growing sizes would leave behind segments that fit no call.
   void MakeRoom(std::size_t size);
-  // Makes sure that one allocation finds the blocks that it needs, so that it cannot fail half-way.
+  // Reserves the block objects that one allocation needs, so that it cannot fail half-way.
   void KeepBlocks();
   [[nodiscard]] Block* NewBlock() noexcept;
 
@@ -124,7 +124,7 @@ class MemoryPool {
   std::vector<std::unique_ptr<Block>> storage_;
   std::vector<Block*> unused_;
   PoolStatistics statistics_;
-  std::string refusal_;  // what the library told when the source refused last
+  std::string refusal_;  // the library's message for the source's last refusal
 };
 
 }  // namespace aclgrad

@@ -1,4 +1,4 @@
-// One operator call: what it computes, and where its tensors are.
+// One operator call: the operator, its attributes, and the places of its tensors.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct DeviceBytes {
 struct InputView {
   std::vector<int64_t> shape;
   aclDataType dtype;
-  // Host bytes may be fewer than the shape takes; what follows has unspecified values, such as the part of a mask that
-  // no device reads.
+  // Host bytes may be fewer than the shape needs; the rest has unspecified values, such as the part of a mask that no
+  // device reads.
   bool is_prefix = false;
   std::variant<ShapeOnly, HostBytes, DeviceBytes> values{};
 };
@@ -38,8 +38,8 @@ struct OutputView {
   bool is_on_device = false;  // and stays there
 };
 
-// Inputs and attributes in aclnn order. Whoever makes one keeps the memory that it views alive as long as it lives: an
-// abandoned execution holds on to its call until the device is done.
+// Inputs and attributes in aclnn order. The memory that it views must live as long as the call: an abandoned execution
+// keeps its call until the device is done.
 struct OperatorCall {
   std::string symbol;  // of phase 2
   std::vector<InputView> inputs;

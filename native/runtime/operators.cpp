@@ -12,14 +12,14 @@ namespace {
 template <typename... Parameters>
 std::function<aclnnStatus(ArgumentReader&)> Planner(aclnnStatus (*phase1)(Parameters...)) {
   return [phase1](ArgumentReader& reader) {
-    // Braces fix the order of evaluation: left to right, as the parameters stand.
+    // Braces fix the order of evaluation: left to right, in the order of the parameters.
     const std::tuple<Parameters...> arguments{reader.Next<Parameters>()...};
     reader.ExpectEnd();
     return std::apply(phase1, arguments);
   };
 }
 
-// The function is a parameter of the template so that the compiler names it where a type cannot be passed.
+// The function is a template parameter, so that the compiler's message names it if a parameter's type has no argument.
 template <auto* declared_phase1>
 void AddRow(OperatorTable& table, SharedLibraries& libraries, const std::string& symbol) {
   decltype(declared_phase1) phase1 = nullptr;

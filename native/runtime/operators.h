@@ -1,5 +1,5 @@
-// The typed two-phase launch of aclnn operators: a row for each that native/include/aclnnop declares, made of the
-// functions' types.
+// The typed two-phase launch of aclnn operators: one row for each operator that native/include/aclnnop declares, made
+// from the functions' types.
 #pragma once
 
 #include <functional>

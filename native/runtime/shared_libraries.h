@@ -1,4 +1,4 @@
-// Opens shared libraries and finds symbols in them, remembering every one that none of them has.
+// Opens shared libraries, finds symbols in them, and records every missing symbol.
 #pragma once
 
 #include <string>
@@ -25,8 +25,8 @@ class SharedLibraries {
     pointer = reinterpret_cast<Function*>(Find(symbol));
   }
 
-  // Sets both pointers from the first library that has both: halves of different releases do not fit together. Without
-  // one, both are null.
+  // Sets both pointers from the first library that has both, because halves of different releases do not fit together.
+  // If no library has both, both are null.
   template <typename First, typename Second>
   void BindBoth(const std::string& first, First*& first_pointer, const std::string& second,
                 Second*& second_pointer) const {
@@ -44,7 +44,7 @@ class SharedLibraries {
   // Throws LibraryError with the names of all missing symbols, if there are any.
   void RequireAll() const;
 
-  // The libraries that were opened, where the loader found them.
+  // The paths of the opened libraries, as the loader found them.
   [[nodiscard]] std::vector<std::string> Files() const;
 
  private:

@@ -13,14 +13,14 @@
 namespace aclgrad {
 namespace {
 
-// Large enough to hide a copy's start, small enough to keep many of them pinned.
+// Large enough to hide the start of a copy, small enough to keep many halves pinned.
 constexpr std::size_t kHalfBytes = std::size_t{4} << 20;
-// Of both addresses of an asynchronous copy: CANN asks for it up to 8.3, and does not say for later releases.
+// Alignment of both addresses of an asynchronous copy. CANN requires it up to 8.3; later releases do not say.
 constexpr std::size_t kAlignment = 64;
 
 std::size_t RoundUp(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Fewer bytes where the file ends.
+// Returns fewer bytes if the file ends.
 std::size_t ReadAll(int file, std::byte* target, std::size_t size_bytes, std::size_t offset) {
   std::size_t done = 0;
   while (done < size_bytes) {
@@ -123,7 +123,7 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
 }
 
 void Staging::Finish(Deadline deadline) {
-  // What was fetched ahead may be older than what an operator writes from here on.
+  // From here on an operator may write, which makes prefetched bytes stale.
   read_ = {};
   Flush(deadline);
   Wait(deadline);
@@ -134,8 +134,8 @@ void Staging::Finish(Deadline deadline) {
 void Staging::Flush(Deadline deadline) {
   const Range range = std::exchange(written_, {});
   if (range.size_bytes == 0) return;
-  // The copy of the other half, which had all the time that this one took to be filled. Without events there is no
-  // waiting for one of two copies, so never two are under way.
+  // Waits for the copy of the other half, which overlapped the filling of this one. Without events it is not possible
+  // to wait for one of two copies, so there is never more than one under way.
   Wait(deadline);
   MakeCurrent();
   std::byte* place = Place(range.tensor, range.offset, range.size_bytes);
@@ -151,7 +151,7 @@ void Staging::Flush(Deadline deadline) {
 void Staging::Wait(Deadline deadline) {
   if (!is_busy_) return;
   const StepWatch::Step step(steps_, deadline);
-  // Until the wait is over, and for good if it fails, the halves hold nothing that may be read.
+  // The halves may not be read until the wait is over, nor after it failed.
   const std::array<Range, 2> asked = std::exchange(read_, {});
   MakeCurrent();
   Check(library_->aclrtSynchronizeStreamWithTimeout((*stream_)->get(), MillisecondsUntil(deadline)),
@@ -233,7 +233,7 @@ std::byte* Staging::SlotOf(std::size_t half, const Range& range) { return Half(h
 void Staging::StartRead(std::size_t half, std::size_t tensor, std::size_t offset) {
   read_[half] = {};
   if (offset == tensors_[tensor].size_bytes) return;
-  // The bytes before are fetched too, so that the copy begins at an aligned place.
+  // Starts at the aligned address before, so it fetches a few bytes more.
   offset -= std::min(offset, Misalignment({tensor, offset, 0}));
   const std::size_t count = std::min(kHalfBytes, tensors_[tensor].size_bytes - offset);
   MakeCurrent();
@@ -242,7 +242,7 @@ void Staging::StartRead(std::size_t half, std::size_t tensor, std::size_t offset
 }
 
 void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) {
-  // Not until the deadline: a copy is only begun here, however much time the call has.
+  // Has the watch's limit instead of the deadline, because this only starts a copy.
   const StepWatch::Step step(steps_);
   is_busy_ = true;
   Check(library_->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, (*stream_)->get()),

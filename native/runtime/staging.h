@@ -1,4 +1,4 @@
-// Tensors of one call on the device, filled and emptied piece by piece while the call's messages come and go.
+// Tensors of one call on the device, written and read piece by piece as the call's messages arrive and leave.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@
 
 namespace aclgrad {
 
-// Pieces go by way of pinned memory, in a ring of two halves: each is one asynchronous copy between aligned addresses,
-// which overlaps what the network brings or takes of the other half. What begins elsewhere is copied by itself as far
-// as the next aligned address. Where the device takes host addresses they are copied straight to their place.
-// One thread at a time may use it; any thread may.
+// Pieces pass through pinned memory, a ring of two halves. Each half is one asynchronous copy between aligned
+// addresses, and overlaps the network's work on the other half. Bytes before the first aligned address are copied
+// separately. If the device takes host addresses, pieces are copied straight to their place. Any thread may use it, one
+// at a time.
 class Staging final : public DeviceWork {
  public:
-  // Without a stream where the device takes host addresses.
+  // The stream is empty if the device takes host addresses.
   Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
           DeviceLoss& loss, std::optional<StreamLease> stream);
 
@@ -35,23 +35,24 @@ class Staging final : public DeviceWork {
   [[nodiscard]] bool is_on_host(std::size_t tensor) const { return tensors_.at(tensor).on_host != nullptr; }
 
   // Copies bytes to their place in a tensor; data may change when it returns. Throws std::out_of_range for bytes beyond
-  // the tensor's end, AclError (507046 where the deadline passed), as all that follow do once the device is lost.
+  // the tensor's end, and AclError (507046 if the deadline passed). Every function throws AclError once the device is
+  // lost.
   void Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
 
   // Fills a tensor with zeros.
   void WriteZeros(std::size_t tensor, Deadline deadline);
 
-  // Fills a tensor from an open file, such as shared memory, whose owner may cut it short at any time. Returns how many
-  // bytes it had from there on. Throws std::system_error where it cannot be read, and as Write does.
+  // Fills a tensor from an open file, such as shared memory, which its owner may truncate at any time. Returns the
+  // number of bytes read. Throws std::system_error if the file cannot be read, and what Write throws.
   [[nodiscard]] std::size_t ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
 
-  // Waits until all that was written has arrived; only then may an operator read it, or write what was read before.
+  // Waits until everything written has arrived. Only then may an operator read it, or write a tensor that was read.
   void Finish(Deadline deadline);
 
-  // Copies bytes of a tensor that an operator has written. What follows them is fetched meanwhile.
+  // Copies bytes of a tensor that an operator has written, and prefetches the bytes that follow them.
   void Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline);
 
-  // Writes all of a tensor into an open file. Throws std::system_error where it takes no more, and as Read does.
+  // Writes a whole tensor into an open file. Throws std::system_error if the file is full, and what Read throws.
   void WriteFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
@@ -65,7 +66,7 @@ class Staging final : public DeviceWork {
     [[nodiscard]] void* address() const noexcept { return on_host ? on_host.get() : block.address(); }
   };
 
-  // Where in a tensor the bytes in one half of the ring belong.
+  // The part of a tensor that one half of the ring holds.
   struct Range {
     std::size_t tensor = 0;
     std::size_t offset = 0;
@@ -74,25 +75,25 @@ class Staging final : public DeviceWork {
     [[nodiscard]] bool Covers(std::size_t of_tensor, std::size_t at) const noexcept {
       return tensor == of_tensor && offset <= at && at < offset + size_bytes;
     }
-    // Whether bytes that go there can be put behind these.
+    // Whether bytes for that place directly follow these.
     [[nodiscard]] bool EndsAt(std::size_t of_tensor, std::size_t at) const noexcept {
       return size_bytes != 0 && tensor == of_tensor && at == offset + size_bytes;
     }
   };
 
-  // Fills at most so many bytes and says how many; fewer where there are no more.
+  // Fills at most size_bytes and returns how many; fewer if the source ends.
   using Source = std::function<std::size_t(std::byte* target, std::size_t size_bytes)>;
   using Sink = std::function<void(const std::byte* source, std::size_t size_bytes)>;
 
   std::size_t Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
                    Deadline deadline);
   void Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
-  // Sends the bytes that were written into the half in use on their way, and takes the other half into use.
+  // Starts the copy of the half in use, and switches to the other half.
   void Flush(Deadline deadline);
   void Wait(Deadline deadline);
-  // How far the range's place on the device is behind an aligned address.
+  // The distance of the range's device address from the aligned address before it.
   [[nodiscard]] std::size_t Misalignment(const Range& range) const;
-  // Where the range begins in a half: as far behind an aligned address as its place on the device.
+  // The start of the range in a half: as misaligned as its device address.
   [[nodiscard]] std::byte* SlotOf(std::size_t half, const Range& range);
   [[nodiscard]] std::size_t RoomBehind(const Range& range) const;
   [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
@@ -100,7 +101,7 @@ class Staging final : public DeviceWork {
   void StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind);
   void Copy(std::byte* target, const std::byte* source, std::size_t size_bytes) const;
   void MakeCurrent() const;
-  // Throws AclError if the code is not 0, after telling the device of it.
+  // Throws AclError if the code is not 0, after reporting it to the device.
   void Check(int code, const char* call) const;
   void StartRead(std::size_t half, std::size_t tensor, std::size_t offset);
 
@@ -112,8 +113,8 @@ class Staging final : public DeviceWork {
   DeviceLoss& loss_;
   std::vector<Tensor> tensors_;
   std::array<PoolBlock, 2> halves_;
-  std::array<Range, 2> read_;  // what each half was asked to hold
-  Range written_;              // what the half in use holds for the device
+  std::array<Range, 2> read_;  // the part that each half was asked to prefetch
+  Range written_;              // the part that the half in use holds for the device
   std::size_t half_ = 0;       // the one in use
   bool is_busy_ = false;       // a copy may be under way
   std::optional<StreamLease> stream_;

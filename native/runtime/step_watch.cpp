@@ -6,7 +6,7 @@ namespace aclgrad {
 
 StepWatch::Step::Step(StepWatch& watch, Deadline deadline) noexcept {
   const int64_t ticks = (deadline + watch.limit_).time_since_epoch().count();
-  // Threads begin to look at different places, so that they do not compete for the same slots.
+  // Threads start their search at different slots, so that they do not compete for the same ones.
   static std::atomic<std::size_t> thread_count{0};
   thread_local const std::size_t first = thread_count++;
   for (std::size_t i = 0; i < kSlots; ++i) {

@@ -1,4 +1,4 @@
-// Which steps of a device's work (whatever the driver is asked, and waits) are under way, and when each is overdue.
+// The steps of a device's work (requests to the driver, and waits) that are under way, and when each is overdue.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace aclgrad {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Lock-free, so that a step that hangs inside the driver, with whatever locks it holds, cannot hide itself.
+// Lock-free, so that a step that hangs inside the driver while it holds locks is still seen.
 class StepWatch {
  public:
   explicit StepWatch(std::chrono::milliseconds limit) noexcept : limit_(limit) {}
@@ -21,7 +21,7 @@ class StepWatch {
    public:
     // A step that does not wait for a kernel: overdue after the watch's limit.
     explicit Step(StepWatch& watch) noexcept : Step(watch, Deadline::clock::now()) {}
-    // A wait until the deadline: overdue if it has not ended the watch's limit later.
+    // A wait until the deadline: overdue if it has not ended by the watch's limit after the deadline.
     Step(StepWatch& watch, Deadline deadline) noexcept;
     ~Step();
     Step(const Step&) = delete;
@@ -31,13 +31,13 @@ class StepWatch {
     std::atomic<int64_t>* slot_ = nullptr;
   };
 
-  // True if a step has not ended by the time when it was to be over.
+  // True if a step is overdue.
   [[nodiscard]] bool IsOverdue() const noexcept;
 
  private:
   // More than the threads of a device: 1024 streams and a few that copy.
   static constexpr std::size_t kSlots = 2048;
-  // When the step is overdue, in ticks of the clock; 0 for a free slot.
+  // The time from which the step is overdue, in ticks of the clock; 0 for a free slot.
   std::array<std::atomic<int64_t>, kSlots> overdue_at_{};
   const std::chrono::milliseconds limit_;
 };

@@ -24,13 +24,13 @@ Stream::Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, 
 }
 
 Stream::~Stream() {
-  // Destroying waits for the work, which for a hanging kernel is for ever.
+  // Destroying waits for the work, and a kernel that hangs never ends.
   library_.Ignore(IsDone().value_or(false) ? library_->aclrtDestroyStream(stream_)
                                            : library_->aclrtDestroyStreamForce(stream_));
 }
 
 void* Stream::Workspace(std::size_t size_bytes) {
-  // In pass-through a block of its own for each call, of exactly its size, so that the library can see beyond its end.
+  // In pass-through mode each call gets a block of exactly its size, so that the library detects writes beyond its end.
   const bool fits = workspace_.capacity() >= size_bytes && !memory_.is_pass_through();
   if (!fits) {
     workspace_ = {};
@@ -52,7 +52,7 @@ DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
     const int code = library_.Ignore(library_->aclrtStreamQuery(stream_, &status));
     if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
-    // A stream that failed may answer the query with its error; the wait below tells whether it is done.
+    // A failed stream may answer the query with its error; the wait below finds out whether it is done.
     if (code != ACL_SUCCESS || status == ACL_STREAM_STATUS_COMPLETE) break;
     if (Deadline::clock::now() >= deadline) return {false};
     std::this_thread::sleep_for(pause);

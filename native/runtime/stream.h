@@ -1,4 +1,4 @@
-// One stream of a device, with what only its work uses: a workspace that grows, and executors to run again.
+// One stream of a device, with its own workspace, which grows, and its own cache of executors.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace aclgrad {
 
-// One call at a time uses a stream, so nothing here is locked.
+// Only one call at a time uses a stream, so there is no lock.
 class Stream {
  public:
-  // Throws AclError where the device makes no stream.
+  // Throws AclError if the device cannot make a stream.
   Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit);
   ~Stream();
   Stream(const Stream&) = delete;
@@ -23,18 +23,18 @@ class Stream {
   [[nodiscard]] aclrtStream get() const noexcept { return stream_; }
   [[nodiscard]] ExecutorCache& executors() noexcept { return executors_; }
 
-  // Device memory of at least this size, the same as for the call before unless that was smaller; null for size 0.
+  // Device memory of at least this size, reused from the previous call if it is large enough; null for size 0.
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_.capacity(); }
 
-  // Asks without waiting; no value if the device answers with an error.
+  // Does not wait; nullopt if the device answers with an error.
   [[nodiscard]] std::optional<bool> IsDone() const noexcept;
 
   // See DeviceWork::Settle. Polls the stream, so it never makes the device report a wait that timed out.
   [[nodiscard]] DeviceWork::State Settle(int32_t timeout_ms) const noexcept;
 
-  // Gives the workspace back to the pool; no work may be under way.
+  // Returns the workspace to the pool; no work may be under way.
   void ReleaseWorkspace() { workspace_ = {}; }
 
  private:

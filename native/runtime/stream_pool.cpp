@@ -69,7 +69,7 @@ StreamLease StreamPool::Take() {
     made_.push_back(stream.get());
     return {this, std::move(stream)};
   }
-  // The last one back: its workspace and executors are the warmest.
+  // The stream returned last: its workspace and executors are the warmest.
   std::unique_ptr<Stream> stream = std::move(idle_.back());
   idle_.pop_back();
   return {this, std::move(stream)};

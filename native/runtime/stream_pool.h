@@ -15,7 +15,7 @@
 
 namespace aclgrad {
 
-// What is left until the deadline, in the form that ACL takes: at least 1, for 0 is a poll.
+// The time left until the deadline, as ACL takes it: at least 1, because 0 is a poll.
 [[nodiscard]] int32_t MillisecondsUntil(Deadline deadline);
 
 class StreamPool;
@@ -45,25 +45,25 @@ class StreamPool {
  public:
   StreamPool(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const StreamPoolOptions& options);
 
-  // Waits while all streams are leased, and calls reclaim from time to time, which may bring some back. Throws
-  // AclError: 507046 where none came back in time, or whatever the device answers where it makes none.
+  // Waits while all streams are leased, and calls reclaim from time to time, which may return some. Throws AclError:
+  // 507046 if no stream was returned in time, or the device's code if it cannot make one.
   [[nodiscard]] StreamLease Lease(Deadline deadline, const std::function<void()>& reclaim);
 
-  // A stream that is free, or can be made, and that nobody waits for.
+  // Leases without waiting; nullopt if no stream is free or others are waiting.
   [[nodiscard]] std::optional<StreamLease> TryLease();
 
-  // Gives the workspaces of streams that are not leased back to the pool, and that of one whose holder asks.
+  // Returns the workspaces of idle streams to the pool, and that of the given stream, whose holder asks for it.
   void Trim(aclrtStream asking = nullptr);
 
   [[nodiscard]] std::size_t stream_count() const;
   [[nodiscard]] std::size_t leased_count() const;
-  // What streams that are not leased keep.
+  // The workspaces that idle streams keep.
   [[nodiscard]] std::size_t idle_workspace_bytes() const;
 
  private:
   friend class StreamLease;
   [[nodiscard]] bool IsOneFree() const noexcept { return !idle_.empty() || made_.size() < options_.limit; }
-  // One is free; the lock is held.
+  // Requires a free stream and the lock.
   [[nodiscard]] StreamLease Take();
   void Return(std::unique_ptr<Stream> stream) noexcept;
 

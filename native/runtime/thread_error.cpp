@@ -12,13 +12,13 @@ namespace aclgrad {
 namespace {
 
 constexpr std::size_t kTextBytes = 8192;
-// Each question may cost the device a task, and some libraries repeat their last text for ever.
-constexpr int kQuestions = 8;
+// Each query may cost the device a task, and some libraries repeat their last text for ever.
+constexpr int kQueries = 8;
 
-// Calls the function with each text until it says that it has enough. A text lasts until the next question.
+// Calls the function with each text until it returns false. A text is valid until the next query.
 template <typename Function>
 void ForEachText(const AclFunctions& acl, const Function& function) {
-  for (int question = 0; question < kQuestions; ++question) {
+  for (int query = 0; query < kQueries; ++query) {
     const char* text = acl.aclGetRecentErrMsg();
     if (text == nullptr || *text == '\0' || !function(text)) return;
   }
@@ -32,7 +32,7 @@ int TakeLastCode(const AclFunctions& acl) noexcept {
 
 ThreadError TakeThreadError(const AclFunctions& acl, int code) {
   ThreadError error{code, ""};
-  // Before the texts: asking for them is a call of the runtime too.
+  // Before the texts, because querying them is a call of the runtime too.
   const int last = TakeLastCode(acl);
   if (HidesRuntimeCode(code) && last != ACL_SUCCESS) {
     error.code = last;

@@ -10,7 +10,7 @@ WorkQueue::WorkQueue(std::size_t thread_count, std::shared_ptr<Completions> comp
   try {
     for (std::size_t i = 0; i < thread_count; ++i) threads_.emplace_back([this] { RunThread(); });
   } catch (...) {
-    // Threads that nobody joins would end the process.
+    // Destroying a thread that is not joined would end the process.
     StopThreads();
     throw;
   }

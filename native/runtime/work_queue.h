@@ -1,4 +1,4 @@
-// Threads that do work in the order in which it arrives, and hand it to the completions.
+// Threads that run work in order of arrival, and pass it to the completions.
 #pragma once
 
 #include <condition_variable>

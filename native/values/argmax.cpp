@@ -13,20 +13,28 @@ constexpr int64_t kGroup = 16;
 
 int64_t CeilDivide(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// The part of a window inside the plane, along one axis.
+// The cells of a window along one axis: every dilation-th from the start, and of these the ones inside the plane.
 struct Extent {
+  int64_t start;
   int64_t begin;
   int64_t end;
+  int64_t dilation;
+
+  [[nodiscard]] bool Contains(int64_t cell) const {
+    return begin <= cell && cell < end && (dilation == 1 || (cell - start) % dilation == 0);
+  }
 };
 
 Extent WindowExtent(const Pooling& pooling, int axis, int64_t window) {
-  const int64_t begin = window * pooling.stride[axis] - pooling.padding[axis];
-  return {std::max<int64_t>(begin, 0), std::min(begin + pooling.kernel_size[axis], pooling.input_size[axis])};
+  const int64_t start = window * pooling.stride[axis] - pooling.padding[axis];
+  const int64_t span = (pooling.kernel_size[axis] - 1) * pooling.dilation[axis] + 1;
+  return {start, std::max<int64_t>(start, 0), std::min(start + span, pooling.input_size[axis]), pooling.dilation[axis]};
 }
 
 [[noreturn]] void Refuse(int64_t position, std::size_t index, const Extent& rows, const Extent& columns) {
   const auto range = [](const Extent& extent) {
-    return "[" + std::to_string(extent.begin) + ", " + std::to_string(extent.end) + ")";
+    const std::string cells = "[" + std::to_string(extent.begin) + ", " + std::to_string(extent.end) + ")";
+    return extent.dilation == 1 ? cells : cells + " with a dilation of " + std::to_string(extent.dilation);
   };
   throw InvalidValue("has " + std::to_string(position) + " at position " + std::to_string(index) +
                      ", outside its window of rows " + range(rows) + " and columns " + range(columns));
@@ -50,9 +58,7 @@ void ForEach(const Argmax& argmax, Visit&& visit) {
         const auto cell = static_cast<uint32_t>(position);
         const int64_t ih = cell / width;
         const int64_t iw = cell % width;
-        if (ih < rows.begin || ih >= rows.end || iw < columns.begin || iw >= columns.end) {
-          Refuse(position, index, rows, columns);
-        }
+        if (!rows.Contains(ih) || !columns.Contains(iw)) Refuse(position, index, rows, columns);
         visit(plane, oh, ow, ih, iw, index);
       }
     }

@@ -6,13 +6,14 @@
 
 namespace aclgrad {
 
-// Pairs are (height, width); the dilation is 1.
+// Pairs are (height, width).
 struct Pooling {
   int64_t input_size[2];
   int64_t output_size[2];
   int64_t kernel_size[2];
   int64_t stride[2];
   int64_t padding[2];
+  int64_t dilation[2];
 };
 
 // An argmax of shape (batch, channels, output_size): positions in planes of input_size, of 4 or 8 bytes each.

@@ -36,7 +36,7 @@ double CountWork(const void* boxes, std::size_t count, const RoiAlign& roi_align
     const double rows = samples(sizes[0], roi_align.pooled_height);
     const double columns = samples(sizes[1], roi_align.pooled_width);
     if (rows == 0 || columns == 0) continue;
-    // Cells between the first and the last that the box touches, which are passed over whether or not they are touched.
+    // All cells between the first and the last touched one: a kernel passes over them even if it skips them.
     const double row_span = std::min(2 * rows, static_cast<double>(roi_align.height));
     const double column_span =
         std::min(std::abs(static_cast<double>(sizes[1])) + 3, static_cast<double>(roi_align.width));

@@ -1,4 +1,4 @@
-// The boxes of RoI align: checked, and the work that they ask for counted.
+// Checks the boxes of RoI align and counts the work that they ask for.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace aclgrad {
 
-// What RoI align makes of its boxes, rows of five float32: image, x1, y1, x2, y2.
+// The parameters of RoI align. A box is a row of five float32: image, x1, y1, x2, y2.
 struct RoiAlign {
   int64_t channels;
   int64_t height;

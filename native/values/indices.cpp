@@ -15,7 +15,7 @@ void Check(const void* indices, std::size_t count, int64_t bound) {
   const auto is_bad = [bound](int64_t index) { return static_cast<uint64_t>(index) >= static_cast<uint64_t>(bound); };
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t end = std::min(count, begin + kBlock);
-    // Without a branch on the way, so that the compiler makes vectors of it; the position is found afterwards.
+    // Without a branch in the loop, so that the compiler vectorises it; the position is found afterwards.
     bool any_bad = false;
     for (std::size_t i = begin; i < end; ++i) any_bad |= is_bad(Load<Index>(indices, i));
     if (!any_bad) continue;

@@ -1,4 +1,4 @@
-// Indices into something of a known size.
+// Checks of indices into an array of known size.
 #pragma once
 
 #include <cstddef>

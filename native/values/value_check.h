@@ -1,4 +1,4 @@
-// What is checked of an input's values before a device reads them, and what the device then reads.
+// The checks of an input's values before a device reads them, and the bytes that the device then reads.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct ArgmaxCheck {
   MaskEncoding encoding;
 };
 
-// Every box is finite after scaling, and all of them together ask for at most so much work.
+// Every box is finite after scaling, and all of them together ask for at most max_work.
 struct BoxCheck {
   RoiAlign roi_align;
   double max_work;
@@ -47,7 +47,7 @@ class TooMuchWork : public std::runtime_error {
   const double limit;
 };
 
-// Throws InvalidValue or TooMuchWork. Returns the bytes to read instead of the data, if these are to be encoded.
+// Throws InvalidValue or TooMuchWork. Returns the encoded bytes if the device reads another encoding than the data's.
 [[nodiscard]] std::optional<std::vector<std::byte>> Apply(const ValueCheck& check, const void* data,
                                                           std::size_t size_bytes);
 

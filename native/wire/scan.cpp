@@ -6,9 +6,9 @@ namespace {
 enum WireType { kVarint = 0, kFixed64 = 1, kLength = 2, kGroupStart = 3, kGroupEnd = 4, kFixed32 = 5 };
 
 constexpr unsigned kMaxVarintBytes = 10;
-// Of the varint of a tag or a length, as protobuf reads them, though more could stand for the same.
+// The most bytes of a varint that is a tag or a length, as protobuf reads them; longer encodings are refused.
 constexpr unsigned kMaxSizeBytes = 5;
-// Far beyond any message of ours; a bound on the time that a message of nothing but tiny fields can take.
+// Far more than any real message has; limits the time for a message of tiny fields.
 constexpr int kMaxFields = 20'000;
 
 void AppendVarint(std::string& out, uint64_t value) {
@@ -21,13 +21,13 @@ class Scanner {
   Scanner(const uint8_t* message, const std::vector<uint32_t>& path, std::size_t max_rest_bytes)
       : message_(message), path_(path), max_rest_bytes_(max_rest_bytes) {}
 
-  // Appends what the range becomes to rest.
+  // Appends the range to rest, with an index in place of each payload.
   void Replace(std::size_t position, std::size_t end, std::size_t depth, std::string& rest);
 
   std::vector<ByteRange> payloads;
 
  private:
-  // Bits beyond the 64th are lost; a tag or a length has none.
+  // Drops bits beyond the 64th, which no tag or length has.
   uint64_t ReadVarint(std::size_t& position, std::size_t end, unsigned max_bytes) const;
   void Append(std::string& rest, std::size_t start, std::size_t stop) const {
     rest.append(reinterpret_cast<const char*>(message_) + start, stop - start);
@@ -60,7 +60,7 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
     const std::size_t start = position;
     const uint64_t tag = ReadVarint(position, end, kMaxSizeBytes);
     const auto wire_type = static_cast<int>(tag & 7);
-    // Beyond the end is where a field ends that does not fit, whatever its length.
+    // A field that does not fit ends beyond the end, whatever its length.
     std::size_t stop = end + 1;
     if (wire_type == kLength) {
       const uint64_t length = ReadVarint(position, end, kMaxSizeBytes);
@@ -94,7 +94,7 @@ void Scanner::Replace(std::size_t position, std::size_t end, std::size_t depth, 
       --open_groups;
       stop = position;
     } else {
-      throw MalformedMessage("byte " + std::to_string(start) + " of the message starts no field (wire type " +
+      throw MalformedMessage("byte " + std::to_string(start) + " of the message does not start a field (wire type " +
                              std::to_string(wire_type) + ")");
     }
     if (stop > end) {

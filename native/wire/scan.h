@@ -1,4 +1,4 @@
-// Takes the large payloads out of a serialized protobuf message, as aclgrad/wire/scan.py does, only faster.
+// Extracts the large payloads from a serialized protobuf message: a faster version of aclgrad/wire/scan.py.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace aclgrad {
 
-// The bytes are no message.
+// Not a well-formed message.
 class MalformedMessage : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// More of the message than allowed is not payload.
+// The message without its payloads exceeds the limit.
 class RestTooLarge : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

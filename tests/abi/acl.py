@@ -237,7 +237,7 @@ class DeviceTensor:
         self._storage = storage
 
     def read_storage(self) -> np.ndarray:
-        """Returns what the device memory holds now."""
+        """Returns the current content of the device memory."""
         return self._library.download(self.address, np.empty_like(self._storage))
 
 

@@ -1,6 +1,6 @@
 """The library under test is a parameter: ACL_LIBRARY names its files, in the form of PATH.
 
-The default is the host library as installed. See `quirks` for what libraries differ in.
+The default is the installed host library. `quirks` has the differences between libraries.
 """
 
 import importlib.util
@@ -49,7 +49,7 @@ def initialized(opened: Library) -> Iterator[Library]:
 
 @pytest.fixture(autouse=True)
 def abilities(request: pytest.FixtureRequest) -> None:
-    """Skips a test that needs what the library lacks: `@pytest.mark.needs("settings")`."""
+    """Skips a test that needs something that the library lacks: `@pytest.mark.needs("settings")`."""
     for mark in request.node.iter_markers("needs"):
         missing = set(mark.args) - request.getfixturevalue("opened").abilities
         if missing:

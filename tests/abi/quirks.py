@@ -1,6 +1,6 @@
-"""What libraries of this ABI differ in, as data: a test says what it needs, and is skipped where that is missing.
+"""The differences between libraries of this ABI, as data: a test names what it needs, and is skipped without it.
 
-The host library can do everything here. Of other libraries, CANN's for one, nothing here is expected.
+The host library can do everything here. Other libraries, such as CANN's, need not.
 """
 
 ABILITIES = {

@@ -1,7 +1,7 @@
 """The host library in the form of CANN's packages: `python -m tests.abi.split_packages FOLDER` builds them.
 
-Each library has the functions of some headers and no other, under the names of CANN. They pass every call on, and what
-the host library has beyond CANN is in none of them: a library that nobody knows.
+Each library has only the functions of some headers, under CANN's file names. They forward every call. None has the host
+library's extension, so the runtime takes them for an unknown library.
 """
 
 import os
@@ -34,7 +34,7 @@ Function* Find(const char* name) {
 
 
 def source_of(folder: str) -> str:
-    """Returns C++ that passes on what the headers of a folder declare."""
+    """Returns C++ code that forwards every function that the headers of a folder declare."""
     text = [_START, *(f'#include "{folder}/{header.name}"' for header in sorted((INCLUDE / folder).glob("*.h")))]
     for header, result, name, arguments in declarations(INCLUDE / folder):
         assert header.is_relative_to(INCLUDE / folder)

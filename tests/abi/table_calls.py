@@ -22,7 +22,7 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     # A dtype of CANN's that the wire does not have.
     ("max_unpool2d_backward", "BOOL"): 0,
 }
-"""By operator and row: CANN's code where the table tells another, or None for what CANN does not survive."""
+"""By operator and row: CANN's code if it differs from the table's, or None if CANN would crash."""
 
 
 class Row(NamedTuple):
@@ -57,7 +57,7 @@ def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
 
 
 def arguments_of(typed: TypedCase, product: Product) -> Arguments:
-    """Returns what the device is given, in aclnn's order: inputs, attributes, the output."""
+    """Returns the device's arguments, in aclnn's order: inputs, attributes, the output."""
     given = typed.arguments
     tensors: Arguments = {}
     for each in typed.spec.inputs:
@@ -81,7 +81,7 @@ def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:
 
 
 def _dtypes(typed: TypedCase, product: Product) -> dict[str, Row]:
-    """All tensors of the operator's type together, and each that has types of its own alone."""
+    """Yields all tensors of the operator's type together, and each tensor with its own types separately."""
     spec, valid = typed.spec, arguments_of(typed, product)
     names = abi_names(spec)
     common = valid[names[spec.inputs[0].name]].data_type

@@ -20,7 +20,7 @@ from .phase_one import Tensor
 from .table_calls import abi_names, arguments_of
 
 LENGTHS = (*range(1, 10), 15, 16, 17, 31, 32, 33, 65)
-"""Of rows: up to and around the vectors of each type, and the longest twice over."""
+"""Lengths of rows: up to and around the vectors of each type, and twice the longest."""
 DRAWS = 20
 LARGE = "6 MB"
 """Several pieces of a parallel loop."""
@@ -30,7 +30,7 @@ def sweep(product: Product = PRODUCT) -> Iterator[TypedCase]:
     """Yields calls of every operator and type whose gradients must not depend on processor, threads or addresses."""
     listed = [typed for spec in OPERATORS.values() for typed in _calls_of(spec, product)]
     for typed in (*typed_cases(product), *listed):
-        # Of an empty input, operators leave the output as it was.
+        # For an empty input, operators leave the output unchanged.
         if all(map(all, typed.case.shapes.values())) and not list(typed.spec.check(typed.arguments, product)):
             yield typed
 
@@ -47,7 +47,7 @@ def _calls_of(spec: OperatorSpec, product: Product) -> Iterator[TypedCase]:
 
 
 def placed(array: np.ndarray, offset: int) -> np.ndarray:
-    """Returns a copy that begins so many bytes behind an address that suits vectors."""
+    """Returns a copy that begins `offset` bytes behind an address that suits vectors."""
     memory = np.zeros(array.nbytes + 128, np.uint8)
     begin = -memory.ctypes.data % 64 + offset
     view = memory[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -82,7 +82,7 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
 def assert_defined(typed: TypedCase, gradient: np.ndarray, product: Product = PRODUCT) -> None:
     """The gradient is that of the definition, within the operator's tolerance.
 
-    Sums of both signs cancel, so the error is measured by what was added up.
+    Sums of both signs cancel, so the error is relative to the sum of the absolute values.
     """
     arrays = typed.arrays()
     truth = reference.define(typed.spec.name, arrays, typed.attributes)

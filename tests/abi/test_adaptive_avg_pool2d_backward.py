@@ -36,7 +36,7 @@ SHAPES = [
 
 
 def reference(grad_output: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The definition in float64, and the same with absolute values: what rounding errors are measured by."""
+    """The definition in float64, and the same with absolute values, which is the scale of rounding errors."""
     grad = grad_output.astype(np.float64)
     out_height, out_width = grad.shape[-2:]
     result = np.zeros((*grad.shape[:-2], height, width))
@@ -109,7 +109,7 @@ def test_strided_input_and_output(acl: Library, name: str, dtype: type) -> None:
         result = out.read_storage()
     check(view(result), grad_output, dtype)
     view(result)[...] = 7
-    assert (result == out_storage).all()  # nothing beside the view was written
+    assert (result == out_storage).all()  # nothing outside of the view was written
 
 
 def test_an_expanded_input(acl: Library) -> None:

@@ -28,7 +28,7 @@ def repeatable():
 HANG = {"kind": "hang", "at": 1, "duration_ms": 300}
 HANGING_LAUNCH = {"kind": "hang_launch", "at": 1, "duration_ms": 500}
 
-# The program, what it prints, the offences that are reported, and a fault that it needs.
+# The program, its output, the reported offences, and a fault that it needs.
 CASES: dict[str, tuple[str, str, list[str], dict[str, object] | None]] = {
     "an asynchronous copy to or from an odd address": (
         "print(copy(malloc() + 8, pinned), copy(malloc(), pinned + 32), copy(malloc(), pinned))",
@@ -121,7 +121,7 @@ def test_every_report_is_listed() -> None:
 
 @pytest.fixture
 def run(run_program: Run, tmp_path: Path) -> Callable[..., tuple[list[str], list[str]]]:
-    """Runs a program with these settings; returns what it prints and the offences that are reported."""
+    """Runs a program with these settings; returns its output and the reported offences."""
 
     def run(program: str, **settings: object) -> tuple[list[str], list[str]]:
         report, config = tmp_path / "report", tmp_path / "acl.json"

@@ -13,7 +13,7 @@ THREADS = 8
 
 
 def everywhere(work: Callable[[int], None]) -> None:
-    """Runs work in several threads at once and raises what one of them raises."""
+    """Runs work in several threads at once and raises the exception of one of them."""
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(work, range(THREADS)))
 

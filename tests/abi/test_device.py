@@ -68,7 +68,7 @@ def test_the_default_context_is_shared_by_threads(acl: Library) -> None:
 
 @pytest.mark.needs("nulls")
 def test_reset_ends_the_default_context_with_the_last_use(run_program: Callable[..., list[str]]) -> None:
-    # In a process of its own: nobody else uses the device there.
+    # In its own process, where nothing else uses the device.
     assert run_program(
         "acl.call('aclInit', None)\n"
         "acl.call('aclrtSetDevice', 0)\n"

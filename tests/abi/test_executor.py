@@ -116,7 +116,7 @@ def test_aclnn_init_and_finalize(acl: Library) -> None:
 
 def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
     # No kernel does it, so the test does, while a launch hangs between the writing of the red zone and the kernel. The
-    # queries, which share a lock with the hanging launch, put the write in order with what the launch does.
+    # queries share a lock with the hanging launch, so they order the write with the launch.
     config = tmp_path / "acl.json"
     config.write_text(
         '{"host": {"failure_mode": "continue", "faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 400}]}}'

@@ -1,4 +1,4 @@
-"""The fault plan of the configuration: each fault at its number, and what it does to what follows."""
+"""The fault plan of the configuration: each fault at its number, and its effect on later calls."""
 
 import json
 from collections.abc import Callable
@@ -239,6 +239,11 @@ def test_destroying_by_force_ends_the_wait_for_an_event(run: Fails) -> None:
         "print(sync(20, waiting), acl.aclrtDestroyStreamForce(waiting), acl.aclrtDestroyStreamForce(stream))\n"
     )
     assert run([{"kind": "hang", "at": 1}], program) == ["0 0 0", "507046 0 0"]
+
+
+def test_a_device_that_cannot_be_set(run: Fails) -> None:
+    program = "print(acl.aclrtSetDevice(0), acl.says('fault plan'), acl.aclrtSetDevice(0))\n"
+    assert run([{"kind": "set_device_error", "at": 2}], program) == ["507033 True 0"]
 
 
 HANGING = {

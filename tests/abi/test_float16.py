@@ -34,7 +34,7 @@ def rows_added(acl: Library, pairs: np.ndarray) -> np.ndarray:
 
 
 def same(result: np.ndarray, expected: np.ndarray) -> bool:
-    """The same bits, but for NaNs, which are quiet where a signalling one came in."""
+    """The same bits, except that signalling NaNs become quiet."""
     numbers = ~np.isnan(expected)
     exact = np.array_equal(result[numbers].view(np.uint16), expected[numbers].view(np.uint16))
     return exact and bool(np.isnan(result[~numbers]).all())
@@ -47,7 +47,7 @@ def print_comparisons(acl: Library) -> None:
     for rows in (1, 3, 1000):
         with np.errstate(all="ignore"):
             expected = np.repeat((ALL.astype(np.float32) / np.float32(rows)).astype(np.float16), rows, axis=2)
-            # A sum may begin at +0, so the sign of a zero is nobody's promise.
+            # A sum may begin at +0, so the sign of a zero is undefined.
             print(rows, same(averaged(acl, ALL, expected.shape) + POSITIVE, expected + POSITIVE))
     with np.errstate(all="ignore"):
         # Sums begin at +0, so none is -0.

@@ -46,7 +46,7 @@ def test_views_work_at_any_byte(acl: Library, dtype: type, offset: int) -> None:
 
 
 def answer(acl: Library) -> None:
-    """Runs where host pointers are refused: prints what the test below compares."""
+    """Runs on a library that refuses host pointers, and prints the values that the test below compares."""
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 1)
     elsewhere = acl.create("aclrtMalloc", 96, 0).value

@@ -129,7 +129,7 @@ def test_strided_input_and_output(acl: Library, name: str, dtype: type) -> None:
         result = out.read_storage()
     assert_close(view(result).copy(), *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
     view(result)[...] = 7
-    assert (result == out_storage).all()  # nothing beside the view was written
+    assert (result == out_storage).all()  # nothing outside of the view was written
 
 
 def test_the_offset_of_an_argmax_is_ignored(acl: Library) -> None:

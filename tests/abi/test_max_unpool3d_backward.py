@@ -35,7 +35,7 @@ def definition(grad: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 def gradient(acl: Library, grad: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """Takes numpy views of any strides; their storage is what they are views of."""
+    """Takes numpy views with any strides; their storage is the array that they view."""
     blank = np.full(indices.shape, 7, grad.dtype)
     grad_storage = grad if grad.base is None else grad.base
     index_storage = indices if indices.base is None else indices.base
@@ -103,7 +103,7 @@ def test_a_bad_index_is_a_device_fault_at_the_next_synchronise(acl: Library, bad
         gradient(acl, grad, indices)
     assert failure.value.code == AICORE_EXCEPTION
     assert f"element 11 is {bad}, outside the 12 elements" in failure.value.message
-    assert acl.aclrtSynchronizeStream(None) == AICORE_EXCEPTION  # and from then on by whatever uses the device
+    assert acl.aclrtSynchronizeStream(None) == AICORE_EXCEPTION  # and from then on by every use of the device
 
 
 @pytest.mark.needs("bad values")

@@ -34,7 +34,7 @@ OTHERWISE: dict[tuple[str, str], dict[str, Refused]] = {("910A", "max_pool2d_wit
 
 
 def expected_rows(name: str, product: str) -> dict[str, Row]:
-    """Returns the rows of the operator table, and those of the operator's own table where it has one."""
+    """Returns the rows of the operator table, and those of the operator's own table if there is one."""
     spec = OPERATORS[name]
     rows = rows_of(spec, Product(product))
     if find_spec(f".test_{name}_status", __package__) is not None:
@@ -51,7 +51,7 @@ def expected_rows(name: str, product: str) -> dict[str, Row]:
 
 
 def answer(acl: Library, product: str) -> None:
-    """Runs in the product's process: prints what the tests below compare."""
+    """Runs in the product's process, and prints the values that the tests below compare."""
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 0)
     free = free_bytes(acl)

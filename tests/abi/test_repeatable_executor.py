@@ -20,7 +20,7 @@ Busy = Callable[[object], None]
 
 
 class Average:
-    """A repeatable executor of NAME; its tensors have no address until they are told one."""
+    """A repeatable executor of NAME; its tensors have no address until one is set."""
 
     def __init__(self, acl: Library, stack: ExitStack, strides: tuple[int, ...] | None = None) -> None:
         self.acl = acl

@@ -104,7 +104,7 @@ def test_strided_input_and_output(acl: Library, name: str, dtype: type) -> None:
         result = out.read_storage()
     assert_close(view(result).copy(), *definition(grad, shape, padding))
     view(result)[...] = 7
-    assert (result == out_storage).all()  # nothing beside the view was written
+    assert (result == out_storage).all()  # nothing outside of the view was written
 
 
 def test_non_finite_values_stay_where_they_belong(acl: Library) -> None:

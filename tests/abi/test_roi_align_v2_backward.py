@@ -40,7 +40,7 @@ def gradient(acl: Library, roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> np.
 
 
 def run(acl: Library, roi: Roi, grad: np.ndarray, boxes: np.ndarray, out: object) -> None:
-    """Takes numpy views of any strides; their storage is what they are views of."""
+    """Takes numpy views with any strides; their storage is the array that they view."""
     grad_storage = grad if grad.base is None else grad.base
     box_storage = boxes if boxes.base is None else boxes.base
     with (
@@ -143,7 +143,7 @@ def test_strided_tensors(acl: Library, view: str) -> None:
         result = out.read_storage()
     assert_close(VIEWS[view](result).copy(), *roi_align.gradient(roi, grad, boxes))
     VIEWS[view](result)[...] = 7
-    assert (result == out_storage).all()  # nothing beside the view was written
+    assert (result == out_storage).all()  # nothing outside of the view was written
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""aclnnRoiAlignV2Backward where its division into bands, groups of channels and batches of boxes has its edges."""
+"""aclnnRoiAlignV2Backward at the edges of its division into bands, groups of channels and batches of boxes."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def test_tails_of_channels_and_cells(acl: Library, channels: int, width: int) ->
         (1, 16, 30, 500),  # a band of 16 rows
         (1, 17, 33, 300),  # of 27 rows or fewer
         (1, 16, 3, 8192),  # of one row
-        (1, 5, 3, 8193),  # of fewer channels, for one row would be too wide
+        (1, 5, 3, 8193),  # of fewer channels, because one row would be too wide
         (1, 3, 2, 32768),
         (1, 3, 2, 32769),  # of one channel
         (1, 1, 300, 700),

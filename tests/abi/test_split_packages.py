@@ -19,7 +19,7 @@ PART = ["test_adaptive_avg_pool2d_backward_status.py", "test_device.py", "test_p
 
 
 def test_runtime_and_tests_take_a_library_that_nobody_knows(tmp_path: Path) -> None:
-    """The runtime gives it no host memory; the tests skip what only the host library has."""
+    """The runtime gives it no host memory; the tests skip features that only the host library has."""
     files = split_packages.build(tmp_path)
     config = tmp_path / "acl.json"
     config.write_text('{"host": {"host_pointers": false}}')

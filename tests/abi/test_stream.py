@@ -101,7 +101,7 @@ def test_parameters(acl: Library) -> None:
 
 @pytest.mark.needs("exact limits")
 def test_the_number_of_streams_is_limited(run_program: Callable[..., list[str]]) -> None:
-    # In a process of its own: nobody else's streams count there.
+    # In its own process, where no other streams count.
     lines = run_program(
         "acl.call('aclInit', None)\n"
         "acl.call('aclrtSetDevice', 0)\n"

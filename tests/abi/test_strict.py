@@ -1,4 +1,4 @@
-"""Strict mode: each offence is reported with where it came from, and refused."""
+"""Strict mode: each offence is reported with its origin, and refused."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def hang():
     return stream, grad, out
 """
 
-# The program, its output and the offences that it commits, in order: phrase, and what the report tells.
+# The program, its output and its offences in order: the phrase, and a part of the report.
 CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     "reading freed memory": (
         "print(copy_out(freed()))", "107000",
@@ -126,7 +126,7 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
         "print(getattr(acl, NAME)(malloc(4096), bytes - 1, executor, None))\n"
         "_, executor = acl.plan(NAME, tensor((1, 1, 1, 1), malloc(4)), out, out)\n"
         "print(getattr(acl, NAME)(malloc(64), bytes, executor, None))",
-        "161002\n161002", [("workspace too small", "bytes where"), ("out of bounds", "of 64 bytes")],
+        "161002\n161002", [("workspace too small", "bytes, but"), ("out of bounds", "of 64 bytes")],
     ),
     "disturbing work": (
         "stream, grad, out = hang()\n"

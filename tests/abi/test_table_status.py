@@ -1,4 +1,4 @@
-"""Phase 1 as the operator table has it: sample calls are accepted, and what the table excludes is refused."""
+"""Phase 1 follows the operator table: it accepts the sample calls, and refuses everything that the table excludes."""
 
 import pytest
 

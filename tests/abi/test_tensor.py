@@ -13,7 +13,7 @@ PARAM_NULLPTR, INNER_NULLPTR = 161001, 561103
 
 
 def delete_array() -> Callable[[object], None]:
-    """C++'s delete[], with which the ABI wants arrays released; a sanitizer, if loaded, brings its own."""
+    """C++'s delete[], which releases arrays of the ABI; a loaded sanitizer has its own."""
     name = "_ZdaPv"
     process = ctypes.CDLL(None)
     function = getattr(process if hasattr(process, name) else ctypes.CDLL("libstdc++.so.6"), name)

@@ -1,1 +1,1 @@
-"""`make bench`: what a call costs beside a bare gRPC echo of the same bytes, and what it is made of."""
+"""`make bench`: the cost of a call compared with a bare gRPC echo of the same bytes, and the parts of that cost."""

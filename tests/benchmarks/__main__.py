@@ -67,7 +67,7 @@ def _measure_wire(report: Report, names: Sequence[str] | None) -> None:
 
 
 def _pool_table() -> str:
-    """Returns what the C++ program says, if it was built."""
+    """Returns the output of the C++ program, if it was built."""
     if not POOL.exists():
         return ""
     return subprocess.run([POOL, host_library()], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Measures what aclgrad.torch adds to a call: the backward pass of one function beside the client's own call.
+"""Measures the overhead of aclgrad.torch: the backward pass of one function compared with the client's own call.
 
 `python -m tests.benchmarks.bridge` prints the medians of both, in turns, and their ratio.
 """

@@ -1,6 +1,6 @@
-// Counts the bytes that a process copies by memcpy and memmove in blocks of a kilobyte and more: to be preloaded.
-// COPY_COUNTER names a file of eight bytes, where the sum stands at any moment. What the kernel copies between sockets
-// and memory is not in it, nor what an operator reads and writes: those are not copies of ours.
+// A library to preload: counts the bytes that a process copies by memcpy and memmove in blocks of a kilobyte or more.
+// COPY_COUNTER names a file of eight bytes that always has the sum. The sum does not include copies by the kernel
+// between sockets and memory, nor the reads and writes of operators: those are not our copies.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace {
 using Copy = void* (*)(void*, const void*, std::size_t);
 using Counter = std::atomic<std::uint64_t>;
 
-// Below it are headers, names and the bookkeeping of gRPC; gRPC's own blocks of a message are 8 KB and more.
+// Smaller copies are headers, names and the bookkeeping of gRPC; gRPC's own blocks of a message have 8 KB or more.
 constexpr std::size_t kLeastBytes = 1024;
 
 Counter* MapCounter() {
@@ -28,7 +28,7 @@ Counter* MapCounter() {
   return page == MAP_FAILED ? nullptr : static_cast<Counter*>(page);
 }
 
-// Set last, by the constructor below; calls that come earlier are the loader's.
+// Set last, by the constructor below; earlier calls are the loader's.
 std::atomic<Counter*> counter{nullptr};
 
 [[gnu::constructor]] void Start() { counter = MapCounter(); }

@@ -1,7 +1,7 @@
 """How often the server copies a tensor: bytes through memcpy and memmove in a call, over the bytes of the tensor.
 
-The server runs with `copies.cpp` preloaded, which counts and times nothing. The way in and the way out are told apart
-by a second call whose input is a single element of each plane, with the same output.
+The server runs with `copies.cpp` preloaded, which counts but does not time. A second call with a single element of each
+plane as input, and the same output, separates the copies of inputs from those of outputs.
 """
 
 from __future__ import annotations  # grpc's classes are generic in their stubs alone

@@ -19,7 +19,7 @@ from tests.abi.acl import DATA_TYPES, Format, Library
 Array = np.ndarray[Any, Any]
 
 PRODUCT: Final = Product.ATLAS_A2
-"""What the host library is by default."""
+"""The default product of the host library."""
 DTYPES: Final = ("float32", "float16", "bfloat16")
 LINE_BYTES: Final = 64
 
@@ -53,19 +53,19 @@ class Contest:
 
     @property
     def moved_bytes(self) -> int:
-        """What has to be read and written once; of a gather without the gathered."""
+        """The bytes that must be read and written once; for a gather without the gathered input."""
         read = sum(array.nbytes for name, array in self.read.items() if name != self.gathered)
         return read + self.out.nbytes
 
     def touched_lines(self) -> Array | None:
-        """Of a gather: the cache lines that it has to touch, in its order, by number."""
+        """The numbers of the cache lines that a gather must touch, in its order; None for other operators."""
         if self.gathered is None:
             return None
         (name, bound) = next((name, rule.bound) for name, rule in self._rules.items() if isinstance(rule, IndexRule))
         source, indices = self.read[self.gathered], self.read[name]
         planes = np.arange(source.size // bound).reshape(-1, 1) * bound
         lines = ((indices.reshape(len(planes), -1) + planes) * source.itemsize // LINE_BYTES).reshape(-1)
-        return lines[np.diff(lines, prepend=-1) != 0]  # what has just been touched needs no more time
+        return lines[np.diff(lines, prepend=-1) != 0]  # a line that was just touched costs no more time
 
     def run_rival(self) -> torch.Tensor:
         gradient: torch.Tensor = samples_of(self.typed.spec.name).pytorch(self._tensors, self.typed.attributes)
@@ -107,7 +107,7 @@ def describe(acl: Library, array: Array, shape: tuple[int, ...]) -> Any:
 
 
 def as_tensor(array: Array) -> torch.Tensor:
-    """Shares the memory; PyTorch wants 64 bits of an index."""
+    """Shares the memory, except for indices, which PyTorch needs in 64 bits."""
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array.astype(np.int64) if array.dtype.kind == "i" else array)

@@ -1,8 +1,8 @@
-"""The command behind `make bench-kernels`: times the host library's kernels beside PyTorch and a warm memcpy.
+"""The command behind `make bench-kernels`: compares the times of the host library's kernels, PyTorch and a warm memcpy.
 
-Each is called in turn, several rounds long, in one process for each number of threads; outputs and copies go to memory
-that was written before, PyTorch allocates its own. A ratio to PyTorch above 1 says that ours is faster, a ratio to
-memcpy how much longer we take than moving the bytes that have to be read and written.
+They take turns for several rounds, in one process for each number of threads. Outputs and copies go to memory that was
+written before; PyTorch allocates its own. A ratio to PyTorch above 1 means that ours is faster. The ratio to memcpy is
+our time over the time of moving the bytes that must be read and written.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Milliseconds of the fastest round; not a number where the rival has no such kernel."""
+    """Milliseconds of the fastest round; NaN if the rival has no such kernel."""
 
     operator: str
     size: str
@@ -55,7 +55,7 @@ class Figure:
     ours_ms: float
     pytorch_ms: float
     memory_ms: float
-    """A warm memcpy of the bytes read and written; of a gather, with the time of touching the lines gathered from."""
+    """A warm memcpy of the bytes read and written; for a gather, plus the time of touching the gathered cache lines."""
     load_average: float
 
     @property
@@ -68,7 +68,7 @@ class Figure:
 
 
 class Memory:
-    """What moving bytes costs, with so many threads."""
+    """Measures the movement of bytes with a number of threads."""
 
     def __init__(self, threads: int, touch: ctypes.CDLL | None) -> None:
         self._threads = threads
@@ -108,7 +108,7 @@ class Memory:
 
 
 def time_rounds(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """Returns the milliseconds of each call's fastest round: other load only adds. They take turns."""
+    """Returns the milliseconds of each call's fastest round: other load only adds time. The calls take turns."""
     repeats = [max(1, int(ROUND_S / max(_seconds(call, 1), 1e-7))) for call in calls]
     # The first call of all may have met cold memory.
     repeats = [
@@ -142,7 +142,7 @@ def time_case(acl: Library, memory: Memory, case: Contest, rounds: int) -> tuple
 
 
 def compare(case: Contest, theirs: torch.Tensor) -> None:
-    """Times of different results compare nothing. PyTorch rounds half types after each addition."""
+    """Raises AssertionError if the results differ. PyTorch rounds half types after each addition."""
     allowed = 1e-3 if case.out.dtype == np.float32 else 5e-2
     count = min(case.out.size, 1 << 22)
     expected = theirs.reshape(-1)[:count].to(torch.float64).numpy()
@@ -153,7 +153,7 @@ def compare(case: Contest, theirs: torch.Tensor) -> None:
 
 
 def measure(plan: Plan, threads: int, config: str, touch: str) -> list[Figure]:
-    """Runs in a process of its own, because the host library reads its number of threads once."""
+    """Runs in its own process, because the host library reads its number of threads once."""
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -1,4 +1,4 @@
-"""Servers and load processes: starts them, repeats calls for a while, and tells rates, CPU time and memory."""
+"""Servers and load processes: starts them, repeats calls for a while, and reports rates, CPU time and memory."""
 
 import multiprocessing
 import os
@@ -64,7 +64,7 @@ def running(module: str, *flags: str, **variables: str) -> Iterator[Served]:
     """Yields a server that lives as long as the block; it prints `ready: ADDRESS`."""
     command = [sys.executable, "-m", module, *flags]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ACLGRAD_", "MALLOC_"))}
-    # Into a file: what fills a pipe that nobody reads would stop the server.
+    # Into a file, because a full pipe without a reader would stop the server.
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=kept | variables) as process,
@@ -82,7 +82,7 @@ def running(module: str, *flags: str, **variables: str) -> Iterator[Served]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What every load process is to do: callers of one kind, so many in all, for a while."""
+    """The task of every load process: callers of one kind, their total number, and a duration."""
 
     load: str
     address: str
@@ -114,7 +114,7 @@ class Sample:
 
 
 class NotServedError(RuntimeError):
-    """The server has no such method yet, or refuses what the row sends."""
+    """The server does not have the method, or refuses the row's calls."""
 
 
 class LoadGroup:
@@ -142,7 +142,7 @@ class LoadGroup:
             process.join()
 
     def measure(self, task: Task, served: Served) -> Sample:
-        """Returns what the calls cost; raises NotServedError where they are refused."""
+        """Returns the cost of the calls; raises NotServedError if they are refused."""
         self.warm(task)
         served.forget_peak()
         cpu_s = served.cpu_s()

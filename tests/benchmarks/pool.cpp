@@ -1,4 +1,4 @@
-// Nanoseconds of one allocation and its release, warm: the memory pool beside malloc and aclrtMalloc, in one run.
+// Nanoseconds of a warm allocation and its release: the memory pool, malloc and aclrtMalloc, in one run.
 // Usage: pool LIBRARY
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ using aclgrad::MemoryPool;
 using aclgrad::PoolBlock;
 using Clock = std::chrono::steady_clock;
 
-// What a small call and a large one ask for, in turns, while other blocks are held.
+// The sizes that a small call and a large one allocate, in turns, while other blocks are held.
 constexpr std::array<std::size_t, 6> kSizes{3'136, 12'544, 16'384, 1'000'000, 6'422'528, 102'760'448};
 constexpr std::size_t kHeld = 64;
 constexpr int kRounds = 200'000;
@@ -61,7 +61,7 @@ int main(int, char** arguments) {
     MemoryPool pool(acl, aclgrad::DeviceMemorySource(acl, false), {kPoolBytes});
     std::vector<PoolBlock> held;
     for (std::size_t i = 0; i < kHeld; ++i) held.push_back(pool.Allocate(kSizes[i % 4], stream));
-    // Every other one goes, so that there is something to choose from.
+    // Releases every other block, so that the pool has free blocks to choose from.
     for (std::size_t i = 0; i < kHeld; i += 2) held[i] = {};
     Print("(the clock)", Measure(kRounds, [](std::size_t) {}));
     Print("pool", Measure(kRounds, [&](std::size_t size) { static_cast<void>(pool.Allocate(size, stream)); }));

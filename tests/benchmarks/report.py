@@ -50,7 +50,7 @@ class Report:
         }
 
     def markdown(self, wire: bool = True) -> Iterator[str]:
-        """Yields the lines of the report; `wire` is what a run has told already."""
+        """Yields the lines of the report; `wire` has the lines that the run has already printed."""
         machine = ", ".join(f"{value} {name}" for name, value in _machine().items())
         yield f"# Benchmarks\n\nMedians of {self.plan.repeats} repeats on {machine}."
         if self.results and wire:

@@ -1,4 +1,4 @@
-"""What a native call costs without gRPC, and what the memory pool keeps: a part of `make bench`."""
+"""The cost of a native call without gRPC, and the memory that the pool keeps: a part of `make bench`."""
 
 import json
 import multiprocessing
@@ -50,7 +50,7 @@ class BenchedDevice:
         )
 
     def run(self, calls: Iterable[Call], at_once: int) -> None:
-        """Makes these calls, so many at once."""
+        """Makes these calls, several at once."""
         left, under_way = iter(calls), 0
         for _ in range(at_once):
             under_way += self._submit(left)

@@ -1,4 +1,4 @@
-// Reads one byte of each of the cache lines whose numbers are given: the least that a gather from them costs.
+// Reads one byte of each given cache line: the lower bound for a gather from these lines.
 #include <cstddef>
 #include <cstdint>
 

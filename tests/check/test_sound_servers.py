@@ -23,7 +23,7 @@ def test_every_row_passes_and_says_what_it_is_about(server: Server, tmp_path: Pa
     assert checked.exit_code == 0, checked.output
     assert {row["verdict"] for row in checked.rows} == {"passed"}
     assert {row["operator"] for row in checked.rows} - {""} == set(OPERATORS)
-    checks = {"accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory"}
+    checks = {"listing", "accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory"}
     assert {row["check"] for row in checked.rows} == checks
     for row in checked.rows:
         assert (row["target"], row["product"], row["library"]) == (server.address, "910B", "libacl_host.so")

@@ -128,9 +128,9 @@ def test_every_violation_is_told_after_the_wire_too(count: int) -> None:
 
 
 def test_the_input_that_cann_calls_self_has_the_name_of_the_parameter_beside_it() -> None:
-    error = errors.InvalidFieldError.of(Violation("inputs[self].shape", "is (1,) where inputs[self] is 2", "send 3"))
-    assert str(error) == "inputs[self].shape (parameter `input`) is (1,) where inputs[self] is 2; send 3"
-    assert error.message == "inputs[self].shape is (1,) where inputs[self] is 2; send 3"
+    error = errors.InvalidFieldError.of(Violation("inputs[self].shape", "is (1,), but inputs[self] is 2", "send 3"))
+    assert str(error) == "inputs[self].shape (parameter `input`) is (1,), but inputs[self] is 2; send 3"
+    assert error.message == "inputs[self].shape is (1,), but inputs[self] is 2; send 3"
     assert error.field == "inputs[self].shape"
 
 

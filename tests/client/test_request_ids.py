@@ -55,7 +55,8 @@ async def test_all_attempts_of_a_call_have_its_id(
     # A retry is a line; a call that succeeds is none.
     told = [record.getMessage() for record in caplog.records]
     assert [(record.name, record.levelname) for record in caplog.records] == [("aclgrad", "WARNING")] * 2
-    assert [line.startswith(f"{first} ExecuteOperator failed; retry {n} of 4, in ") for n, line in enumerate(told, 1)]
+    for number, line in enumerate(told, 1):
+        assert line.startswith(f"{first} ExecuteOperator failed; retry {number} of 4, in ")
     assert all("ConnectionLostError: " in line and "connection reset" in line for line in told)
 
 

@@ -91,7 +91,8 @@ def test_an_exception_that_nobody_catches(prefix: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_process_that_is_ended_from_outside(prefix: str, number: signal.Signals) -> None:
-    with start(prefix, "print('ready', flush=True); time.sleep(60)") as process:
+    # A signal that comes just before the system call of a sleep is noticed after it.
+    with start(prefix, "print('ready', flush=True); [time.sleep(0.1) for _ in range(600)]") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         assert len(names(prefix)) == 2

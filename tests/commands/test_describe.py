@@ -7,6 +7,7 @@ import pytest
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.testing import TestServer
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 from .conftest import Run
 
@@ -22,10 +23,16 @@ def test_every_operator_is_listed_with_what_it_takes(run: Run) -> None:
     assert "ceil_mode: bool, False by default" in result.output
 
 
-def test_json_has_the_fields_of_the_wire(run: Run) -> None:
+def test_json_has_the_fields_of_the_descriptions(run: Run) -> None:
     listed = json.loads(run("operators --json").output)
     assert sorted(each["name"] for each in listed) == SERVED
+    spec = OPERATORS["max_pool2d_with_mask_backward"]
+    pool = next(each for each in listed if each["name"] == spec.name)
+    assert pool["inputs"][0]["dtypes"] == list(spec.inputs[0].dtypes[Product.ATLAS_A2])
+    ceil_mode = next(each for each in pool["attributes"] if each["name"] == "ceil_mode")
+    assert (ceil_mode["kind"], ceil_mode["default"], ceil_mode["required"]) == ("bool", False, False)
     found = json.loads(run("status --json").output)
+    assert found["limits"]["message_bytes"] == DEFAULT_MESSAGE_BYTES
     assert (found["product"], found["library"]) == ("910B", "aclgrad.testing")
 
 

@@ -140,4 +140,4 @@ def test_variables_of_service_links_would_be_taken_for_settings() -> None:
     """What a cluster adds for a Service of this name, which is why the pod refuses it."""
     assert POD["spec"]["enableServiceLinks"] is False
     with Server(ACLGRAD_SERVICE_HOST="10.0.0.1") as server:
-        assert "ACLGRAD_SERVICE_HOST is no setting" in server.log
+        assert "ACLGRAD_SERVICE_HOST is not a setting" in server.log

@@ -1,5 +1,5 @@
-// Preloaded into servers that are started at once: each looks whether somebody answers on its unix socket, and then
-// takes its time, so that the other one binds before it does.
+// Preloaded into two servers that start at the same time: each checks whether another server answers on its unix
+// socket, and then waits, so that the other one binds first.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <unistd.h>

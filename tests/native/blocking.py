@@ -13,7 +13,7 @@ POOL_BYTES = 64 << 20
 
 
 class Waiting:
-    """Completions, and what has come of them so far. For one thread."""
+    """Completions, and their results so far. For one thread."""
 
     def __init__(self) -> None:
         self.completions = Completions()
@@ -46,7 +46,7 @@ class Waiting:
         try:
             raise end
         finally:
-            # It would refer to itself by way of this frame, and keep whatever its callers hold.
+            # It would refer to itself through this frame, and keep everything that its callers hold.
             del end
 
     def call(self, method: Callable[..., object], *arguments: Any) -> Any:
@@ -71,7 +71,7 @@ class BlockingDevice:
         options = {"pool_limit_bytes": POOL_BYTES} | options
         self.native = Device(library, index, self.waiting.completions, stream_limit=stream_limit, **options)
         self.released: list[int] = []
-        """The tickets of releases that nobody has seen yet."""
+        """The tickets of releases that were not drained yet."""
 
     def execute(self, plan: CallPlan, contents: Sequence[Any], timeout_s: float = TIMEOUT_S) -> bytes:
         reply: bytes = self.waiting.call(self.native.submit, plan, contents, deadline(timeout_s))

@@ -29,7 +29,7 @@ def device(library: aclgrad_native.AclLibrary) -> BlockingDevice:
 
 @pytest.fixture
 def run_program() -> Callable[..., str]:
-    """Runs a program in a process of its own, for aclInit reads its configuration once; returns what it prints."""
+    """Runs a program in its own process, because aclInit reads its configuration once; returns its output."""
 
     def run(program: str, *arguments: str, **variables: str) -> str:
         finished = subprocess.run(

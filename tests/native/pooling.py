@@ -1,4 +1,4 @@
-"""Calls of the one operator that needs no more than shapes, for tests of what surrounds it."""
+"""Calls of an operator that needs only shapes, for tests of the code around operators."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What has to hold of tensors that come from files and go to them, on devices of every kind."""
+"""Checks of tensors that are read from files and written to them, on devices of every kind."""
 
 import itertools
 import tempfile
@@ -46,7 +46,7 @@ def files_of_all_sizes_at_odd_offsets(device: BlockingDevice) -> None:
         with file_of(b"\x55" * (offset + size + 3)) as file:
             tensor.write_file(file, offset)
             assert bytes_of(file) == b"\x55" * offset + data + b"\x55" * 3
-        # It grows where it is too short.
+        # It grows if it is too short.
         with file_of(b"") as file:
             tensor.write_file(file, offset)
             assert bytes_of(file) == (bytes(offset) + data if size else b"")

@@ -64,7 +64,7 @@ def test_split_operator_libraries_come_in_order_before_the_whole(toolkit: Path) 
 
 
 def test_split_operator_libraries_are_found_where_the_loader_looks(toolkit: Path, tmp_path: Path) -> None:
-    """A name that the toolkit has too is the toolkit's."""
+    """The toolkit's library is preferred if it has the same name."""
     elsewhere = tmp_path / "elsewhere"
     math, _, nn = touch(elsewhere / "libopapi_math.so", elsewhere / "libopapi_cv.so", toolkit / "lib64/libopapi_nn.so")
     (cv,) = touch(toolkit / "lib64/libopapi_cv.so")

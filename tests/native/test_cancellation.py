@@ -1,4 +1,4 @@
-"""Calls that nobody waits for, or that are too late, are not begun."""
+"""Cancelled calls, and calls past their deadline, do not begin."""
 
 import json
 import math

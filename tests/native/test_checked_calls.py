@@ -172,7 +172,7 @@ def test_an_argmax_is_given_in_the_form_that_the_device_reads(
 @pytest.mark.parametrize("encoding", [MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS])
 @pytest.mark.parametrize("size", [0, 1, 479])
 def test_an_argmax_that_is_too_short_is_refused(device: BlockingDevice, encoding: MaskEncoding, size: int) -> None:
-    """Even one without a byte: the rest of a mask is whatever the device's memory held."""
+    """Even one without a byte: the rest of a mask is old device memory."""
     with pytest.raises(ValueError, match=f"the argmax has {size} bytes"):
         device.execute(max_pool(encoding, 4), [bytes(4 * 120), None, bytes(size)])
 

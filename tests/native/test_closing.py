@@ -1,4 +1,4 @@
-"""Devices that go while there is work: everything comes back once, nothing stays behind, nobody waits for nobody."""
+"""Devices that close while there is work: every ticket is returned once, nothing leaks, and there is no deadlock."""
 
 import json
 from collections.abc import Callable

@@ -30,7 +30,7 @@ def make_device(library: AclLibrary, completions: Completions, copy_threads: int
 
 
 def drain(completions: Completions, count: int) -> list[tuple[Any, Any]]:
-    """Waits for so many ends; more of them fail the test."""
+    """Waits for the given number of ends; more of them fail the test."""
     ends: list[tuple[Any, Any]] = []
     while len(ends) < count:
         assert is_readable(completions, TIMEOUT_S)
@@ -66,7 +66,7 @@ def test_one_wake_up_for_many_in_the_order_in_which_they_were_done(library: AclL
     with tempfile.TemporaryFile() as file:
         for number in range(100):
             device.join(number, [b"%d" % number])
-        # One thread does it all, so what the last one writes says that the others are done.
+        # One thread does all the work, so when the last piece is done, the others are too.
         tensor.write_file("last", file.fileno(), 0, deadline(TIMEOUT_S))
         while os.fstat(file.fileno()).st_size == 0:
             time.sleep(0.001)
@@ -132,7 +132,7 @@ for name in sys.argv[1:]:
 
 @pytest.mark.parametrize("order", [("completions", "device"), ("device", "completions")], ids=lambda names: names[0])
 def test_ends_that_nobody_drains_go_with_their_completions(run_program: Callable[..., str], order: tuple[str]) -> None:
-    """Their tickets are Python objects, whoever is the last to have the completions."""
+    """Their tickets are Python objects, and any thread may be the last owner of the completions."""
     *first, last = order
     assert run_program(UNDRAINED, *order).split() == [*first, *["ticket"] * 3, last]
 

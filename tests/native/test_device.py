@@ -1,4 +1,4 @@
-"""Operators on a device: what they compute, what is refused, and what is left behind."""
+"""Operators on a device: their results, refused calls, and leaks."""
 
 from collections.abc import Callable
 from functools import partial

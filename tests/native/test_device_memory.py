@@ -1,4 +1,4 @@
-"""The pool counts what the device charges, and looks at what the device has left before it grows."""
+"""The pool counts the bytes that the device charges, and checks the device's free memory before it grows."""
 
 from collections.abc import Callable
 from pathlib import Path

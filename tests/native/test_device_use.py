@@ -1,4 +1,4 @@
-"""A device is set and reset in pairs, also if it cannot be opened, and closing it ends beside a kernel that hangs."""
+"""A device is set and reset in pairs, also if it cannot be opened, and it closes even if a kernel hangs."""
 
 import json
 from collections.abc import Callable

@@ -37,5 +37,5 @@ def test_each_call_has_its_own_values(
     config = tmp_path / "acl.json"
     config.write_text(json.dumps({"host": host | {"not_repeatable": not_repeatable}}))
     assert run_program(PROGRAM, str(config)) == "0\n"
-    # A leak, or an executor that ran twice without being allowed to, would be told here.
+    # Strict mode reports leaks here, and executors that ran twice without being repeatable.
     assert report.read_text() == ""

@@ -1,4 +1,4 @@
-"""What a failing ACL call means for the call and for its device, and what of the library's words arrives with it."""
+"""The effect of a failing ACL call on the call and its device, and the library's text in its error."""
 
 import json
 from collections.abc import Callable
@@ -100,7 +100,7 @@ HIDDEN = {
     "fault": ("361001, 507015", ["device_lost 507015", "device_lost 507015"]),
     "memory": ("561103, 207001", ["memory 207001", "16"]),
     "nothing": ("361001", ["internal 361001", "16"]),
-    # What an earlier failure of this thread left behind is not what a code with a meaning of its own hides.
+    # A code with its own meaning does not hide another one, even if an earlier failure of this thread left one behind.
     "own_meaning": ("161002, 507015", ["request 161002", "16"]),
 }
 
@@ -126,7 +126,7 @@ def test_unknown_faults_in_a_row_lose_the_device(
     assert run(f"for code in {codes}: show(code)") == lines
 
 
-# Texts, and what is left of them, which is at most 8 KiB: as the program is to write them.
+# Texts, and the part that is kept, at most 8 KiB, as the program prints them.
 TEXTS = {
     "nothing": ("", "''"),
     "one": ("b'EZ9999: trap'", "'EZ9999: trap'"),
@@ -196,7 +196,7 @@ def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile(
 def test_a_fault_that_the_device_forgets_is_a_loss_for_us(
     run_program: Callable[..., str], shim: Path, tmp_path: Path, host_pointers: bool
 ) -> None:
-    """Streams that continue after a failure report it once, to the call or to whoever looks at abandoned work."""
+    """Streams that continue after a failure report it once, to the call or to the check of abandoned work."""
     config = tmp_path / "acl.json"
     hang = {"kind": "hang", "at": 1, "duration_ms": 300, "code": 507015}
     settings = {"failure_mode": "continue", "host_pointers": host_pointers, "faults": [hang]}
@@ -214,6 +214,6 @@ def test_a_fault_that_the_device_forgets_is_a_loss_for_us(
 
 
 def test_what_nobody_is_told_of_is_not_told_later(run: Callable[[str], list[str]]) -> None:
-    """An abandoned stream that answers a query with an error has no say in what comes after it."""
+    """An abandoned stream that answers a query with an error does not affect later calls."""
     program = "shim.FailQueries(507051)\nrun(561103)\nshim.FailQueries(0)\nprint(run(561103).detail)"
     assert run(program) == [""]

@@ -1,4 +1,4 @@
-"""Opening libraries: what is no ACL library is refused with everything that it lacks."""
+"""Opening libraries: a file that is not an ACL library is refused, with all missing functions."""
 
 from collections.abc import Callable
 from pathlib import Path

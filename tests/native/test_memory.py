@@ -1,4 +1,4 @@
-"""The memory pool, as a device's statistics tell of it: a device that does not take host memory as its own."""
+"""The memory pool, by the statistics of a device that does not accept host memory."""
 
 import gc
 from collections.abc import Iterator
@@ -121,7 +121,7 @@ def test_workspaces_that_nobody_needs_now_make_room(library: aclgrad_native.AclL
     device = make_device(limit_bytes)
     assert roi_align(device, 2) == [None, None]
     assert device.state().pool.workspace_bytes == 2 * workspace_bytes
-    # Fits exactly where nothing else is held.
+    # Fits exactly if nothing else is allocated.
     assert pool(device, GRAD, (1, 1024, 1024)).sum() == 4
     statistics = device.state().pool
     assert (statistics.out_of_memory_count, statistics.retry_count, statistics.workspace_bytes) == (0, 1, 0)

@@ -1,5 +1,6 @@
-"""Tables that follow from the ABI's headers: what does not fit together is reported by name, here or by the build."""
+"""Tables derived from the ABI's headers: a mismatch is reported by name, here or by the build."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,7 @@ ACLNN_API aclnnStatus {phase2}(void* workspace, uint64_t workspaceSize, aclOpExe
 
 @pytest.fixture
 def native(tmp_path: Path) -> Path:
-    """A copy of what the tables are made of, with an operator more."""
+    """A copy of the tables' sources with one more operator."""
     native = tmp_path / "native"
     shutil.copytree(NATIVE / "include", native / "include")
     for plan in NATIVE.glob("host/operators/*/plan.cpp"):
@@ -48,7 +49,7 @@ def implement(native: Path, folder: str) -> None:
 
 
 def make_tables(native: Path) -> str:
-    """Returns what the build would print."""
+    """Returns the output of the build."""
     command = [sys.executable, str(native / "operator_table.py"), str(native / "tables")]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (finished.returncode == 0) == (finished.stderr == "")
@@ -56,7 +57,7 @@ def make_tables(native: Path) -> str:
 
 
 def compile_rows(native: Path) -> str:
-    """Compiles the runtime's rows for these headers; returns what the compiler prints."""
+    """Compiles the runtime's rows for these headers; returns the compiler's output."""
     assert make_tables(native) == ""
     folders = [native / "tables", native / "include", NATIVE / "runtime"]
     source = str(NATIVE / "runtime/operators.cpp")
@@ -100,6 +101,27 @@ def test_phase_without_the_other_is_an_error_of_the_build(native: Path) -> None:
     printed = make_tables(native)
     assert "aclnnExampleBackwardGetWorkspaceSize without aclnnExampleBackward:" in printed
     assert "aclnnExampleBackwards without aclnnExampleBackwardsGetWorkspaceSize:" in printed
+
+
+def test_wrong_declarations_are_errors_of_the_build(native: Path) -> None:
+    """Without ACLNN_API, in two headers, and a header without any."""
+    folder = native / "include/aclnnop"
+    example = (folder / "aclnn_example.h").read_text()
+    (folder / "aclnn_example.h").write_text(
+        example.replace("ACLNN_API aclnnStatus aclnnExampleBackward(", "aclnnStatus aclnnExampleBackward(")
+    )
+    (folder / "aclnn_none.h").write_text("// ACLNN_API aclnnStatus aclnnNone(\n")
+    printed = make_tables(native)
+    assert "aclnn_example.h declares aclnnExampleBackward without ACLNN_API: begin the line" in printed
+    assert "aclnn_none.h declares no operator" in printed
+    assert "aclnnNone " not in printed
+    (folder / "aclnn_none.h").write_text(example)
+    (folder / "aclnn_example.h").write_text(example)
+    printed = make_tables(native)
+    for name in ("aclnnExampleBackward", "aclnnExampleBackwardGetWorkspaceSize"):
+        assert re.search(
+            rf"aclnn_none\.h declares {name}, as \S+aclnn_example\.h does: declare it in one of them", printed
+        )
 
 
 def test_every_operator_has_a_row_and_a_spec() -> None:

@@ -141,8 +141,8 @@ def test_a_closed_tensor_takes_no_work_and_keeps_nothing(device: BlockingDevice)
 
 
 def test_work_that_nobody_waits_for_keeps_its_tensors(library: aclgrad_native.AclLibrary) -> None:
-    """The release comes after it, in whatever order references go."""
-    # One thread: a staging takes one copy at a time, and nobody waits here for the first before the second.
+    """The release comes after it, in any order of dropped references."""
+    # One thread: a staging takes one copy at a time, and this test does not wait for the first before the second.
     device = BlockingDevice(library, copy_threads=1)
     size = 8 * MEBIBYTE
     source, target = device.stage(size, size)
@@ -286,7 +286,7 @@ print("came back")
 
 
 def test_device_that_is_lost_stages_nothing(run_program: Callable[..., str]) -> None:
-    """Nobody waited for the copy that told of the loss: its code is what the next call is told."""
+    """No call waited for the copy that reported the loss: the next call gets its code."""
     program = """
 (tensor,) = device.stage(5 << 20)
 tensor.write(0, bytes(5 << 20))
@@ -325,7 +325,7 @@ print(fault_of(second.finish))
 
 
 def test_stagings_that_wait_for_a_stream_do_not_hold_up_copies(run_program: Callable[..., str]) -> None:
-    """There are 32 streams for copies; whoever waits for one gets it when a staging is released."""
+    """There are 32 streams for copies; a waiting call gets one when a staging is released."""
     program = """
 stagings = [device.stage(1000) for _ in range(32)]
 waiting = [device.waiting.new_ticket() for _ in range(4)]

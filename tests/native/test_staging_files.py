@@ -1,4 +1,4 @@
-"""Staged tensors and files, with and without a device that takes host memory; what is refused, and what fails late."""
+"""Staged tensors and files, on devices with and without host memory; refused calls, and late failures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_by_copies(check: Callable[[BlockingDevice], None], run_program: Callabl
 
 
 def test_bytes_that_came_too_late_are_not_taken_for_the_tensor(run_program: Callable[..., str], tmp_path: Path) -> None:
-    """The fourth copy, the first back, takes long; whoever asks again waits again."""
+    """The fourth copy, the first one back, is slow; a second request waits again."""
     slow = '[{"kind": "slow_copy", "at": 4, "count": 1, "duration_ms": 1000}]'
     assert run_program(ON_COPIES + LATE, str(tmp_path), "", slow).split() == ["timeout", "timeout", "True"]
 
@@ -61,7 +61,7 @@ def test_bytes_that_came_too_late_are_not_taken_for_the_tensor(run_program: Call
 def test_staged_input_of_another_size_than_its_shape_takes(
     device: BlockingDevice, size: int, is_prefix: bool, on_host: bool
 ) -> None:
-    """Not even the beginning of an input: what is on the device already has nothing behind it."""
+    """Not even the beginning of an input: a tensor that is on the device must be complete."""
     if on_host and is_prefix and size < 16:
         return  # a prefix in host memory may be short
     (source,), (target,) = device.stage(size, on_host=on_host), device.stage(64)

@@ -1,4 +1,4 @@
-"""Values that a device may not be given are found in native code, whatever their place and alignment."""
+"""Native code finds values that must not reach a device, at any place and alignment."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def native(pooling: Pooling) -> aclgrad_native.Pooling:
 
 
 def apply(argmax: np.ndarray, encoding: MaskEncoding) -> bytes | None:
-    """Returns what a device is given for the argmax, None for the argmax itself."""
+    """Returns the bytes that a device reads instead of the argmax, or None for the argmax itself."""
     batch, channels = argmax.shape[:2]
     check = aclgrad_native.ArgmaxCheck(native(POOLING), argmax.itemsize, batch, channels, encoding)
     return check.apply(memoryview(argmax.tobytes()))
@@ -91,6 +91,22 @@ def test_a_position_outside_its_own_window_is_refused(argmax: np.ndarray, dtype:
     for encoding in (MaskEncoding.NONE, MaskEncoding.INT32, MaskEncoding.BITS):
         with pytest.raises(aclgrad_native.InvalidValueError, match=f"at position {place}, outside its window"):
             apply(bad, encoding)
+
+
+def test_each_position_of_a_dilated_window_is_a_cell_or_refused() -> None:
+    """Windows of 2x2 cells that lie 2 rows and 3 columns apart, the first of them with its corner in the padding."""
+    rows, columns = {-1, 1}, {-1, 2}
+    pooling = aclgrad_native.Pooling((4, 5), (1, 1), (3, 4), (1, 1), (1, 1), (2, 3))
+    check = aclgrad_native.ArgmaxCheck(pooling, 8, 1, 1, MaskEncoding.NONE)
+    for position in range(20):
+        data = np.array([position]).tobytes()
+        y, x = divmod(position, 5)
+        if y in rows and x in columns:
+            assert check.apply(data) is None
+            continue
+        why = "between the cells" if y < 2 and x < 3 else "outside its window"
+        with pytest.raises(aclgrad_native.InvalidValueError, match=f"has {position} at position 0, {why}"):
+            check.apply(data)
 
 
 def test_a_64_bit_position_is_not_cut_to_32_bits(argmax: np.ndarray) -> None:

@@ -117,7 +117,7 @@ os._exit(0)
 
 
 def test_a_look_at_abandoned_work_that_hangs_keeps_nobody(run_program: Callable[..., str], tmp_path: Path) -> None:
-    """The second call is abandoned as well while the driver does not say what became of the first."""
+    """The second call is also abandoned while the driver does not report the end of the first."""
     config = tmp_path / "acl.json"
     hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": 60_000}
     config.write_text(json.dumps({"host": {"faults": [hang]}}))

@@ -38,7 +38,7 @@ FLAGS: dict[str, tuple[tuple[str, str], str]] = {
     "ipv6_alone": (("--listen", "::1"), "--listen: '::1' is an IPv6 address without brackets; give [::1]:50051"),
     "no_port": (
         ("--listen", "localhost"),
-        "--listen: 'localhost' is no address; give host:port (port 0 to 65535), [IPv6]:port or unix:path",
+        "--listen: 'localhost' is not an address; give host:port (port 0 to 65535), [IPv6]:port or unix:path",
     ),
     "word": (("--streams", "many"), "--streams is 'many'; give an integer"),
     "fraction": (("--streams", "1.5"), "--streams is '1.5'; give an integer"),
@@ -94,7 +94,7 @@ def test_file_that_cannot_be_read(run: Run, tmp_path: Path, content: bytes) -> N
     file.write_bytes(content)
     result = run("--config", str(file))
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"aclgrad-server: config: {file} is no TOML: ")
+    assert result.stderr.startswith(f"aclgrad-server: config: {file} is not valid TOML: ")
 
 
 def test_a_flag_that_is_wrong_is_told_though_the_file_has_the_setting_too(run: Run, tmp_path: Path) -> None:

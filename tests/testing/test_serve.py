@@ -38,6 +38,11 @@ BAD_CALLS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"grad_output": np.ones((1, 2, 2), np.float32), "self": (1, 4, 4), "indices": np.full((1, 2, 2), 15, np.int64)},
         {"kernel_size": (2, 2), "stride": (2, 2)},
     ),
+    "index_outside_its_window": (
+        "max_pool2d_with_indices_backward",
+        {"grad_output": np.ones((1, 2, 2), np.float32), "self": (1, 4, 4), "indices": np.full((1, 2, 2), 15, np.int64)},
+        {"kernel_size": (2, 2), "stride": (2, 2)},
+    ),
     "wrong_box": (
         "roi_align_v2_backward",
         {"grad_output": np.ones((1, 1, 1, 1), np.float32), "boxes": np.full((1, 5), np.inf, np.float32)},

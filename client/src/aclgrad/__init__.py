@@ -44,41 +44,59 @@ if TYPE_CHECKING:
     from aclgrad import masks, reference
     from aclgrad._aio import AsyncClient
     from aclgrad._client import Client
+    from aclgrad._descriptions import AttributeDescription, InputDescription, OperatorDescription, OutputDescription
     from aclgrad._reports import CallReport
     from aclgrad._request_ids import request_id
+    from aclgrad._server_status import DeviceStatus, Limits, PoolStatus, QueueStatus, ServerStatus
     from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
+    from aclgrad.operators.spec import AttributeKind
+    from aclgrad.products import Product
+    from aclgrad.tensors import DType
 
 __all__ = [
     "DEFAULT",
     "AclgradError",
     "AsyncClient",
+    "AttributeDescription",
+    "AttributeKind",
     "CallCancelledError",
     "CallCutError",
     "CallReport",
     "Client",
     "ClientTooSlowError",
     "ConnectionLostError",
+    "DType",
     "DeadlinePassedError",
     "DeviceLostError",
     "DeviceMemoryError",
+    "DeviceStatus",
+    "InputDescription",
     "InputValuesRequiredError",
     "InvalidFieldError",
     "InvalidSettingError",
     "LimitExceededError",
+    "Limits",
     "MalformedRequestError",
     "MessageTooLargeError",
     "MethodNotServedError",
+    "OperatorDescription",
     "OperatorNotSupportedError",
     "OperatorTurnedOffError",
+    "OutputDescription",
+    "PoolStatus",
+    "Product",
+    "QueueStatus",
     "RequestError",
     "RetryableError",
     "ServerBusyError",
     "ServerDrainingError",
     "ServerFaultError",
+    "ServerStatus",
     "ServerUnreachableError",
     "SharedMemoryUnavailableError",
     "Timeout",
+    "TurnedOffOperator",
     "UnknownOperatorError",
     "Violation",
     "WrongEventLoopError",
@@ -90,16 +108,21 @@ __all__ = [
 
 __version__ = version("aclgrad")
 
-_MODULES: Final = {
-    "DEFAULT": "_timeouts",
-    "AsyncClient": "_aio",
-    "CallReport": "_reports",
-    "Client": "_client",
-    "Timeout": "_timeouts",
-    "request_id": "_request_ids",
-    "tune_allocator": "allocator",
+_NAMES: Final = {
+    "_aio": ("AsyncClient",),
+    "_client": ("Client",),
+    "_descriptions": ("AttributeDescription", "InputDescription", "OperatorDescription", "OutputDescription"),
+    "_reports": ("CallReport",),
+    "_request_ids": ("request_id",),
+    "_server_status": ("DeviceStatus", "Limits", "PoolStatus", "QueueStatus", "ServerStatus", "TurnedOffOperator"),
+    "_timeouts": ("DEFAULT", "Timeout"),
+    "allocator": ("tune_allocator",),
+    "operators.spec": ("AttributeKind",),
+    "products": ("Product",),
+    "tensors": ("DType",),
 }
-"""Loaded when they are first used: a server takes the contract and no client."""
+"""The names of each module, loaded on first use, because a server needs the contract but no client."""
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

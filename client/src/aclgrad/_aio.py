@@ -15,16 +15,17 @@ from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import TimeLimitError
+from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import SERVICE, ChunkedCall, Exchange, Execution, operators_query, status_query
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._retry import Attempts
+from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
 from aclgrad.wire.messages import encode_request
 
 _Result = TypeVar("_Result")
@@ -65,7 +66,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return await self._run(operators_query(), timeout_s)
 
-    async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
+    async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
         return await self._run(status_query(), timeout_s)
 
     async def close(self) -> None:

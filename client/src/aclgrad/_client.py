@@ -14,6 +14,7 @@ from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import Message, TimeLimitError
+from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import (
     SERVICE,
@@ -27,12 +28,12 @@ from aclgrad._exchanges import (
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues
 from aclgrad._retry import Attempts
+from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._submit import Submissions
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
 from aclgrad.wire.messages import encode_request
 
 CLOSE_TIMEOUT_S = 1.0
@@ -91,7 +92,7 @@ class Client(BaseClient[Array]):
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         return self._run(operators_query(), timeout_s)
 
-    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> GetServerStatusResponse:
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
         return self._run(status_query(), timeout_s)
 
     def close(self) -> None:
@@ -130,6 +131,7 @@ class Client(BaseClient[Array]):
         return self._make(call, self._start(call.method, timeout_s))
 
     def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        """Makes the call and reports it."""
         try:
             result = self._repeat(call, attempts)
         except AclgradError as error:

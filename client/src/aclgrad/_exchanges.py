@@ -8,10 +8,12 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from aclgrad._arrays import Array
+from aclgrad._descriptions import OperatorDescription, operators_of
 from aclgrad._destination import NEW, Destination, Output
 from aclgrad._failures import unreadable_reply
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import Input, Plan, SentValues, plan
+from aclgrad._server_status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InputValuesRequiredError, ServerFaultError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.tensors import TensorType, TensorView
@@ -137,22 +139,16 @@ class Execution:
         return self if before is None or self._chunk_bytes < before else None
 
 
-def operators_query() -> Query[list[pb.OperatorDescription]]:
+def operators_query() -> Query[list[OperatorDescription]]:
     """Returns the query for the operators that the server serves."""
-    return Query(
-        "ListOperators",
-        pb.ListOperatorsRequest().SerializeToString(),
-        lambda reply: list(_parsed(pb.ListOperatorsResponse, reply).operators),
-    )
+    request = pb.ListOperatorsRequest().SerializeToString()
+    return Query("ListOperators", request, _reader(pb.ListOperatorsResponse, operators_of))
 
 
-def status_query() -> Query[pb.GetServerStatusResponse]:
+def status_query() -> Query[ServerStatus]:
     """Returns the query for the state of the server."""
-    return Query(
-        "GetServerStatus",
-        pb.GetServerStatusRequest().SerializeToString(),
-        lambda reply: _parsed(pb.GetServerStatusResponse, reply),
-    )
+    request = pb.GetServerStatusRequest().SerializeToString()
+    return Query("GetServerStatus", request, _reader(pb.GetServerStatusResponse, status_of))
 
 
 def only_reply(replies: Iterable[bytes]) -> bytes:
@@ -188,8 +184,11 @@ def gradient_of(outputs: tuple[TensorView, ...], destination: Destination = NEW)
         raise unreadable_reply(error) from error
 
 
-def _parsed(kind: type[_Reply], reply: bytes) -> _Reply:
-    try:
-        return parse_message(kind, reply)
-    except ValueError as error:
-        raise unreadable_reply(error) from error
+def _reader(kind: type[_Reply], convert: Callable[[_Reply], _Result]) -> Callable[[bytes], _Result]:
+    def read(reply: bytes) -> _Result:
+        try:
+            return convert(parse_message(kind, reply))
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+
+    return read

@@ -123,7 +123,7 @@ class OperatorMethods(ABC, Generic[Result]):
             padding: Cells added on both sides, at most half the kernel.
             ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
             count_include_pad: Counts padding among the cells of a window.
-            divisor_override: What windows are divided by; 0 for the number of their cells.
+            divisor_override: The divisor of every window; 0 for the number of its cells.
             cube_math_type: How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3
                 in HFLOAT32.
 
@@ -178,7 +178,7 @@ class OperatorMethods(ABC, Generic[Result]):
             kernel_size: Height and width of a window.
             stride: Distance of the windows; empty for the size of the kernel.
             padding: Cells added on both sides, at most half the kernel.
-            dilation: Distance of the cells of a window; 1 but for the product 950.
+            dilation: Distance of the cells of a window; 1 except on product 950.
             ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
 
         Returns: The gradient of `input`, with its shape and dtype.

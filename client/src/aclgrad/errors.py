@@ -2,7 +2,7 @@
 
     AclgradError
     ├── RequestError (ValueError)        the same request never succeeds on this server: change it
-    │   ├── MalformedRequestError        the bytes are no message
+    │   ├── MalformedRequestError        not a well-formed message
     │   ├── UnknownOperatorError         no operator has this name
     │   ├── InvalidFieldError            an input, attribute or shape breaks the operator's rules
     │   ├── LimitExceededError           legal, but larger than the server is configured to take

@@ -49,10 +49,12 @@ class Pooling:
     stride: tuple[int, int]
     padding: tuple[int, int]
     ceil_mode: bool = False
+    dilation: tuple[int, int] = (1, 1)
 
     def __post_init__(self) -> None:
-        if min(*self.kernel_size, *self.stride) < 1 or min(*self.input_size, *self.padding) < 0:
-            raise ValueError(f"{self} is no pooling: kernel and stride are at least 1, size and padding at least 0")
+        if min(*self.kernel_size, *self.stride, *self.dilation) < 1 or min(*self.input_size, *self.padding) < 0:
+            limits = "kernel, stride and dilation are at least 1, size and padding at least 0"
+            raise ValueError(f"{self} is not a valid pooling: {limits}")
 
     @classmethod
     def of(
@@ -62,17 +64,25 @@ class Pooling:
         stride: int | Sequence[int] = (),
         padding: int | Sequence[int] = 0,
         ceil_mode: bool = False,
+        dilation: int | Sequence[int] = 1,
     ) -> "Pooling":
-        """Takes one value for both axes or a pair, as PyTorch does; without a stride it is the kernel's size."""
+        """Takes one value for both axes or a pair, as PyTorch does; the default stride is the kernel's size."""
         kernel = pair(kernel_size)
         height, width = input_size
         has_stride = not (isinstance(stride, Sequence) and len(stride) == 0)
-        return cls((height, width), kernel, pair(stride) if has_stride else kernel, pair(padding), ceil_mode)
+        steps = pair(stride) if has_stride else kernel
+        return cls((height, width), kernel, steps, pair(padding), ceil_mode, pair(dilation))
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """The pooled height and width; not above 0 where the kernel does not fit."""
+        """The pooled height and width; 0 or less if the kernel does not fit."""
         return self._output_extent(0), self._output_extent(1)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The height and width of a window, from its first cell to its last."""
+        (height, width), (down, across) = self.kernel_size, self.dilation
+        return (height - 1) * down + 1, (width - 1) * across + 1
 
     @property
     def window_cells(self) -> int:
@@ -85,9 +95,9 @@ class Pooling:
         return (*leading, self.window_cells, (groups + 1) * 2 * GROUP)
 
     def _output_extent(self, axis: int) -> int:
-        size, kernel = self.input_size[axis], self.kernel_size[axis]
+        size, span = self.input_size[axis], self.span[axis]
         stride, padding = self.stride[axis], self.padding[axis]
-        extent = (size + 2 * padding - kernel + (stride - 1 if self.ceil_mode else 0)) // stride + 1
+        extent = (size + 2 * padding - span + (stride - 1 if self.ceil_mode else 0)) // stride + 1
         if self.ceil_mode and (extent - 1) * stride >= size + padding:
             # The last window would start in the padding on the far side.
             extent -= 1
@@ -144,8 +154,8 @@ def _cells_of(pooling: Pooling, k: int) -> tuple[Array, Array]:
     """Returns the rows and the columns of the k-th cell of every window; they may lie in the padding."""
     kh, kw = divmod(k, pooling.kernel_size[1])
     rows, columns = pooling.output_size
-    y = np.arange(rows) * pooling.stride[0] - pooling.padding[0] + kh
-    x = np.arange(columns) * pooling.stride[1] - pooling.padding[1] + kw
+    y = np.arange(rows) * pooling.stride[0] - pooling.padding[0] + kh * pooling.dilation[0]
+    x = np.arange(columns) * pooling.stride[1] - pooling.padding[1] + kw * pooling.dilation[1]
     return y, x
 
 

@@ -1,4 +1,4 @@
-"""The dtype table, and tensors as a request or reply carries them: a name, a type, a shape and a view of the bytes."""
+"""The dtype table, and the tensors of requests and replies: a name, a type, a shape and a view of the bytes."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from aclgrad.v1 import tensor_pb2
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """One element type, under the names and numbers that numpy, the wire and ACL have for it."""
+    """One element type, with its names and numbers in numpy, on the wire and in ACL."""
 
     name: str
     numpy: np.dtype[Any]
@@ -61,7 +61,7 @@ def dtype_of_wire(number: int) -> DType | None:
 
 
 def dtype_of_numpy(dtype: np.dtype[Any]) -> DType | None:
-    """Returns the dtype of a numpy array, whatever its byte order, or None where the wire has no such type."""
+    """Returns the dtype of a numpy array of any byte order, or None if the wire has no such type."""
     return _BY_NUMPY.get(dtype.newbyteorder("=")) if dtype.kind in _NUMERIC_KINDS else None
 
 
@@ -90,7 +90,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """Bytes that come later: the `index`-th payload of a message or the `index`-th chunked input."""
+    """A placeholder for bytes: the `index`-th payload of a message or the `index`-th chunked input."""
 
     index: int
     nbytes: int
@@ -98,7 +98,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class SharedRange:
-    """A range of a POSIX shared-memory object; `name` is as shm_open takes it."""
+    """A range of a POSIX shared-memory object; `name` is its name for shm_open."""
 
     name: str
     offset: int
@@ -107,7 +107,7 @@ class SharedRange:
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A named tensor whose bytes belong to someone else; `data` is None where only the shape was sent."""
+    """A named tensor that does not own its bytes; `data` is None if only the shape was sent."""
 
     name: str
     type: TensorType
@@ -126,18 +126,18 @@ def type_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorType:
 def view_of_array(name: str, array: np.ndarray[Any, Any]) -> TensorView:
     """Returns a view of the array's bytes, row-major and little-endian; copies only an array that is neither.
 
-    Raises InvalidFieldError for an array whose dtype has no place on the wire.
+    Raises InvalidFieldError for an array whose dtype the wire does not have.
     """
     type = type_of_array(name, array)
     native = np.ascontiguousarray(array, dtype=type.dtype.numpy).reshape(-1)
-    # Through uint8, for the buffer protocol has no format letter for bfloat16.
+    # Through uint8, because the buffer protocol has no format letter for bfloat16.
     return TensorView(name, type, native.view(np.uint8).data)
 
 
 def array_of_view(tensor: TensorView, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
     """Returns an aligned and writable array with the elements of the view: `out`, which has its type, or a new one.
 
-    Raises ValueError where the view has no data or data of another length than its type tells.
+    Raises ValueError if the view has no data, or if the data's length does not fit its type.
     """
     size = tensor.type.size_bytes
     if not isinstance(tensor.data, memoryview) or tensor.data.nbytes != size:

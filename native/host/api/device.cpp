@@ -41,7 +41,10 @@ std::atomic<int64_t>& Option(Context& context, aclSysParamOpt opt) {
 aclError aclrtSetDevice(int32_t deviceId) {
   return GuardRuntime(__func__, [&] {
     const auto runtime = Runtime::Current();
-    (void)runtime->faults().Next(acl_host::Site::kSetDevice);
+    const auto occurrence = runtime->faults().Next(acl_host::Site::kSetDevice);
+    if (occurrence.Has(acl_host::FaultKind::kSetDeviceError)) {
+      throw Error(occurrence.fault->code, "device " + std::to_string(deviceId) + " fails by the fault plan");
+    }
     runtime->UseDevice(deviceId);
   });
 }

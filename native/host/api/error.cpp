@@ -27,7 +27,7 @@ void SetRecentMessage(const char* function, int code, const char* text) noexcept
   try {
     std::string message = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
     if (keeps_all_messages) {
-      // The last bytes are half a sequence of UTF-8.
+      // Ends in the middle of a UTF-8 sequence.
       message = "EZ9999: Inner Error!\nEZ9999: " + message + "\n        TraceBack (most recent call last):\n" +
                 Errors().recent.substr(0, kMostText) + "\xe4\xb8";
     }

@@ -1,5 +1,4 @@
-// Errors inside the library are exceptions; they become codes and messages once, at the ABI, in the two Guard
-// functions.
+// Errors inside the library are exceptions. The two Guard functions turn them into codes and messages, at the ABI only.
 #pragma once
 
 #include <stdexcept>
@@ -22,24 +21,25 @@ class Error : public std::runtime_error {
   aclError code_;
 };
 
-// A failure with an aclnnStatus. An Error that is not one becomes ACLNN_ERR_RUNTIME_ERROR when it leaves an operator.
+// A failure with an aclnnStatus. Any other Error becomes ACLNN_ERR_RUNTIME_ERROR when it leaves an operator.
 class OperatorError : public Error {
  public:
   static constexpr aclnnStatus kNull = ACLNN_ERR_PARAM_NULLPTR;
   using Error::Error;
 };
 
-// What strict mode refuses; in an operator it becomes ACLNN_ERR_PARAM_INVALID.
+// A misuse that strict mode refuses; in an operator it becomes ACLNN_ERR_PARAM_INVALID.
 class Offence : public Error {
  public:
   using Error::Error;
 };
 
-// The function of the ABI that this thread is in, or was in last; null for threads of the library itself.
+// The function of the ABI that this thread is in, or was in last; null for the library's own threads.
 [[nodiscard]] const char* CurrentFunction() noexcept;
 void EnterFunction(const char* function) noexcept;
 
-// As on a card: the texts of a thread's failures come together, the newest first, in many lines, and cut anywhere.
+// Imitates a card: one message has the texts of all failures of the thread, newest first, in many lines, and is cut at
+// any byte.
 void KeepAllMessages(bool keeps) noexcept;
 
 // Translate the exception being handled: set the thread's message (and, for the runtime, its last error); return the

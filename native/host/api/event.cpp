@@ -51,7 +51,7 @@ void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
   if (recording) recording->device().CheckUsable();
 }
 
-// As CANN: an event that was never recorded is an internal error there, not an invalid parameter.
+// An event that was never recorded is an internal error in CANN, not an invalid parameter.
 std::shared_ptr<Recording> RecordingOf(const Event& event) {
   auto recording = event.latest();
   if (!recording) throw Error(ACL_ERROR_RT_INTERNAL_ERROR, "the event was never recorded");
@@ -111,7 +111,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
     const auto recording = RecordingOf(*runtime->events().Find(event));
     const auto waiting = runtime->FindStream(stream);
     waiting->Enqueue([recording, &owner = *waiting] {
-      // In pieces, because a stream that is destroyed by force waits no longer.
+      // In short waits, because a stream that is destroyed by force must stop waiting.
       while (!recording->Wait(DeadlineAfter(kDropCheckMs)) && !owner.IsDropping()) {
       }
     });

@@ -21,17 +21,17 @@ using acl_host::Strict;
 
 namespace {
 
-// Not ACLNN_ERR_PARAM_NULLPTR: that is how CANN answers in these functions.
+// Not ACLNN_ERR_PARAM_NULLPTR: CANN returns this code in these functions.
 template <typename T>
 T& Given(T* pointer, const char* name) {
   return Required<OperatorError>(pointer, name, ACLNN_ERR_INNER_NULLPTR);
 }
 
-// The index is not looked at: for the executors of composite operators, which all of these are, CANN replaces the
-// address of the tensor itself.
+// Ignores the index: all of these operators are composite, and for their executors CANN replaces the address of the
+// tensor itself.
 aclnnStatus SetAddress(const char* function, aclOpExecutor* executor, aclTensor* tensor, void* address) {
   return GuardOperator(function, [&] {
-    // In CANN's order: the tensor has its address even if the call then fails.
+    // In CANN's order: the tensor gets its address even if the call then fails.
     Given(tensor, "tensor").storage->address = address;
     (void)Given(executor, "executor");
   });

@@ -1,4 +1,4 @@
-// The ABI: what this library has beyond CANN.
+// The ABI: this library's extension of CANN's.
 #include "acl_host/acl_host_ext.h"
 #include "api/error.h"
 #include "api/pointers.h"

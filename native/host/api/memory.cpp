@@ -41,7 +41,7 @@ void CheckCounts(size_t destination_bytes, size_t count) {
   }
 }
 
-// The addresses, not kind, decide where bytes go: all memory is this process's memory.
+// The addresses decide the direction, not kind: all memory is this process's memory.
 void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count, aclrtMemcpyKind kind) {
   CheckNotNull(dst, "dst");
   CheckNotNull(src, "src");
@@ -51,7 +51,7 @@ void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count,
   }
 }
 
-// Returns its number.
+// Returns the number of the allocation.
 uint64_t CountAllocation(Runtime& runtime, size_t size) {
   if (size == 0) return 0;  // refused elsewhere and not counted
   const Occurrence occurrence = runtime.faults().Next(Site::kAllocation);
@@ -75,7 +75,7 @@ void Free(void* address, const Release& release) {
   if (strict != nullptr) strict->memory.Retire(address, std::move(memory));
 }
 
-// Of a copy or, without src, a fill that is made at once.
+// Strict mode's check of a copy or a fill that runs at once.
 void CheckNow(const std::vector<Access>& accesses) {
   const Strict* const strict = Strict::Active();
   if (strict == nullptr) return;
@@ -83,7 +83,7 @@ void CheckNow(const std::vector<Access>& accesses) {
   strict->memory.CheckUnused(accesses);
 }
 
-// The same of one that a stream makes later; the task holds what is returned.
+// The same for a copy or a fill that a stream runs later; its task holds the result.
 std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const char* what, uint64_t number) {
   Strict* const strict = Strict::Active();
   if (strict == nullptr) return nullptr;
@@ -91,7 +91,7 @@ std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const 
   return strict->memory.BeginUse(accesses, what, number);
 }
 
-// A copy as its thread makes it; pause waits, and returns false if the copy is not to be made any more.
+// Makes a copy on the calling thread; pause waits, and returns false if the copy was dropped meanwhile.
 template <typename Pause>
 void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* src, size_t count, const Pause& pause) {
   device.CheckUsable();
@@ -183,7 +183,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
       Copy(owner.device(), occurrence, dst, src, count,
            [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
     };
-    // A device cannot reach pageable memory later on its own, so the caller waits until its turn in the stream.
+    // A device cannot reach pageable memory on its own, so the caller waits until the stream has made the copy.
     if (runtime->memory().IsPageable(dst) || runtime->memory().IsPageable(src)) {
       target->RunInOrder(copy);
     } else {

@@ -9,13 +9,13 @@
 
 namespace acl_host {
 
-// Throws Failure, with the code that its functions answer null pointers with, unless another is given.
+// Throws Failure, by default with the code that its functions return for null pointers.
 template <typename Failure = Error>
 void CheckNotNull(const void* pointer, const char* name, int32_t code = Failure::kNull) {
   if (pointer == nullptr) throw Failure(code, std::string(name) + " must not be null");
 }
 
-// The same; in strict mode an object that has ended is refused too.
+// The same; strict mode also refuses an object that has ended.
 template <typename Failure = Error, typename T>
 [[nodiscard]] T& Required(T* pointer, const char* name, int32_t code = Failure::kNull) {
   CheckNotNull<Failure>(pointer, name, code);

@@ -25,7 +25,7 @@ aclError aclFinalizeReference(uint64_t* refCount) {
   });
 }
 
-// The operators keep no state of their own, so these two have nothing to do.
+// The operators have no state, so these two have nothing to do.
 aclnnStatus aclnnInit(const char* /*configPath*/) { return OK; }
 
 aclnnStatus aclnnFinalize() { return OK; }

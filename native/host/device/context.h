@@ -1,4 +1,4 @@
-// A context: what a thread works in. It belongs to a device and owns streams, the default stream among them.
+// A context. Each thread has a current one. It belongs to a device and owns streams, including a default stream.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct Context {
   Device& device;
   const bool is_default;
   void* handle = nullptr;
-  std::shared_ptr<Stream> default_stream;  // what a null stream means
+  std::shared_ptr<Stream> default_stream;  // the meaning of a null stream
 
   static constexpr int64_t kNotSet = -1;
   std::atomic<int64_t> deterministic{kNotSet};

@@ -14,7 +14,7 @@ struct Codes {
   aclError last;
 };
 
-// States of the device: every later call returns them.
+// States of the device: every later call returns the code.
 constexpr Codes kOfDevice[] = {
     {ACL_ERROR_RT_DEVICE_TASK_ABORT, ACL_ERROR_RT_STREAM_ABORT},
     {ACL_ERROR_RT_LOST_HEARTBEAT, ACL_ERROR_RT_LOST_HEARTBEAT},

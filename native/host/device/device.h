@@ -1,4 +1,4 @@
-// A device: its worker threads, its default context, whether it was lost and how many streams it has given out.
+// A device: its worker threads, its default context, whether it is lost, and the number of its streams in use.
 #pragma once
 
 #include <atomic>
@@ -25,11 +25,11 @@ struct Device {
   ThreadPool pool;
   std::atomic<int32_t> streams;
 
-  // Takes the failure of some work. After one of those that a card does not survive, the device is lost: whatever
-  // touches it throws that same code, until it is reset by force.
+  // Takes the failure of some work. If a card would not survive it, the device is lost: every use of it throws the same
+  // code until the device is reset by force.
   void Record(const Error& failure);
   void CheckUsable() const {
-    // Read once: another thread may reset the device meanwhile, and an error needs a code.
+    // Read once, because another thread may reset the device meanwhile and the error needs the code.
     if (const aclError code = lost_code_) ThrowLost(code);
   }
   [[nodiscard]] bool lost() const { return lost_code_ != ACL_SUCCESS; }
@@ -45,11 +45,11 @@ struct Device {
 
   const bool stops_on_failure_;
   mutable std::mutex loss_mutex_;
-  std::string loss_message_;  // of the error that made the device a lost one
+  std::string loss_message_;  // of the error that caused the loss
   std::atomic<aclError> lost_code_{ACL_SUCCESS};
 };
 
-// One stream of the device's limited number.
+// One of the device's limited number of streams.
 class StreamSlot {
  public:
   explicit StreamSlot(Device& device) : device_(device) {

@@ -28,7 +28,7 @@ Clock::time_point Recording::CompletedAt() const {
 }
 
 void Event::Record(Stream& stream) {
-  // Completes with its task, even if the stream drops the task: whoever waits for the event must not wait for ever.
+  // Completes when its task is destroyed, so that waiters do not wait for ever if the stream drops the task.
   struct Completion {
     explicit Completion(std::shared_ptr<Recording> recording_in) : recording(std::move(recording_in)) {}
     ~Completion() { recording->Complete(); }

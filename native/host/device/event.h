@@ -11,8 +11,8 @@
 
 namespace acl_host {
 
-// One recording of an event. Waiters keep the one they began with, so recording an event again does not release or hold
-// them.
+// One recording of an event. Waiters keep the recording that they began with, so a new recording neither releases them
+// nor holds them up.
 class Recording {
  public:
   explicit Recording(const Device& device) : device_(device) {}
@@ -21,7 +21,7 @@ class Recording {
   void Complete();
   [[nodiscard]] bool IsComplete() const;
   [[nodiscard]] bool Wait(const Deadline& deadline) const;
-  [[nodiscard]] Clock::time_point CompletedAt() const;  // of a complete one
+  [[nodiscard]] Clock::time_point CompletedAt() const;  // requires that it is complete
 
  private:
   const Device& device_;
@@ -37,7 +37,7 @@ class Event {
 
   void Record(Stream& stream);
 
-  // In stream order: afterwards the event is as if never recorded, unless it was recorded again meanwhile.
+  // In stream order: makes the event one that was never recorded, unless it was recorded again meanwhile.
   static void Reset(const std::shared_ptr<Event>& event, Stream& stream);
 
   // Null if never recorded.

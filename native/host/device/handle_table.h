@@ -14,14 +14,14 @@
 
 namespace acl_host {
 
-// Handles are numbers, never addresses, and no number is used twice in a process: a destroyed handle is always detected
-// instead of reaching an object that happens to live at the same address.
+// Handles are numbers, not addresses, and a process never uses a number twice. So a destroyed handle is always
+// detected, and never reaches a new object at the same address.
 inline void* NextHandle() {
   static std::atomic<uintptr_t> next{0x1000};
   return reinterpret_cast<void*>(next.fetch_add(0x10));
 }
 
-// Tells strict mode.
+// Reports a handle that was not found to strict mode.
 void ReportMissing(void* handle);
 
 template <typename T>
@@ -51,7 +51,7 @@ class HandleTable {
     return object;
   }
 
-  // True for one caller only, however many destroy the same handle at once.
+  // True for only one of several callers that destroy the same handle at once.
   [[nodiscard]] bool Remove(void* handle) {
     const std::lock_guard<std::mutex> lock(mutex_);
     return objects_.erase(handle) == 1;

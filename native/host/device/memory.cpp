@@ -32,7 +32,7 @@ void* Memory::AllocateOnDevice(int32_t device, size_t size_bytes, size_t padding
   const size_t charged_bytes = RoundUp(size_bytes, kGranularity) + padding_bytes;
   uint64_t& used_bytes = used_bytes_[static_cast<size_t>(device)];
   {
-    // Reserve first: two threads must not both pass the check for the last free bytes.
+    // Reserves first, so that two threads cannot both take the last free bytes.
     const std::lock_guard<std::mutex> lock(mutex_);
     if (charged_bytes > limit_bytes_ - used_bytes) {
       throw OutOfMemory(std::to_string(charged_bytes) + " bytes asked, " + std::to_string(used_bytes) +
@@ -81,7 +81,7 @@ Memory::Owned Memory::Allocate(size_t size_bytes, Pages pages) {
   const bool is_huge = pages == Pages::kHugeFirst && size_bytes >= kHugePage;
   void* address = nullptr;
   if (posix_memalign(&address, is_huge ? kHugePage : kAlignment, size_bytes) != 0) return nullptr;
-  // A wish: a host without huge pages, or without a free one, gives others.
+  // Only a hint: a host without free huge pages uses normal ones.
   if (is_huge) (void)madvise(address, size_bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return Owned(address);
 }

@@ -15,11 +15,11 @@ namespace acl_host {
 
 class Memory {
  public:
-  // Of each device, used_bytes are another process's.
+  // Other processes use used_bytes of each device.
   Memory(int32_t devices, uint64_t limit_bytes, uint64_t used_bytes)
       : limit_bytes_(limit_bytes), used_bytes_(static_cast<size_t>(devices), std::min(used_bytes, limit_bytes)) {}
 
-  // Of 2 MiB where the host has them, so that a large tensor is mapped by few faults and few entries of the TLB.
+  // kHugeFirst takes pages of 2 MiB if the host has them, so that a large tensor needs few page faults and TLB entries.
   enum class Pages { kNormal, kHugeFirst };
 
   // The memory is not initialised. Counts size_bytes rounded up to a multiple of 32, plus the padding.
@@ -31,7 +31,7 @@ class Memory {
   };
   using Owned = std::unique_ptr<void, Free>;
 
-  // Forget a block; its memory goes back to the system with what is returned.
+  // Removes a block; the memory is freed when the returned owner is destroyed.
   [[nodiscard]] Owned ReleaseOnDevice(void* address) { return Release(address, false); }
   [[nodiscard]] Owned ReleasePinned(void* address) { return Release(address, true); }
 
@@ -47,10 +47,10 @@ class Memory {
     }
   };
 
-  // The live block in which the address lies.
+  // The live block that contains the address.
   [[nodiscard]] std::optional<Found> Find(const void* address) const;
 
-  // Memory that neither function above returned: a device cannot copy from it on its own.
+  // Whether the memory is neither device memory nor pinned: a device cannot copy from it on its own.
   [[nodiscard]] bool IsPageable(const void* address) const { return !Find(address); }
 
   [[nodiscard]] uint64_t limit_bytes() const { return limit_bytes_; }

@@ -17,14 +17,14 @@ struct Process {
   uint64_t starts = 0;
 };
 
-// Never destroyed: a program that exits without aclFinalize would otherwise join its stream threads, or pull memory
-// from under them, in static destructors.
+// Never destroyed: if a program exits without aclFinalize, static destructors would otherwise join its stream threads
+// or free memory that they use.
 Process& TheProcess() {
   static Process* const process = new Process;
   return *process;
 }
 
-// Handles are unique in the process, so a context of a runtime that has ended is simply not found.
+// Handles are unique in the process, so a context of an earlier runtime is not found.
 thread_local void* current_context = nullptr;
 
 }  // namespace

@@ -21,9 +21,9 @@ class Runtime {
  public:
   // Throws if aclInit was not called.
   [[nodiscard]] static std::shared_ptr<Runtime> Current();
-  // Counts its calls, also those that throw because the runtime runs already.
+  // Counts its calls, including those that throw because the runtime is already running.
   static void Start(const char* config_path);
-  // Takes one Start back, stops with the last, and returns how many are left.
+  // Undoes one Start, stops the runtime with the last one, and returns how many are left.
   static uint64_t Release();
   static void Stop();
 
@@ -50,7 +50,7 @@ class Runtime {
   // Drops the work of all of the device's contexts and makes a lost device usable again.
   void ReleaseDeviceForce(int32_t id);
 
-  // Newer releases of CANN have one such setting for the process, older ones have one for each context.
+  // Newer releases of CANN have one setting for the process, older ones have one for each context.
   void SetDeterminism(int64_t value);
 
   // As CurrentContext and FindStream; both throw if the device is lost.
@@ -64,7 +64,7 @@ class Runtime {
 
  private:
   void* AddContext(Device& device, bool is_default);
-  // False if somebody else removed it.
+  // False if another thread removed it.
   [[nodiscard]] bool RemoveContext(void* handle, Stream::Pending pending);
   [[nodiscard]] std::shared_ptr<Stream> OwnStream(void* handle) const;
   void CloseStreams();

@@ -40,7 +40,7 @@ void Stream::EnqueueShort(Task task) {
   lent_ = false;
   ++finished_;
   ended_.notify_all();
-  wake_.notify_one();  // others may have enqueued something meanwhile
+  wake_.notify_one();  // other threads may have enqueued tasks meanwhile
 }
 
 void Stream::Push(Task task) {
@@ -59,7 +59,7 @@ void Stream::RunInOrder(const Task& task) {
     std::exception_ptr error = std::make_exception_ptr(
         Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed before it came to this task"));
   };
-  // Ends with the task itself, run or dropped, so that a stream destroyed meanwhile does not leave the caller waiting.
+  // Destroyed with the task, whether that ran or was dropped, so that the caller never waits for a destroyed stream.
   struct Ending {
     explicit Ending(std::shared_ptr<Outcome> outcome_in) : outcome(std::move(outcome_in)) {}
     ~Ending() {
@@ -89,7 +89,7 @@ bool Stream::Synchronize(const Deadline& deadline) {
   if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) {
     const uint64_t waits = ++late_waits_;
     lock.unlock();
-    // A card logs each of them, and some run a task on the device to find out why.
+    // A card logs each late wait, and some cards run a task on the device to find the cause.
     if (waits > kMostLateWaits && Strict::Active() != nullptr) {
       Report("wait polled", std::to_string(waits) + " waits for a stream timed out in a row; ask aclrtStreamQuery in " +
                                 Origin::Here().Text());
@@ -153,7 +153,7 @@ void Stream::Work() {
     wake_.wait(lock, [this] { return !lent_ && (closed_ || !queue_.empty()); });
     if (queue_.empty()) return;
     {
-      // The task is gone, and with it all it holds, before anyone learns that it ended.
+      // Destroys the task, with everything that it holds, before the waiters are told that it ended.
       const Task task = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();

@@ -1,4 +1,4 @@
-// A stream: a queue whose tasks run one after the other on a thread of its own.
+// A stream: a queue whose tasks run one after the other on the stream's own thread.
 #pragma once
 
 #include <chrono>
@@ -29,14 +29,14 @@ class Stream {
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] void* context() const { return context_; }
 
-  // Returns at once. What the task throws is reported by a later Synchronize.
+  // Returns at once. A later Synchronize reports what the task throws.
   void Enqueue(Task task);
 
-  // Runs the task in the caller's thread if the stream has nothing else to do, and otherwise enqueues it. What the task
-  // throws is reported as above. For tasks that take less time than waking a thread.
+  // Runs the task on the calling thread if the stream is idle, and otherwise enqueues it. A later Synchronize reports
+  // what the task throws. For tasks that take less time than waking a thread.
   void EnqueueShort(Task task);
 
-  // Returns when the task and everything before it has run; throws what this task throws.
+  // Returns when the task and everything before it have run; throws what the task throws.
   void RunInOrder(const Task& task);
 
   // Waits for everything enqueued so far; false if the deadline passed first. Throws, once, the first error of the
@@ -45,19 +45,19 @@ class Stream {
 
   [[nodiscard]] bool Idle() const;
 
-  // For a task: waits for the duration, or for ever. False at once if the task is to be dropped; throws if the device
-  // is lost meanwhile.
+  // For a task: waits for the duration, or for ever. Returns false at once if the stream drops its tasks; throws if the
+  // device is lost meanwhile.
   [[nodiscard]] bool Pause(const std::optional<std::chrono::milliseconds>& duration);
 
-  // For a task: whether it is to be dropped.
+  // For a task: whether the stream drops its tasks.
   [[nodiscard]] bool IsDropping() const;
 
   enum class Pending { kRun, kDrop };
 
-  // Refuses new tasks and, for kDrop, forgets those that have not begun. Does not wait.
+  // Refuses new tasks and, with kDrop, removes those that have not begun. Does not wait.
   void Close(Pending pending);
 
-  // Waits for the thread to end; to be called after Close.
+  // Waits for the thread to end; call it after Close.
   void Join();
 
  private:
@@ -80,7 +80,7 @@ class Stream {
   bool dropping_ = false;
   std::optional<Error> error_;
   std::mutex join_mutex_;
-  std::thread thread_;  // starts with the first task: streams that are never used cost no thread
+  std::thread thread_;  // starts with the first task: unused streams cost no thread
 };
 
 }  // namespace acl_host

@@ -10,7 +10,7 @@ struct ThreadPool::Loop {
   Loop(int64_t count_in, int64_t piece_in, const Body& body_in)
       : count(count_in), piece(piece_in), pieces((count_in + piece_in - 1) / piece_in), body(body_in), open(pieces) {}
 
-  // Runs pieces until none is left to begin.
+  // Runs pieces until all have begun.
   void Run() {
     for (int64_t index = next.fetch_add(1); index < pieces; index = next.fetch_add(1)) {
       try {
@@ -53,7 +53,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::ParallelFor(int64_t count, int64_t grain, const Body& body) {
   if (count <= 0) return;
-  // Four pieces per thread even out threads that the machine slows down.
+  // Four pieces per thread, so that fast threads take over work from threads that the machine slows down.
   const int64_t pieces_wanted = int64_t{4} * threads_;
   const int64_t piece = std::max({int64_t{1}, grain, (count + pieces_wanted - 1) / pieces_wanted});
   if (threads_ == 1 || piece >= count) {
@@ -69,7 +69,7 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, const Body& body) {
   wake_.notify_all();
   loop->Run();
   {
-    // All pieces have begun: a worker that comes now would find nothing to do.
+    // All pieces have begun: another worker would find nothing to do.
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = std::find(loops_.begin(), loops_.end(), loop);
     if (found != loops_.end()) loops_.erase(found);
@@ -90,7 +90,7 @@ void ThreadPool::Work() {
     lock.unlock();
     loop->Run();
     lock.lock();
-    // Whoever finds a loop exhausted takes it off the list.
+    // The first thread that finds a loop exhausted removes it from the list.
     const auto found = std::find(loops_.begin(), loops_.end(), loop);
     if (found != loops_.end()) loops_.erase(found);
   }

@@ -1,4 +1,4 @@
-// The worker threads of a device: they share the loops of the kernels that its streams run.
+// The worker threads of a device, which share the loops of the kernels that its streams run.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace acl_host {
 
 class ThreadPool {
  public:
-  // threads counts the thread that calls ParallelFor; workers start with the first loop that needs them.
+  // threads includes the thread that calls ParallelFor; workers start with the first loop that needs them.
   explicit ThreadPool(int32_t threads) : threads_(threads) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,8 +23,8 @@ class ThreadPool {
   using Body = std::function<void(int64_t begin, int64_t end)>;
 
   // Runs body over [0, count) in pieces of at least grain and returns when all are done. A loop of one piece runs in
-  // the caller without waking anyone. Several streams may call at once: each caller works through its own pieces, so no
-  // loop ever waits for a free worker. The first exception of a piece is rethrown here.
+  // the caller without waking another thread. Several streams may call at once: each caller works through its own
+  // pieces, so no loop waits for a free worker. The first exception of a piece is rethrown here.
   void ParallelFor(int64_t count, int64_t grain, const Body& body);
 
  private:

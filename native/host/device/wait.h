@@ -1,4 +1,4 @@
-// Waiting with the time limits of the ABI: milliseconds, -1 without limit, 0 asks once.
+// Waits with the ABI's timeouts: milliseconds; -1 for no limit; 0 polls once.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace acl_host {
 
 using Clock = std::chrono::steady_clock;
 
-// Empty means without limit. A point in time rather than a duration, so that one limit can cover several waits.
+// Empty means no limit. A point in time rather than a duration, so that one limit can cover several waits.
 using Deadline = std::optional<Clock::time_point>;
 
 [[nodiscard]] inline Deadline DeadlineAfter(int32_t timeout_ms) {

@@ -5,7 +5,7 @@
 
 namespace acl_host {
 
-// The windows that fit along one axis; 0 if none does.
+// The number of windows that fit along one axis; 0 if none fits.
 [[nodiscard]] int64_t PooledSize(int64_t size, int64_t kernel, int64_t stride, int64_t padding, bool ceil_mode);
 
 }  // namespace acl_host

@@ -1,5 +1,5 @@
-// Faults that the configuration asks for, each at the n-th allocation, launch, copy, start of a device or end of a
-// stream since aclInit, or since some launches were over.
+// Faults from the configuration: each at the n-th allocation, launch, copy, aclrtSetDevice or stream destruction since
+// aclInit, or since a given launch.
 #pragma once
 
 #include <array>
@@ -19,21 +19,21 @@ namespace acl_host {
 // What is counted. Calls with invalid arguments are not.
 enum class Site { kAllocation, kLaunch, kCopy, kSetDevice, kDestroyStream, kCount };
 
-enum class FaultKind { kOutOfMemory, kLaunchError, kHang, kSlowCopy, kCopyError, kHangingCall };
+enum class FaultKind { kOutOfMemory, kLaunchError, kHang, kSlowCopy, kCopyError, kSetDeviceError, kHangingCall };
 
 struct Fault {
   FaultKind kind;
   Site site;
   uint64_t at;
-  uint64_t count;                                     // how many from at on
-  aclError code;                                      // of an error, and of a hang that the device ends; or 0
-  std::optional<std::chrono::milliseconds> duration;  // of a slow copy and of a hang; empty: for ever
+  uint64_t count;                                     // how many times, starting at `at`
+  aclError code;                                      // of an error, or of a hang that the device ends; 0 for none
+  std::optional<std::chrono::milliseconds> duration;  // of a slow copy or a hang; empty for ever
 };
 
-// One allocation, launch and so on.
+// One counted allocation, launch and so on.
 struct Occurrence {
   uint64_t number;
-  const Fault* fault;  // or null; lives as long as the plan
+  const Fault* fault;  // may be null; lives as long as the plan
 
   [[nodiscard]] bool Has(FaultKind kind) const { return fault != nullptr && fault->kind == kind; }
 };
@@ -43,8 +43,8 @@ class FaultPlan {
   FaultPlan(std::vector<Fault> faults, int64_t after_launches)
       : faults_(std::move(faults)), launches_before_(after_launches), has_begun_(after_launches == 0) {}
 
-  // Counts one more; if several faults apply, the first in the configuration does. A hanging call blocks here, in the
-  // caller's thread, and holds no lock.
+  // Counts one more. If several faults apply, the first of the configuration wins. A hanging call blocks here, on the
+  // calling thread, without a lock.
   [[nodiscard]] Occurrence Next(Site site) {
     if (!has_begun_ && !Begin(site)) return {0, nullptr};
     const uint64_t number = ++numbers_[static_cast<size_t>(site)];
@@ -66,7 +66,7 @@ class FaultPlan {
     return false;
   }
 
-  // A driver that hangs gives nobody a way to end it, so neither does this.
+  // Cannot be interrupted, because a hanging driver cannot be either.
   static void Block(const std::optional<std::chrono::milliseconds>& duration) {
     do std::this_thread::sleep_for(duration.value_or(std::chrono::hours(1)));
     while (!duration);

@@ -17,7 +17,7 @@ constexpr int64_t kHighestCode = 999999;
 // The keys "code" and "duration_ms" of a kind.
 enum class Key { kNone, kOptional, kRequired };
 
-// A kind of fault. The keys "kind", "at" and "count" belong to all. "hang" is a kernel that does not end, or that the
+// A kind of fault. All kinds have the keys "kind", "at" and "count". "hang" is a kernel that does not end, or that the
 // device ends with the code; the other hangs are calls that do not return.
 struct Row {
   const char* name;
@@ -35,6 +35,7 @@ constexpr Row kRows[] = {
     {"hang",                FaultKind::kHang,        Site::kLaunch,        Key::kOptional, 0,                             Key::kOptional},
     {"slow_copy",           FaultKind::kSlowCopy,    Site::kCopy,          Key::kNone,     0,                             Key::kRequired},
     {"copy_error",          FaultKind::kCopyError,   Site::kCopy,          Key::kOptional, ACL_ERROR_RT_SYSTEM_DMA_ERROR, Key::kNone},
+    {"set_device_error",    FaultKind::kSetDeviceError, Site::kSetDevice,  Key::kOptional, ACL_ERROR_RT_DEV_SETUP_ERROR,  Key::kNone},
     {"hang_allocation",     FaultKind::kHangingCall, Site::kAllocation,    Key::kNone,     0,                             Key::kOptional},
     {"hang_launch",         FaultKind::kHangingCall, Site::kLaunch,        Key::kNone,     0,                             Key::kOptional},
     {"hang_copy",           FaultKind::kHangingCall, Site::kCopy,          Key::kNone,     0,                             Key::kOptional},

@@ -1,5 +1,5 @@
-// The checks that operators make of their tensors in phase 1. Each throws an OperatorError that names the parameter,
-// what was expected and what came instead; the name of the function is added where the error leaves the library.
+// The checks of an operator's tensors in phase 1. Each throws an OperatorError that names the parameter, the expected
+// value and the given one. The function's name is added when the error leaves the library.
 #pragma once
 
 #include <cstddef>
@@ -38,20 +38,20 @@ void CheckNoNegativeDim(const Argument& argument);
 void CheckSameShape(const Argument& argument, const Argument& reference);
 // Of the first count dims alone.
 void CheckSameLeadingDims(const Argument& argument, const Argument& reference, int64_t count);
-// what says where expected comes from.
+// what names the source of the expected dim.
 void CheckDim(const Argument& argument, size_t axis, const char* what, int64_t expected);
 
 void CheckFormat(const Argument& argument, aclFormat expected);
 void CheckNotPrivateFormat(const Argument& argument);
 void CheckSameFormat(const Argument& argument, const Argument& reference);
 
-// The offsets of all elements, and the bytes up to the last, are not negative and fit 63 bits.
+// The offsets of all elements, and the bytes up to the last one, are not negative and fit in 63 bits.
 void CheckAddressable(const Argument& argument);
 
-// FLOAT and FLOAT16, and BF16 where the product has it.
+// FLOAT and FLOAT16, and BF16 if the product has it.
 [[nodiscard]] std::vector<aclDataType> FloatTypes(const Product& product);
 
-// Of the running configuration; fails with ACLNN_ERR_RUNTIME_ERROR before aclInit.
+// The product of the configuration; fails with ACLNN_ERR_RUNTIME_ERROR before aclInit.
 [[nodiscard]] const Product& CurrentProduct();
 
 }  // namespace acl_host

@@ -17,7 +17,7 @@ constexpr uint64_t kGranule = 32;
 
 enum class Place { kHost, kDevice };
 
-// Where the sides of a copy of this kind lie; false if the kind does not tell.
+// The places of both sides of a copy of this kind; false if the kind does not say.
 bool SidesOf(aclrtMemcpyKind kind, Place& dst, Place& src) {
   switch (kind) {
     case ACL_MEMCPY_HOST_TO_HOST:
@@ -42,7 +42,7 @@ bool SidesOf(aclrtMemcpyKind kind, Place& dst, Place& src) {
   }
 }
 
-// Freed memory is no longer a block; strict mode has more to say about it.
+// Freed memory is no longer a block; strict mode reports more about it.
 void ReportOutside(const std::string& name, const void* address, uint64_t size_bytes) {
   const Strict* const strict = Strict::Active();
   if (strict == nullptr) return;

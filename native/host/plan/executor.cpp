@@ -14,7 +14,7 @@
 namespace acl_host {
 namespace {
 
-// CANN keeps for each thread what its last phase 1 made.
+// The executor of the thread's last phase 1, which CANN keeps as well.
 thread_local const aclOpExecutor* last_planned = nullptr;
 
 // Marks an executor while a thread is in its phase 2.
@@ -56,7 +56,7 @@ void CheckWorkspace(const void* workspace, uint64_t size_bytes, uint64_t needed_
   if (size_bytes > 0) CheckNotNull<OperatorError>(workspace, "workspace, with a workspaceSize above 0,");
   if (size_bytes < needed_bytes) {
     if (Strict::Active() != nullptr) {
-      Report("workspace too small", std::to_string(size_bytes) + " bytes where " + std::to_string(needed_bytes) +
+      Report("workspace too small", std::to_string(size_bytes) + " bytes, but " + std::to_string(needed_bytes) +
                                         " are needed; given in " + Origin::Here().Text());
     }
     throw OperatorError(ACLNN_ERR_PARAM_INVALID, "workspaceSize is " + std::to_string(size_bytes) +
@@ -65,7 +65,7 @@ void CheckWorkspace(const void* workspace, uint64_t size_bytes, uint64_t needed_
   }
 }
 
-// Before any check of the launch: a refused executor is consumed as well.
+// Called before any check of the launch, because a refused launch also consumes the executor.
 std::shared_ptr<const Plan> TakePlan(aclOpExecutor* executor) {
   if (executor->repeatable) CheckAlive(executor);
   auto plan = executor->plan;
@@ -73,7 +73,7 @@ std::shared_ptr<const Plan> TakePlan(aclOpExecutor* executor) {
   return plan;
 }
 
-// What a launch reads and writes.
+// The memory that a launch reads and writes.
 std::vector<Access> AccessesOf(const Plan& plan, const Plan::Addresses& addresses, const void* workspace) {
   std::vector<Access> accesses;
   auto address = addresses.begin();
@@ -129,7 +129,7 @@ aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspac
     QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
                         runtime->faults().Next(Site::kLaunch), nullptr};
     if (strict != nullptr) launch.use = strict->memory.BeginUse(accesses, "launch", launch.occurrence.number);
-    // Faults may take any time, and strict mode tells misuse from what has not ended yet.
+    // Faults may take any time, and strict mode detects misuse by the work that has not ended.
     const bool now = plan->is_short() && strict == nullptr && launch.occurrence.fault == nullptr;
     auto task = [launch = std::move(launch), &owner = *target] { launch.Run(owner); };
     now ? target->EnqueueShort(std::move(task)) : target->Enqueue(std::move(task));

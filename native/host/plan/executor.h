@@ -1,4 +1,4 @@
-// The two phases that all operators share: phase 1 turns a Plan into an executor, phase 2 queues its plan on a stream.
+// The two phases of all operators: phase 1 turns a Plan into an executor, phase 2 queues the plan on a stream.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "plan/plan.h"
 
 struct aclOpExecutor {
-  // Shared with the launches that are queued or running: a repeatable executor may be destroyed meanwhile.
+  // Shared with queued and running launches, because a repeatable executor may be destroyed meanwhile.
   std::shared_ptr<const acl_host::Plan> plan;
   std::string_view operator_name;
   bool repeatable = false;
@@ -24,7 +24,7 @@ namespace acl_host {
 // phase_one is the name of the operator's first function.
 void PublishPlan(const char* phase_one, Plan plan, uint64_t& workspace_size, aclOpExecutor*& executor);
 
-// Whether it is what this thread's last phase 1 made.
+// Whether this thread's last phase 1 made the executor.
 [[nodiscard]] bool IsLastPlanned(const aclOpExecutor& executor);
 
 // Phase 1. make_plan checks the operator's arguments, by throwing OperatorError, and returns its Plan.
@@ -38,8 +38,8 @@ template <typename MakePlan>
   });
 }
 
-// Phase 2: queues the executor's plan with the addresses that its tensors have now. Destroys the executor, whatever the
-// outcome, unless it is repeatable.
+// Phase 2: queues the executor's plan with the current addresses of its tensors. Always destroys the executor, unless
+// it is repeatable.
 [[nodiscard]] aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspace_size,
                                       aclOpExecutor* executor, aclrtStream stream) noexcept;
 

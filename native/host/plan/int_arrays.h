@@ -29,7 +29,7 @@ void CheckLength(const IntArrayArgument& argument, std::initializer_list<size_t>
 
 void CheckEachPositive(const IntArrayArgument& argument);
 
-// What two-dimensional windows have one of for each axis.
+// A value for each axis of two-dimensional windows.
 struct Pair {
   int64_t height;
   int64_t width;

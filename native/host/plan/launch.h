@@ -1,4 +1,4 @@
-// One launch of an operator: what its stream runs.
+// One launch of an operator: the task of its stream.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@ struct QueuedLaunch {
   Plan::Addresses addresses;
   std::byte* workspace;
   Occurrence occurrence;
-  std::shared_ptr<const void> use;  // of memory, known to strict mode
+  std::shared_ptr<const void> use;  // of memory, registered with strict mode
 
-  // On the stream's thread.
+  // Runs on the stream's thread.
   void Run(Stream& stream) const;
 };
 

@@ -1,5 +1,4 @@
-// What phase 1 of an operator prepares and phase 2 runs, once or many times. A kernel file describes its work as a
-// Plan.
+// The work of an operator: phase 1 prepares it and phase 2 runs it, once or many times.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace acl_host {
 
-// What a kernel's computation gets. Inputs and outputs are row-major, in the order in which the plan names them.
+// The arguments of a kernel's computation. Inputs and outputs are row-major, in the order of the plan.
 struct Launch {
   ThreadPool& pool;
   std::vector<const std::byte*> inputs;
@@ -22,28 +21,28 @@ struct Launch {
   std::vector<std::byte*> scratch;
 };
 
-// It holds copies of the tensors, but for their addresses, which may change between launches: see Storage.
+// Holds copies of the tensors without their addresses, which may change between launches: see Storage.
 class Plan {
  public:
   using Compute = std::function<void(const Launch&)>;
 
-  // Names a tensor whose data the computation reads or writes (shape-only tensors are not named). A view that is not
-  // contiguous is staged through the workspace, so the computation never sees strides. It must write all of an output.
+  // Adds a tensor whose data the computation reads or writes; shape-only tensors are not added. A non-contiguous view
+  // is staged in the workspace, so the computation never sees strides. It must write the whole output.
   void AddInput(const aclTensor& tensor) { inputs_.push_back(MakeOperand(tensor)); }
   void AddOutput(const aclTensor& tensor) { outputs_.push_back(MakeOperand(tensor)); }
 
-  // Device memory for the computation alone.
+  // Device memory that only the computation uses.
   void AddScratch(uint64_t size_bytes) { scratch_offsets_.push_back(Reserve(size_bytes)); }
 
-  // A plan without computation is valid and does nothing: what CANN does for empty tensors.
+  // A plan without a computation is valid and does nothing, as CANN does for empty tensors.
   void SetCompute(Compute compute) { compute_ = std::move(compute); }
 
-  // Promises that the computation takes no longer than its operands' bytes let expect.
+  // Promises that the run time is proportional to the operands' bytes.
   void PromiseTimeOfBytes() { time_of_bytes_ = true; }
   // Whether a launch takes about as long as waking a thread would.
   [[nodiscard]] bool is_short() const { return time_of_bytes_ && operand_bytes_ <= kShortBytes; }
 
-  // What phase 1 asks for: what Run uses and, behind it, a red zone.
+  // The workspace size that phase 1 returns: the bytes that Run uses, and a red zone behind them.
   [[nodiscard]] uint64_t workspace_bytes() const {
     return workspace_bytes_ == 0 ? 0 : workspace_bytes_ + kRedZoneBytes;
   }
@@ -53,7 +52,7 @@ class Plan {
   // The storages of one launch, inputs before outputs.
   using Addresses = std::vector<void*>;
 
-  // As the tensors tell them now; throws if a tensor that is needed has none.
+  // The tensors' current addresses; throws if a needed tensor has none.
   [[nodiscard]] Addresses ReadAddresses() const;
 
   // Calls visit(tensor, is_output) in the order of Addresses.

@@ -1,4 +1,4 @@
-// Bytes behind what a kernel uses of its workspace. They are written before it runs and looked at afterwards.
+// Bytes behind the part of the workspace that a kernel uses. They are written before it runs and checked afterwards.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ inline constexpr uint64_t kRedZoneBytes = 512;
 
 class RedZone {
  public:
-  // begin may be null: a launch without workspace has no red zone.
+  // begin is null for a launch without workspace, which has no red zone.
   explicit RedZone(std::byte* begin) : begin_(begin) {
     if (begin_ != nullptr) std::memset(begin_, static_cast<int>(kPattern), kRedZoneBytes);
   }
 
-  // How many of its bytes are still as written before the first that is not: kRedZoneBytes if it is whole.
+  // The number of unchanged bytes before the first changed one; kRedZoneBytes if all are unchanged.
   [[nodiscard]] uint64_t IntactBytes() const {
     if (begin_ == nullptr) return kRedZoneBytes;
     const auto* const damage =

@@ -1,4 +1,4 @@
-// Pieces of workspace that the threads of a parallel loop take turns in.
+// Pieces of workspace that the threads of a parallel loop lease.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ class ScratchSlots {
     for (int64_t slot = 0; slot < count; ++slot) free_.push_back(memory + static_cast<size_t>(slot) * slot_bytes);
   }
 
-  // Takes a slot, waiting until there is one, and gives it back.
+  // Waits for a free slot, holds it, and returns it at the end of its scope.
   class Lease {
    public:
     explicit Lease(ScratchSlots& slots) : slots_(slots), memory_(slots.Take()) {}

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array kNames = {"baseline", "avx2", "avx512"};
 
-// Exactly the instructions that the build compiles a level for.
+// Checks for exactly the instructions of the build's compiler options for each level.
 VectorLevel HighestVectorLevel() {
 #ifdef __x86_64__
   __builtin_cpu_init();

@@ -1,5 +1,5 @@
-// Vector code that follows the processor. An operator's computation.cpp is compiled once for each level, from the
-// instructions that all processors of the architecture have up to those that only some have, and aclInit chooses.
+// Vector code for the processor at hand. An operator's computation.cpp is compiled once for each level, from the
+// instructions that every processor of the architecture has to those that only some have. aclInit chooses a level.
 //
 // An operator declares, in its computation.h, a template over the level with one static function:
 //
@@ -8,13 +8,13 @@
 //     static void Run(const Launch& launch);
 //   };
 //
-// defines it in computation.cpp, for whichever level that file is being compiled for:
+// defines it in computation.cpp, for the level that the file is compiled for:
 //
 //   template <>
 //   void Example<VECTOR_LEVEL>::Run(const Launch& launch) { ... }
 //
-// and calls it through AtVectorLevel<Example>(). All else in the source file belongs into an unnamed namespace: a
-// function of another name would be defined once per level, and the linker refuses that.
+// and calls it through AtVectorLevel<Example>(). Everything else in the source file belongs in an unnamed namespace.
+// Otherwise each level would define the same function, which the linker refuses.
 #pragma once
 
 #include <string>
@@ -22,14 +22,14 @@
 
 namespace acl_host {
 
-// Results are the same bits at every level, but for which NaN a sum of several NaNs is. The build names these too.
+// Results have the same bits at every level, except the payload of NaNs. The build uses the same names.
 enum class VectorLevel { baseline, avx2, avx512 };
 
-// By their names, the lowest first; the last is the default.
+// The names of the levels, lowest first; the last is the default.
 [[nodiscard]] std::vector<std::string> SupportedVectorLevels();
 [[nodiscard]] VectorLevel FindVectorLevel(const std::string& name);
 
-// Of the running library.
+// The level of the running library.
 [[nodiscard]] VectorLevel CurrentVectorLevel();
 
 template <template <VectorLevel> class Kernel>

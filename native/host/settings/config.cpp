@@ -32,12 +32,13 @@ uint64_t PhysicalMemoryBytes() {
   return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
 }
 
-// A container sees the memory of its machine, but is ended when it takes more than its control group may.
+// A container sees the memory of its machine, but the kernel kills it if it exceeds the limit of its control group.
 uint64_t DeviceMemoryBytes() {
   const uint64_t of_machine = PhysicalMemoryBytes() / 4 * 3;
   for (const char* name : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     uint64_t limit = 0;
-    // The other half is for the process: messages take as much as the tensors in them. No limit is a word or 2^63.
+    // Half is left to the process, because messages take as much memory as the tensors in them. A group without a limit
+    // has a word here, or about 2^63.
     if (std::ifstream(name) >> limit) return std::min(of_machine, limit / 2);
   }
   return of_machine;
@@ -143,7 +144,7 @@ void ApplyFile(const std::string& path, Config& config) {
 }  // namespace
 
 Config LoadConfig(const char* path) {
-  // A quarter stays with the process itself and the rest of the machine: device memory is this machine's memory.
+  // A quarter is left to the process itself and to the machine, because device memory is this machine's memory.
   Config config{&FindProduct("910B"), 1, kNotSet, UsableCpus(), FindVectorLevel(SupportedVectorLevels().back())};
   if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
   if (path != nullptr && *path != '\0') ApplyFile(path, config);

@@ -19,14 +19,14 @@ constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 double AffinityCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // More processors than the set has room for: then the mask tells nothing.
+  // The call fails if the machine has more processors than the set has room for.
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return kUnlimited;
   return CPU_COUNT(&set);
 }
 
 double Quotient(double quota, double period) { return quota > 0 && period > 0 ? quota / period : kUnlimited; }
 
-// "max 100000", or microseconds of each so many.
+// The file has "max 100000", or the microseconds of quota and period.
 double QuotaOfVersion2(const fs::path& group) {
   double quota = 0;
   double period = 0;
@@ -34,7 +34,7 @@ double QuotaOfVersion2(const fs::path& group) {
   return Quotient(quota, period);
 }
 
-// The same in two files; a quota of -1 is none.
+// The same in two files; a quota of -1 means no limit.
 double QuotaOfVersion1(const fs::path& group) {
   double quota = 0;
   double period = 0;
@@ -43,8 +43,8 @@ double QuotaOfVersion1(const fs::path& group) {
   return Quotient(quota, period);
 }
 
-// The least quota of the group and of all that it lies in. A container may see its own group as the mount itself, under
-// another path than /proc tells; then only the mount is found.
+// The smallest quota of the group and its ancestors. A container may see its own group as the mount itself, not under
+// the path of /proc; then only the mount is found.
 template <typename Quota>
 double LeastQuota(const fs::path& mount, const std::string& group, const Quota& quota) {
   double least = quota(mount);
@@ -56,7 +56,7 @@ double LeastQuota(const fs::path& mount, const std::string& group, const Quota& 
   return least;
 }
 
-// A line of /proc/self/cgroup is number:controllers:path; version 2 has the number 0 and no controllers.
+// A line of /proc/self/cgroup is number:controllers:path; in version 2 the number is 0 and there are no controllers.
 double GroupCpus(const fs::path& root) {
   double least = kUnlimited;
   const fs::path mounts = root / "sys/fs/cgroup";

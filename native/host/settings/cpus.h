@@ -1,4 +1,4 @@
-// How many processors this process may use.
+// The number of processors that this process may use.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace acl_host {
 
-// The processors of the affinity mask, but no more than the control groups of this process grant time for, of version 1
-// or 2; at least 1. A group that grants 1.5 processors counts as 2. root is where /proc and /sys are found.
+// The processors of the affinity mask, limited by the CPU quota of the process's control groups (version 1 or 2); at
+// least 1. A quota of 1.5 processors counts as 2. root is the folder that has proc and sys.
 [[nodiscard]] int32_t UsableCpus(const std::filesystem::path& root = "/");
 
 }  // namespace acl_host

@@ -1,4 +1,4 @@
-// What distinguishes one Ascend product from another, as far as a program can see it. One row per product.
+// The differences between Ascend products that a program can see: one row per product.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 namespace acl_host {
 
 struct Product {
-  const char* name;                 // as the configuration and the operators' product lists spell it
-  const char* soc_name;             // what aclrtGetSocName returns
-  int32_t stream_limit;             // streams of one device, default streams included
+  const char* name;                 // as in the configuration and in the operators' product lists
+  const char* soc_name;             // the result of aclrtGetSocName
+  int32_t stream_limit;             // streams of one device, including default streams
   size_t event_limit;               // events of one device
-  size_t allocation_padding_bytes;  // what aclrtMalloc adds to the rounded size
-  bool bfloat16;                    // where an operator leaves BF16 to the product
+  size_t allocation_padding_bytes;  // added by aclrtMalloc to the rounded size
+  bool bfloat16;                    // for operators whose BF16 depends on the product
 };
 
-// Throws if there is no such product; the message lists those there are.
+// Throws if there is no such product; the message lists all products.
 [[nodiscard]] const Product& FindProduct(const std::string& name);
 
 }  // namespace acl_host

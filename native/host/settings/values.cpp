@@ -9,7 +9,7 @@ namespace acl_host {
 using Json = nlohmann::json;
 
 void FailSetting(const std::string& key, const std::string& expected, const Json& value) {
-  // A string that is not UTF-8 cannot be dumped as it is.
+  // The JSON library cannot dump a string that is not UTF-8.
   throw Error(ACL_ERROR_INVALID_PARAM,
               key + " must be " + expected + ", not " + value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

@@ -1,4 +1,4 @@
-// Typed values of the configuration. Each error names the key, what was expected and what came instead.
+// Typed values of the configuration. Each error names the key, the expected value and the given one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// ASCEND_RT_VISIBLE_DEVICES: which of the machine's devices a process sees, numbered anew from 0.
+// ASCEND_RT_VISIBLE_DEVICES: the machine's devices that a process sees, renumbered from 0.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace acl_host {
 
-// How many of devices the value lists: numbers in ascending order, commas between them and no spaces. As in CANN,
-// reading ends at the first number that is not one of those, and what came before it holds.
+// The number of devices that the value lists: numbers in ascending order, separated by commas without spaces. As in
+// CANN, reading stops at the first invalid number, and the numbers before it count.
 [[nodiscard]] int32_t CountVisibleDevices(std::string_view value, int32_t devices);
 
 }  // namespace acl_host

@@ -1,4 +1,4 @@
-// What strict mode knows about device memory and pinned memory, alive and freed, and about the work that uses it.
+// Strict mode's record of device memory and pinned memory, live and freed, and of the work that uses it.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace acl_host {
 
-// Bytes that something reads or writes.
+// Bytes that an operation reads or writes.
 struct Access {
   const void* address;
   uint64_t size_bytes;
@@ -30,15 +30,15 @@ class MemoryLedger {
   // Fills the memory with a pattern.
   void Add(void* address, size_t size_bytes, const char* kind, uint64_t number);
 
-  // Each of the checks reports and refuses.
-  void CheckFree(const void* address) const;                    // a second time, or of what work uses
-  void CheckReachable(const Access& access) const;              // freed, or partly beyond the end of a block
-  void CheckUnused(const std::vector<Access>& accesses) const;  // by queued or running work that would be disturbed
+  // Each check reports and refuses a misuse.
+  void CheckFree(const void* address) const;                    // a double free, or memory that work uses
+  void CheckReachable(const Access& access) const;              // freed memory, or bytes beyond the end of a block
+  void CheckUnused(const std::vector<Access>& accesses) const;  // a conflict with queued or running work
 
-  // Fills freed memory with another pattern and keeps it aside for a while.
+  // Fills freed memory with another pattern and keeps it for a while before it is reused.
   void Retire(const void* address, std::shared_ptr<void> memory);
 
-  // Work that was queued and did not end yet, until the returned handle is gone.
+  // Registers queued work; it ends when the returned handle is destroyed.
   [[nodiscard]] std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const char* what,
                                                      uint64_t number);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostEnded = 16384;
 
-// By the function that this thread is in.
+// Chosen by the ABI function that this thread is in.
 const char* OffenceHere() {
   const char* const function = CurrentFunction();
   const bool destroys = function != nullptr && std::strstr(function, "Destroy") != nullptr;

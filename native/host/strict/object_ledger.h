@@ -1,4 +1,4 @@
-// What strict mode knows about tensors, integer arrays, executors, streams and events, alive and gone.
+// Strict mode's record of tensors, integer arrays, executors, streams and events, live and ended.
 #pragma once
 
 #include <deque>
@@ -21,16 +21,16 @@ class ObjectLedger {
   // How an object ended.
   enum class End { kDestroyed, kLaunched };
 
-  // Ends an object. It is kept aside for a while before it is deleted, so that its address is not soon that of another;
-  // a handle has nothing to delete. An object that ended before is reported and refused. False for an object that was
-  // made before strict mode began: the caller deletes it.
+  // Ends an object. Delays its deletion, so that another object does not soon get the same address; a handle has
+  // nothing to delete. Reports and refuses an object that ended before. Returns false for an object that was made
+  // before strict mode began: the caller deletes it.
   using Delete = void (*)(const void*);
   [[nodiscard]] bool Retire(const void* object, End end, Delete delete_object);
 
   // Reports and refuses the use of an object that ended.
   void CheckAlive(const void* object) const;
 
-  // The same for a handle that was not found: reports it if it once existed.
+  // Reports a handle that was not found, if it existed earlier.
   void ReportIfEnded(const void* handle) const;
 
   [[nodiscard]] bool HasEnded(const void* object) const;
@@ -47,7 +47,7 @@ class ObjectLedger {
     std::shared_ptr<const void> kept;
   };
 
-  // Empty if the object did not end.
+  // Empty if the object has not ended.
   [[nodiscard]] std::string EndedText(const void* object, const char* again) const;
   [[nodiscard]] static std::string Text(const Record& record);
 

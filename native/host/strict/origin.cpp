@@ -23,7 +23,7 @@ std::string_view ModuleName(const Dl_info& info) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Frames between a caller in another language and this library say nothing about the caller.
+// Frames of a foreign function interface, between the caller and this library, do not identify the caller.
 bool IsForeignCallGlue(const Dl_info& info) { return ModuleName(info).substr(0, 7) == "libffi."; }
 
 std::string FrameText(const Dl_info& info, const void* frame) {

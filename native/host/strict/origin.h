@@ -1,4 +1,4 @@
-// Where in the program something happened: strict reports tell where an object was made and where it was misused.
+// A place in the program: strict reports say where an object was made and where it was misused.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@ namespace acl_host {
 
 class Origin {
  public:
-  // The ABI function that this thread is in, and who called it. number tells which allocation or launch it is.
+  // The ABI function that this thread is in, and its caller. number is that of the allocation or launch.
   [[nodiscard]] static Origin Here(const char* what = nullptr, uint64_t number = 0);
 
   // "aclrtMalloc (allocation 3) called from main+0x1f (program), libfoo.so+0x2a40"

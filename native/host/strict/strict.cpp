@@ -15,7 +15,7 @@
 namespace acl_host {
 namespace {
 
-// Never destroyed: work on streams may end after everything else.
+// Never destroyed, because work on streams may end after everything else.
 struct Process {
   std::atomic<Strict*> active{nullptr};
   Strict strict;

@@ -1,4 +1,4 @@
-// Strict mode: every misuse of the ABI that can be seen is reported, with where it came from, and refused.
+// Strict mode: reports and refuses every detectable misuse of the ABI, with the place that it came from.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@ namespace acl_host {
 
 class Strict {
  public:
-  // Null unless the configuration asks for it: all that the mode costs when it is off.
+  // Null unless the configuration asks for it; reading it is the only cost when the mode is off.
   [[nodiscard]] static Strict* Active();
 
-  // report_path may be empty: stderr. Throws if it cannot be written to.
+  // An empty report_path means stderr. Throws if the file cannot be written.
   static void Start(const std::string& report_path);
 
-  // Refuses what a child process does with the memory that it inherited.
+  // Refuses calls of a forked child process.
   static void CheckNotForked();
 
-  // Reports what was never released, then forgets everything. Does nothing if the mode is off.
+  // Reports everything that was never released, and clears the records. Does nothing if the mode is off.
   static void ReportLeaks();
   static void Stop();
 
@@ -28,7 +28,7 @@ class Strict {
   ObjectLedger objects;
 };
 
-// Deletes an object of the ABI, or in strict mode remembers it as gone.
+// Deletes an object of the ABI, or in strict mode records its end.
 template <typename T>
 void Discard(const T* object, ObjectLedger::End end = ObjectLedger::End::kDestroyed) {
   if (object == nullptr) return;
@@ -37,12 +37,12 @@ void Discard(const T* object, ObjectLedger::End end = ObjectLedger::End::kDestro
   if (strict == nullptr || !strict->objects.Retire(object, end, delete_object)) delete_object(object);
 }
 
-// Of an argument, before anything looks at it.
+// Checks an argument before it is read.
 inline void CheckAlive(const void* object) {
   if (const Strict* const strict = Strict::Active()) strict->objects.CheckAlive(object);
 }
 
-// Handles, which have nothing to delete.
+// For handles, which have nothing to delete.
 inline void NoteMade(const char* kind, const void* handle) {
   if (Strict* const strict = Strict::Active()) strict->objects.Add(kind, handle);
 }
@@ -51,7 +51,7 @@ inline void NoteEnded(const void* handle) {
   if (strict != nullptr) (void)strict->objects.Retire(handle, ObjectLedger::End::kDestroyed, nullptr);
 }
 
-// One line. offence is one of a fixed set of phrases.
+// Writes one line. offence is one of a fixed set of phrases.
 void Report(const char* offence, const std::string& text);
 
 // Reports, and throws an Offence: ACL_ERROR_RT_PARAM_INVALID, or ACLNN_ERR_PARAM_INVALID in an operator.

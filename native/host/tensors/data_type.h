@@ -14,7 +14,7 @@ namespace acl_host {
 // "NCHW"; for values outside the enum "format 99".
 [[nodiscard]] std::string FormatName(aclFormat format);
 
-// Formats whose memory is not laid out as the view's dims tell.
+// Formats whose memory layout does not follow the view's dims.
 [[nodiscard]] bool IsPrivateFormat(aclFormat format);
 
 }  // namespace acl_host

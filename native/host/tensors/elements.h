@@ -15,7 +15,7 @@
 
 namespace acl_host {
 
-// Payloads may start at any byte, so elements are copied in and out; compilers make plain unaligned moves of it.
+// Payloads may start at any byte, so elements are copied in and out; compilers turn this into plain unaligned moves.
 template <typename T>
 [[nodiscard]] T LoadElement(const std::byte* base, int64_t index) {
   T element;
@@ -28,7 +28,7 @@ void StoreElement(std::byte* base, int64_t index, T element) {
   std::memcpy(base + static_cast<size_t>(index) * sizeof(T), &element, sizeof(T));
 }
 
-// The type in which sums of T are made: float for the 16-bit types, which cannot hold a sum.
+// The type of sums of T: float for the 16-bit types, which have too few digits for a sum.
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
 

@@ -19,19 +19,19 @@ namespace acl_host {
   return value;
 }
 
-// IEEE binary16: 1 sign, 5 exponent and 10 mantissa bits. Without branches, so that loops of conversions become
-// vectors: what holds for the range that the value is in is chosen from what would hold for each.
+// IEEE binary16: 1 sign, 5 exponent and 10 mantissa bits. Without branches, so that the compiler vectorises loops: it
+// computes the result for every range of values, and then selects one.
 struct Float16 {
   uint16_t bits;
 
   [[nodiscard]] static Float16 FromFloat(float value) {
     constexpr uint32_t kInfinity = 0x7F800000U;
-    constexpr uint32_t kTooLarge = 0x47800000U;        // 65536: infinity whatever the rounding
+    constexpr uint32_t kTooLarge = 0x47800000U;        // 65536: infinity after any rounding
     constexpr uint32_t kSmallestNormal = 0x38800000U;  // 2^-14
     constexpr uint32_t kHalf = 0x3F000000U;            // 0.5, whose last mantissa bit is worth 2^-24
     const uint32_t sign = BitsOf(value) & 0x80000000U;
     const uint32_t magnitude = BitsOf(value) ^ sign;
-    // A carry out of the mantissa moves into the exponent, which is right, up to infinity.
+    // A carry out of the mantissa increases the exponent, which is correct up to infinity.
     const uint32_t normal = (magnitude - (112U << 23) + 0xFFFU + ((magnitude >> 13) & 1U)) >> 13;
     // Adding 0.5 makes the float unit round at 2^-24, which is the step of the subnormals.
     const uint32_t subnormal = BitsOf(FloatOf(magnitude) + FloatOf(kHalf)) - kHalf;
@@ -47,7 +47,7 @@ struct Float16 {
     const uint32_t sign = (bits & 0x8000U) << 16;
     const uint32_t magnitude = (bits & 0x7FFFU) << 13;
     const uint32_t exponent = bits & 0x7C00U;
-    // 2^-14 plus the subnormal is a normal number; taking 2^-14 off again is exact.
+    // 2^-14 plus the subnormal is a normal number; subtracting 2^-14 is exact.
     const uint32_t subnormal = BitsOf(FloatOf(magnitude + kSmallestNormal) - FloatOf(kSmallestNormal));
     const uint32_t normal = magnitude + (exponent == 0x7C00U ? 224U << 23 : 112U << 23);
     return FloatOf(sign | (exponent == 0 ? subnormal : normal));

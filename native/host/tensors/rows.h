@@ -1,6 +1,6 @@
-// Elements and rows of them to the type in which sums are made, and back. For float16 with the processor's own
-// conversions, where a vector level or the architecture has them: they give the bits of half.h, but for signalling
-// NaNs, which they make quiet.
+// Converts elements, and rows of them, to the type of their sums and back. For float16 it uses the processor's own
+// conversions if the vector level or the architecture has them. These give the same bits as half.h, except that they
+// make signalling NaNs quiet.
 //
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
@@ -54,7 +54,7 @@ inline float WidenHalf(Float16 half) { return half.ToFloat(); }
 inline Float16 RoundHalf(float value) { return Float16::FromFloat(value); }
 #endif
 
-// Whether a row is converted as a whole, before or after the loop over its elements.
+// Whether a row is converted as a whole, before or after the loop over its elements, instead of one by one.
 template <typename T>
 constexpr bool kConverts = std::is_same_v<T, Float16> && kHalves > 0;
 

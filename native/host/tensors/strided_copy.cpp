@@ -86,7 +86,7 @@ void Copy(ThreadPool& pool, aclTensor tensor, void* storage, std::byte* contiguo
 
 }  // namespace
 
-// One loop serves both directions; it only reads from the side that is const here.
+// One loop serves both directions; it only reads the side that is const here.
 void CopyFromView(ThreadPool& pool, const aclTensor& tensor, const void* storage, std::byte* contiguous) {
   Copy<false>(pool, tensor, const_cast<void*>(storage), contiguous);
 }

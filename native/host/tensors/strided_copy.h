@@ -8,7 +8,7 @@
 
 namespace acl_host {
 
-// The view is that of tensor, of a storage at the address given; the contiguous side is row-major and may start at any
+// The view is the tensor's, over a storage at the given address. The contiguous side is row-major and may start at any
 // byte.
 void CopyFromView(ThreadPool& pool, const aclTensor& tensor, const void* storage, std::byte* contiguous);
 void CopyToView(ThreadPool& pool, const std::byte* contiguous, const aclTensor& tensor, void* storage);

@@ -13,7 +13,7 @@ std::string DimsText(const Dims& dims) {
 }
 
 int64_t ElementCount(const Dims& dims) {
-  // A zero anywhere makes the product zero, even if the others alone would not fit.
+  // A zero makes the product zero, even if the other dims would overflow.
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
   int64_t count = 1;
   for (const int64_t dim : dims) {
@@ -26,7 +26,7 @@ int64_t ElementCount(const Dims& dims) {
 
 Dims ContiguousStrides(const Dims& dims) {
   Dims strides(dims.size());
-  // Unsigned: shapes too large to exist may overflow here and are refused when they are used.
+  // Unsigned, because impossibly large shapes may overflow here; they are refused when they are used.
   uint64_t stride = 1;
   for (size_t axis = dims.size(); axis-- > 0;) {
     strides[axis] = static_cast<int64_t>(stride);

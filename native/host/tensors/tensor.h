@@ -1,4 +1,4 @@
-// The objects behind aclTensor and aclIntArray: plain values, copied into whatever outlives them.
+// The objects behind aclTensor and aclIntArray: plain values, which executors copy.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ using Dims = std::vector<int64_t>;
 // "[2, 3]"
 [[nodiscard]] std::string DimsText(const Dims& dims);
 
-// The product; empty dims make 1. Throws if it exceeds 63 bits or a dim is negative.
+// The product of the dims; 1 without dims. Throws if it exceeds 63 bits or a dim is negative.
 [[nodiscard]] int64_t ElementCount(const Dims& dims);
 
 // Row-major strides of a tensor of these dims.
 [[nodiscard]] Dims ContiguousStrides(const Dims& dims);
 
-// Where a tensor's data lies. Shared with the executors that were made from the tensor: a new address is theirs as
-// well, from the next launch on.
+// The address of a tensor's data. Shared with the executors that were made from the tensor: a new address applies to
+// them from the next launch on.
 struct Storage {
   void* address;
-  const void* tensor = nullptr;  // that it was made for, which may be gone
+  const void* tensor = nullptr;  // the tensor that it was made for, which may no longer exist
 };
 
-// Bytes from the address of a storage on.
+// A range of bytes, relative to the address of a storage.
 struct ByteExtent {
   int64_t begin;
   uint64_t size;
@@ -48,7 +48,7 @@ struct aclTensor {
 
   [[nodiscard]] int64_t rank() const { return static_cast<int64_t>(view_dims.size()); }
   [[nodiscard]] bool empty() const;
-  [[nodiscard]] bool contiguous() const;  // row-major, whatever the offset
+  [[nodiscard]] bool contiguous() const;  // row-major, at any offset
 };
 
 struct aclIntArray {
@@ -57,7 +57,7 @@ struct aclIntArray {
 
 namespace acl_host {
 
-// From the first to the last element of a view that passed CheckAddressable.
+// The bytes from the first to the last element of a view that passed CheckAddressable.
 [[nodiscard]] ByteExtent ViewExtent(const aclTensor& tensor);
 
 }  // namespace acl_host

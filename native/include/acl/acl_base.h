@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Libraries of this ABI hide everything by default; what a header declares must stay visible. */
+/* Libraries of this ABI hide symbols by default; the functions that a header declares must stay visible. */
 #define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
 
 typedef void* aclrtStream;

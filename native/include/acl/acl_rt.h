@@ -1,7 +1,7 @@
 /* The runtime: devices, contexts, streams, events and memory. Usable from C and C++.
  *
  * A null stream means the default stream of the calling thread's context. An asynchronous function that succeeds has
- * queued its work, no more: an error of the work itself is returned by a later call, usually the synchronise. */
+ * only queued its work: a later call, usually the synchronise, returns an error of the work itself. */
 #ifndef ACL_ACL_RT_H_
 #define ACL_ACL_RT_H_
 
@@ -36,7 +36,7 @@ typedef enum aclrtStreamStatus {
   ACL_STREAM_STATUS_RESERVED = 0xFFFF,
 } aclrtStreamStatus;
 
-/* Of the deprecated aclrtQueryEvent: here complete is 0, in aclrtEventRecordedStatus it is 1. */
+/* For the deprecated aclrtQueryEvent: complete is 0 here, and 1 in aclrtEventRecordedStatus. */
 typedef enum aclrtEventStatus {
   ACL_EVENT_STATUS_COMPLETE = 0,
   ACL_EVENT_STATUS_NOT_READY = 1,
@@ -168,13 +168,13 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHost(void* hostPtr);
 /* Returns when the bytes are copied; does not wait for the work on any stream. */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
                                          aclrtMemcpyKind kind);
-/* Asynchronous only where host memory came from aclrtMallocHost; otherwise it returns after the copy. */
+/* Asynchronous only if the host memory is from aclrtMallocHost; otherwise it returns after the copy. */
 ACL_FUNC_VISIBILITY aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
                                               aclrtMemcpyKind kind, aclrtStream stream);
 ACL_FUNC_VISIBILITY aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count);
 ACL_FUNC_VISIBILITY aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,
                                               aclrtStream stream);
-/* Kinds of memory that the device does not have report 0 free and 0 in total. */
+/* Reports 0 free and 0 total bytes for a kind of memory that the device does not have. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total);
 
 #ifdef __cplusplus

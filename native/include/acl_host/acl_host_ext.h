@@ -1,4 +1,4 @@
-/* What libacl_host.so has beyond CANN. Programs look the function up at run time and do without where it is missing.
+/* The extension of libacl_host.so to CANN's ABI. Programs look the function up at run time, and work without it.
  * Usable from C and C++. */
 #ifndef ACL_HOST_ACL_HOST_EXT_H_
 #define ACL_HOST_ACL_HOST_EXT_H_
@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 /* 1: any memory of the process may hold the data of tensors, serve as workspace and stand in for device memory in
- * copies, at any byte alignment. 0: only memory from aclrtMalloc may, as with a device of its own memory. */
+ * copies, at any byte alignment. 0: only memory from aclrtMalloc may, as on a device with its own memory. */
 ACL_FUNC_VISIBILITY aclError aclHostPointersUsable(int32_t* usable);
 
 #ifdef __cplusplus

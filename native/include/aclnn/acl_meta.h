@@ -44,16 +44,17 @@ ACLNN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* siz
 ACLNN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);
 ACLNN_API aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr);
 
-// To be called right after phase 1: running the executor then no longer destroys it, so that it may be run again, with
-// other addresses but with everything else as it is. Its tensors must live as long. Fails for operators that cannot.
+// Call it right after phase 1: running the executor then does not destroy it, so that it may run again, with other
+// addresses but nothing else changed. Its tensors must live as long as the executor. Fails for operators that do not
+// support it.
 ACLNN_API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor);
 
-// For repeatable executors, also while launches of them are queued, and for those that are never run: running one that
-// is not repeatable destroys it.
+// For repeatable executors, also while their launches are queued, and for executors that never run: running an executor
+// that is not repeatable destroys it.
 ACLNN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
 
-// Set where the data of one of the executor's tensors lies, from the next run on. The tensor is one that phase 1 was
-// given; index tells its place among the operator's inputs, its outputs or both.
+// Set the address of one of the executor's tensors, from the next run on. The tensor is one of phase 1; index is its
+// place among the operator's inputs, its outputs or both.
 ACLNN_API aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
 ACLNN_API aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
                                              void* addr);

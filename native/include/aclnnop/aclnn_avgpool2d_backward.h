@@ -17,7 +17,7 @@ extern "C" {
 //   padding          at most half of kernelSize
 //   ceilMode         a last window may reach beyond the padding
 //   countIncludePad  padding counts among the cells of a window
-//   divisorOverride  what windows are divided by instead of the number of their cells; 0: nothing
+//   divisorOverride  the divisor of every window; 0: the number of its cells
 //   cubeMathType     how precisely matrix units compute, 0 to 3
 //   gradInput        the gradient, shaped as self
 ACLNN_API aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,

@@ -15,7 +15,7 @@ extern "C" {
 //   indices     INT8, (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32): the mask that the forward operator wrote. Its
 //               layout depends on the product and on the kernel's size
 //   kernelSize  one value, or height and width
-//   stride      none (as kernelSize), one or two
+//   stride      no value (as kernelSize), one or two
 //   padding     one value or two, each at most half the kernel
 //   dilation    one value or two, all 1
 //   ceilMode    the output size was rounded up
@@ -36,7 +36,7 @@ ACLNN_API aclnnStatus aclnnMaxPool2dWithMaskBackward(void* workspace, uint64_t w
 //   kernelSize  of a window; this and the following arrays have one value for both axes, or two
 //   stride      empty: as kernelSize
 //   padding     at most half of kernelSize
-//   dilation    1, but for the product 950
+//   dilation    1, except on product 950
 //   gradInput   the gradient, shaped as self
 ACLNN_API aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(
     const aclTensor* gradOutput, const aclTensor* self, const aclTensor* indices, const aclIntArray* kernelSize,

@@ -13,8 +13,8 @@ extern "C" {
 //   gradOut      the gradient of the upsampled tensor, (N, C, oH, oW)
 //   outputSize   oH, oW
 //   inputSize    N, C, H, W
-//   scalesH      oH / H as the forward call was given it; 0 or less: from the sizes
-//   scalesW      oW / W alike
+//   scalesH      oH / H as in the forward call; 0 or less: from the sizes
+//   scalesW      oW / W in the same way
 //   gradInput    the gradient, (N, C, H, W), format NCHW
 ACLNN_API aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor* gradOut,
                                                                      const aclIntArray* outputSize,

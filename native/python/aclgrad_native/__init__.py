@@ -4,8 +4,8 @@ library = aclgrad_native.open("auto")
 completions = aclgrad_native.Completions()
 device = aclgrad_native.Device(library, 0, completions, pool_limit_bytes=None, stream_limit=4)
 
-What is submitted to a device comes back from `completions.drain()`, as pairs of the caller's ticket and the result or
-exception; the descriptor `completions.file` is readable while there is something to drain.
+`completions.drain()` returns the work that was submitted to a device and is done, as pairs of the caller's ticket and
+the result or exception. The descriptor `completions.file` is readable while there is something to drain.
 """
 
 from aclgrad_native._native import (
@@ -67,6 +67,6 @@ __all__ = [
 def open(backend: str, config_path: str | None = None) -> AclLibrary:
     """Opens a back end (`auto`, `host`, `ascend` or a path) and initialises it with an aclInit configuration file.
 
-    Raises LibraryError where a library cannot be opened or lacks symbols, and AclError where aclInit fails.
+    Raises LibraryError if a library cannot be opened or lacks symbols, and AclError if aclInit fails.
     """
     return AclLibrary(library_files(backend), config_path)

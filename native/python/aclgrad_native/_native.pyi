@@ -68,6 +68,7 @@ class Pooling:
         kernel_size: tuple[int, int],
         stride: tuple[int, int],
         padding: tuple[int, int],
+        dilation: tuple[int, int] = (1, 1),
     ) -> None: ...
 
 @final
@@ -115,14 +116,14 @@ def operator_symbols() -> list[str]: ...
 
 @final
 class Completions:
-    """What was submitted and is done. Drain until every ticket is back: what stays here keeps its device open."""
+    """Completed work. Drain it until every ticket is back: work that stays here keeps its device open."""
 
     def __init__(self) -> None: ...
     @property
     def file(self) -> int:
         """A descriptor that is readable while there is something to drain."""
     def drain(self) -> list[tuple[Any, Any]]:
-        """Returns each ticket with its result or exception, in the order in which the work was done."""
+        """Returns each ticket with its result or exception, in order of completion."""
 
 @final
 class CallPlan:
@@ -144,7 +145,7 @@ class Cancellation:
 
 @final
 class StagedTensor:
-    """A tensor that is filled or emptied piece by piece. Tensors of one `stage` take one piece of work at a time."""
+    """A tensor that is written or read piece by piece. Tensors of one `stage` take one piece of work at a time."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -157,9 +158,9 @@ class StagedTensor:
 
 @final
 class Device:
-    """A device and its threads. Deadlines are times of `time.monotonic`. A ticket comes back once.
+    """A device and its threads. Deadlines are times of `time.monotonic`. Each ticket is returned once.
 
-    Calls that have not begun when the device goes end with a RuntimeError. Closing waits for those that have.
+    When the device closes, calls that have not begun end with a RuntimeError. Closing waits for the others.
     """
 
     def __init__(
@@ -184,13 +185,13 @@ class Device:
     def submit_batch(
         self, ticket: object, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], deadline: float
     ) -> Cancellation:
-        """Comes back with the bytes (those of failed calls are void) and an exception or None for each call."""
+        """Completes with the bytes, which are undefined for failed calls, and an exception or None for each call."""
     def stage(
         self, ticket: object, released_ticket: object, tensors: Sequence[tuple[int, bool]], deadline: float
     ) -> None:
         """Makes a tensor of each size, in host memory if its flag is set.
 
-        `released_ticket` comes back when nothing of them is left, also if making them failed.
+        `released_ticket` is returned when all of them are released, also if making them failed.
         """
     def join(self, ticket: object, pieces: Sequence[bytes | memoryview]) -> None: ...
     def release_finished(self, ticket: object) -> None: ...

@@ -1,4 +1,4 @@
-"""From the name of a back end to the shared libraries to open, in CANN's own search order."""
+"""Finds the shared libraries of a back end by its name, in CANN's own search order."""
 
 import configparser
 import ctypes.util
@@ -17,10 +17,9 @@ _FEATURE_LIBRARIES: Final = ("ops_infer", "ops_train", "math", "sparse", "fft", 
 
 
 def library_files(backend: str, environment: Mapping[str, str] = os.environ) -> list[LibraryFile]:
-    """Returns what to open for `host`, `ascend`, `auto` or the path of a library.
+    """Returns the files to open for `host`, `ascend`, `auto` or the path of a library.
 
-    `auto` is `ascend` wherever libascendcl is found, even if it then cannot be used: computing on the CPU by surprise
-    would be the worst outcome.
+    `auto` means `ascend` if libascendcl is found, even if it cannot be used: it must not silently fall back to the CPU.
     """
     if backend == "auto":
         backend = "ascend" if ascend_is_installed(environment) else "host"

@@ -18,13 +18,13 @@ def main() -> None:
         doctor(sys.argv[2:], prog_name="aclgrad-server doctor")
         return
     for number in range(3):
-        # A standard file that is closed would be the next socket's number, and that would get our log lines.
+        # If a standard file is closed, the next socket would get its number, and our log lines.
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     faulthandler.enable(2)
-    # gRPC's core reads this when it is imported. It would write to standard error itself, and wait for its reader.
+    # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     from aclgrad_server.cli import main as serve
 

@@ -1,4 +1,4 @@
-"""The admin listener: HTTP on a thread and an event loop of its own, so that it answers whatever the main loop does.
+"""The admin listener: HTTP on its own thread and event loop, so that it answers even if the main loop hangs.
 
 gRPC must stay away from this loop: two loops of grpc.aio in one process disturb each other.
 """
@@ -25,49 +25,49 @@ log = logging.getLogger(__name__)
 BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
 BEAT_LIMIT_S: Final = 10.0
 """Age of a heartbeat that means a hung loop, far more than an overloaded process needs: busy ones are not restarted."""
-START_LIMIT_S: Final = 120.0  # time to the first beat, which comes before the devices are opened
 STOP_LIMIT_S: Final = 1.0
 
 MAX_CONNECTIONS: Final = 512
 MAX_HEADER_BYTES: Final = 16 * 2**10
 CONNECTION_LIMIT_S: Final = 5.0
-"""From accepting a connection to the end of its reply. Each carries one request, so none has to stay."""
+"""The time from accepting a connection to the end of its reply. Each connection carries one request."""
 ACCEPTED_AT_ONCE: Final = MAX_CONNECTIONS // 2
-"""In one turn of the loop: fewer than may be open, so that new ones never push out one that was just accepted."""
+"""Accepted in one turn of the loop: fewer than may be open, so that new ones never replace one just accepted."""
 BACKLOG: Final = 1024
-"""Connections that the kernel keeps until they are accepted: those beyond are tried again a second later."""
+"""Connections that the kernel keeps until they are accepted; further clients retry a second later."""
 
 
 class Heartbeat:
-    """Tells whether the main loop still runs. One thread beats, any thread asks."""
+    """Says whether the main loop still runs. One thread beats, any thread asks."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_s = clock()
-        self._limit_s = START_LIMIT_S
 
     def beat(self) -> None:
         self._last_s = self._clock()
-        self._limit_s = BEAT_LIMIT_S
 
     def age_s(self) -> float:
-        """Returns the seconds since the last beat; before the first one, since the process started."""
+        """Returns the seconds since the last beat; before the first one, since it was made."""
         return self._clock() - self._last_s
 
     def failure(self) -> str | None:
         """Returns why the process counts as hung, or None if it does not."""
-        age_s, limit_s = self.age_s(), self._limit_s
-        if age_s <= limit_s:
+        age_s = self.age_s()
+        if age_s <= BEAT_LIMIT_S:
             return None
-        return f"the main loop has not run for {age_s:.0f} s (limit {limit_s:.0f} s)"
+        return f"the main loop has not run for {age_s:.0f} s (limit {BEAT_LIMIT_S:.0f} s)"
 
 
 class Readiness:
-    """Whether calls are welcome, and if not, why: "starting", "draining", "device lost". Any thread may use it."""
+    """Whether calls are welcome, and if not, why: "starting", "draining", "device lost", or which device is unfit.
+
+    Any thread may use it.
+    """
 
     def __init__(self) -> None:
         self.reason: str | None = "starting"
-        """Why calls are not welcome, in a word or two that anybody may read; None if they are."""
+        """Why calls are not welcome, in a word or two for the public; None if they are."""
 
     def set_ready(self) -> None:
         self.reason = None
@@ -80,7 +80,7 @@ class AdminListener:
     """Serves, from `start` to `stop`, whether the process is alive (`/livez`) and ready for calls (`/readyz`)."""
 
     def __init__(self, address: str, heartbeat: Heartbeat, readiness: Readiness) -> None:
-        """Takes an address as the setting `admin` has it: HOST:PORT, an IPv6 host in brackets."""
+        """Takes an address in the form of the setting `admin`: HOST:PORT, with an IPv6 host in brackets."""
 
         async def livez(request: Request) -> Response:
             return _page("alive", heartbeat.failure())
@@ -95,7 +95,7 @@ class AdminListener:
             loop="asyncio",
             ws="none",
             lifespan="off",
-            # One request for each connection: an idle one has nothing to wait for.
+            # One request for each connection, so an idle one need not stay open.
             headers=[("connection", "close")],
             server_header=False,
             # Not from the environment (WEB_CONCURRENCY, FORWARDED_ALLOW_IPS).
@@ -109,13 +109,13 @@ class AdminListener:
             access_log=False,
             timeout_graceful_shutdown=1,
         )
-        # uvicorn takes signals only on the main thread, so it leaves them alone here.
+        # uvicorn handles signals only on the main thread, so it does not touch them here.
         self._server = _Server(config)
         # A daemon: it never keeps the process from ending.
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
 
     def start(self) -> str:
-        """Returns HOST:PORT as it is bound, with the port chosen for port 0; raises StartError if it cannot listen."""
+        """Returns the bound HOST:PORT, with the chosen port for port 0; raises StartError if it cannot listen."""
         self._socket = _bind(self._address)
         self._thread.start()
         host = self._address.rpartition(":")[0]
@@ -140,14 +140,14 @@ def _page(what: str, failure: str | None) -> Response:
 
 
 class _Connection(H11Protocol):
-    """A connection that is cut off at its time limit, or as the oldest one when there are too many.
+    """A connection that is closed at its time limit, or as the oldest one if there are too many.
 
     uvicorn's own limit refuses newcomers: a few hundred silent connections would make every health check fail.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         while len(self.connections) >= MAX_CONNECTIONS:
-            # uvicorn fills this set with connections of this class alone.
+            # uvicorn fills this set only with connections of this class.
             oldest: _Connection = min(self.connections, key=lambda each: each.accepted_s)  # type: ignore
             oldest.cut_off()
         super().connection_made(transport)
@@ -160,12 +160,12 @@ class _Connection(H11Protocol):
 
     def cut_off(self) -> None:
         self.transport.abort()
-        # Now, because the loop reports the loss only after it has made all the connections that wait.
+        # Now, because the loop reports the loss only after it has accepted all waiting connections.
         self.connections.discard(self)
 
 
 class _Server(uvicorn.Server):
-    """asyncio takes one number for what it accepts at once and for what the kernel keeps; they differ here."""
+    """asyncio has one number for connections accepted at once and for those that the kernel keeps; here they differ."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -177,7 +177,7 @@ def _bind(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     try:
         family, *_, bound = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        # [::] takes IPv4 too, as it does for gRPC.
+        # [::] also accepts IPv4, as it does for gRPC.
         dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         return socket.create_server(bound[:2], family=family, backlog=BACKLOG, dualstack_ipv6=dual_stack)
     except OSError as error:

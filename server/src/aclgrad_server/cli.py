@@ -14,8 +14,7 @@ import click
 
 from aclgrad_server import logs
 from aclgrad_server.admin import AdminListener, Heartbeat, Readiness
-from aclgrad_server.devices.faults import StartError
-from aclgrad_server.devices.self_test import UnfitDeviceError
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
 
@@ -37,11 +36,11 @@ _METAVARS: Final = {
     "config": "FILE",
     "prefix": "TEXT",
 }
-"""By the last word of a setting's name."""
+"""The unit of a setting, by the last word of its name."""
 
 
 def _metavar(name: str, annotation: Any) -> str:
-    """Returns what a setting takes: its values, or their unit or kind."""
+    """Returns a setting's values, or their unit or kind, for the help."""
     if annotation is bool:
         return "[true|false]"
     if get_origin(annotation) is Literal:
@@ -50,7 +49,7 @@ def _metavar(name: str, annotation: Any) -> str:
 
 
 def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds a flag for each setting; one that is not given is left to the environment, the file and the default."""
+    """Adds a flag for each setting; without the flag, the environment, the file or the default decides."""
     for name, field in reversed(Settings.model_fields.items()):
         repeatable = isinstance(field.default, tuple)
         default = " ".join(map(str, field.default)) if repeatable else field.default
@@ -86,7 +85,7 @@ def main(**flags: Any) -> None:
         _fail(EXIT_USAGE, *error.args)
     logs.configure(settings.log_level)
     for name in unknown_variables(os.environ):
-        log.warning("%s is no setting of the server; see --help", name)
+        log.warning("%s is not a setting of the server; see --help", name)
     try:
         asyncio.run(_run(settings))
     except StartError as error:
@@ -94,7 +93,7 @@ def main(**flags: Any) -> None:
 
 
 async def _run(settings: Settings) -> None:
-    """Serves until the process is asked to stop; ends it with an exit code unless all went well."""
+    """Serves until the process is asked to stop; ends it with an exit code if something failed."""
     prepare_process(settings)
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
     heartbeat, readiness = Heartbeat(), Readiness()
@@ -112,13 +111,15 @@ async def _run(settings: Settings) -> None:
             is_fit = False
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
-            readiness.set_not_ready("self-test failed")
+            readiness.set_not_ready(error.summary)
         else:
-            # What is there now stays: no collection has to walk through it again.
+            # The objects that exist now stay, so the garbage collector need not visit them again.
             gc.collect()
             gc.freeze()
             print(f"ready: {' '.join(server.addresses)}", flush=True)
         await requested
+    is_started = start.done()
+    start.cancel()
     drained = await server.stop()
     if admin is not None:
         admin.stop()
@@ -126,16 +127,16 @@ async def _run(settings: Settings) -> None:
     if is_fit and server.is_device_lost:
         exit_code = EXIT_DEVICE_LOST
         log.error("a device was lost; ending with exit code %d to be started again", exit_code)
-    if exit_code or not is_fit:
+    if exit_code or not is_fit or not is_started:
         # A thread that a device does not give back would keep the interpreter from ending.
         logging.shutdown()
         os._exit(exit_code)
 
 
 class _StopRequest:
-    """Catches SIGTERM and SIGINT; a second one ends the process without waiting for anything.
+    """Catches SIGTERM and SIGINT; a second one ends the process at once.
 
-    Once the stop was requested, the process ends within `limit_s`, whatever the driver or the event loop does.
+    After the stop was requested, the process ends within `limit_s`, even if the driver or the event loop hangs.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -148,7 +149,7 @@ class _StopRequest:
         """Requests the stop."""
         if not self.requested.is_set():
             self.requested.set()
-            # A thread of C: it needs neither the interpreter nor the event loop. It prints where every thread hangs.
+            # A C thread, which needs neither the interpreter nor the event loop. It prints the stack of every thread.
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
 
     def _catch(self, number: int) -> None:

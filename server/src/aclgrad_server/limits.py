@@ -1,4 +1,4 @@
-"""Bounds on what clients may send or hold, beside `settings` and those that clients know, `aclgrad.wire.limits`."""
+"""Limits on what clients may send or hold, besides the settings and `aclgrad.wire.limits`, which clients know."""
 
 from typing import Final
 
@@ -9,18 +9,18 @@ MAX_HEALTH_BYTES: Final = 256  # of a health request: the name of a service
 SMALL_BYTES: Final = 2**16
 """Messages up to this size are cheap enough not to be counted, and may be copied on the event loop."""
 REPLY_BYTES: Final = 256 * MIB
-"""Replies in memory that clients have not fetched, or twice the largest message if that is more."""
+"""Bytes of replies that clients have not fetched, or twice the largest message if that is more."""
 RECEIVE_BYTES_PER_S: Final = 400e6
-"""What one address may send while others ask: gRPC copies each message on the event loop, at about twice this rate."""
+"""Bytes a second that one address may send while others wait; gRPC copies messages on the loop at twice this rate."""
 CANCELLED_BYTES: Final = 4 * MIB
-"""What a call counts for that ends while its message is received: the core may have dropped as much of it."""
+"""Bytes counted for a call that ends while its message is received: the core may have dropped as many."""
 LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message waits because of those that its address sent before
 ROI_WORK_PER_S: Final = 150e6
-"""Work of RoI align for each second of `--hang-timeout-s`: a single core does more, so it never looks like a hang."""
+"""Work of RoI align for each second of `--hang-timeout-s`: a single core does more, so it is never taken for a hang."""
 MAX_ROI_WORK: Final = 2**34
 
 MAX_PENDING_CALLS: Final = 10_000
-"""Calls that gRPC's core keeps until the event loop takes them; it refuses more, at random, as CANCELLED."""
+"""Calls that gRPC's core keeps until the event loop takes them; it refuses further ones, at random, as CANCELLED."""
 
 PROGRESS_BYTES: Final = MIB  # A chunked call is cut after `--client-timeout-s` in which it moved less than this
 
@@ -29,7 +29,7 @@ MAX_CONNECTIONS: Final = 2048  # connections at once; more are closed when they 
 HANDSHAKE_TIMEOUT_S: Final = 20
 MAX_IDLE_S: Final = 600  # A connection without calls is closed after this time; clients connect again by themselves
 UNREAD_BYTES: Final = MIB
-"""What the core receives of a call before the server asks for it: the window of each stream; less costs round trips."""
+"""Bytes of a call that the core receives before the server reads it, the stream's window. Less costs round trips."""
 
 ASKING_S: Final = 5.0  # an address counts as one that asks for this time after its last call
 MEMORY_SOFT_LIMIT: Final = 0.85

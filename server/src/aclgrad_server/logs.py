@@ -1,4 +1,4 @@
-"""Where log lines go and what they look like: standard error, in UTC, one line each. Logging never blocks."""
+"""The log: one line for each event, in UTC, on standard error. Logging never blocks."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ _GRPC: Final = "grpc._cython.cygrpc"
 
 
 class LineFormatter(logging.Formatter):
-    """Writes control characters out and indents tracebacks: no text that a client chose begins a line of its own."""
+    """Escapes control characters and indents tracebacks, so that a client's text never starts a line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
@@ -41,9 +41,9 @@ _CONTROL_CHARACTERS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 
 
 class LineHandler(logging.Handler):
-    """Queues lines for a thread that writes them to a file, in order, and says where too many are missing.
+    """Queues lines for a thread that writes them to a file, in order, and notes the number of dropped lines.
 
-    The queue is no `Queue`, whose lock a destructor that logs would wait for in the middle of `put`.
+    It is not a `Queue`: a destructor that logs in the middle of `put` would wait for the lock of `Queue` for ever.
     """
 
     def __init__(self, file: int = _STDERR) -> None:
@@ -55,14 +55,14 @@ class LineHandler(logging.Handler):
         self._queue: SimpleQueue[tuple[str | threading.Event, int]] = SimpleQueue()
         self._dropped = 0  # written by `write` alone
         self._told = 0  # written by the thread alone
-        # A daemon: while nobody reads the file, the thread never ends.
+        # A daemon, because the thread never ends if the file's reader stops.
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self.format(record)
         except Exception:
-            # logging itself would write a traceback to standard error, and wait.
+            # logging itself would write a traceback to standard error, and block.
             line = f"a line of {record.pathname}:{record.lineno} cannot be formatted"
         self.write(line)
 
@@ -74,7 +74,7 @@ class LineHandler(logging.Handler):
             self._queue.put((line, self._dropped))
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
-        """Waits until everything queued so far is written, at most for the limit, and says whether it is."""
+        """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
         reached = threading.Event()
         self._queue.put((reached, self._dropped))
         return reached.wait(limit_s)
@@ -88,7 +88,7 @@ class LineHandler(logging.Handler):
             else:
                 self._write(line)
             if self._queue.empty():
-                # No later line may come.
+                # There may be no later line that notes it.
                 self._tell_dropped(self._dropped)
 
     def _tell_dropped(self, dropped: int) -> None:
@@ -98,20 +98,20 @@ class LineHandler(logging.Handler):
             self._told = dropped
 
     def _write(self, line: str) -> None:
-        """Writes to the descriptor itself: the lock of `sys.stderr`, once held here, would stop the process's end."""
+        """Writes to the descriptor itself: a thread that blocks with the lock of `sys.stderr` would prevent an exit."""
         data = f"{line}\n".encode(errors="backslashreplace")
         while data:
             try:
                 data = data[os.write(self._file, data) :]
             except BlockingIOError:
-                # The descriptor is shared with a process that made it non-blocking.
+                # Another process that shares the descriptor has made it non-blocking.
                 select.select([], [self._file], [])
             except OSError:
                 return  # closed, or its reader is gone: there is nobody to tell
 
 
 def configure(level: str) -> None:
-    """Sends what is logged at this level or above to standard error, and there too what Python itself would write."""
+    """Sends log lines of this level or above to standard error, and Python's own warnings and exceptions too."""
     logging.basicConfig(level=level.upper(), handlers=[LineHandler()], force=True)
     logging.getLogger(_GRPC).setLevel(max(logging.INFO, getattr(logging, level.upper())))
     logging.getLogger(_GRPC).addFilter(_is_news)
@@ -122,12 +122,12 @@ def configure(level: str) -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Drops what gRPC says of each reply whose client has gone: a matter of course, with a traceback of its own."""
+    """Drops gRPC's tracebacks for replies whose client has gone, which are normal."""
     return not record.getMessage().startswith("ExecuteBatchError raised in core")
 
 
 def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """Returns what a hook's arguments tell of the exception, as logging takes it."""
+    """Returns the exception of a hook's arguments, in the form that logging takes."""
     kind = arguments.exc_type
     return kind, arguments.exc_value or kind(), arguments.exc_traceback
 
@@ -141,6 +141,6 @@ def last_words(text: str) -> None:
 
 
 def line_of(error: AclgradError) -> str:
-    """Returns the log's text for a failed call: what its client gets, and the cause."""
+    """Returns the log's text for a failed call: the client's error, and its cause."""
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     return f"{error.code.name}: {error.message[:MAX_LOGGED]}{cause[:MAX_LOGGED]}"

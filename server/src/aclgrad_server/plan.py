@@ -1,4 +1,4 @@
-"""A call that keeps the rules of the operator table and the limits of this server, in the form that devices take."""
+"""A call that has passed the checks of the operator table and this server's limits, in the form that devices take."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
 
 Source = type[Announced] | type[SharedRange]
-"""Where bytes come from that are not in the message: chunks, or shared memory."""
+"""The source of bytes that are not in the message: chunks, or shared memory."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlan:
-    """A call that is known to be legal; inputs and attributes stand in aclnn order."""
+    """A call that is known to be legal, with inputs and attributes in aclnn order."""
 
     spec: OperatorSpec
     inputs: tuple[TensorView, ...]
@@ -35,22 +35,22 @@ class OperatorPlan:
     prepared: Any = None  # the plan in the form that the device takes
 
     def with_prepared(self, prepared: Any) -> "OperatorPlan":
-        """Returns the same plan with what a device has made of it."""
+        """Returns the same plan with a device's form of it."""
         return replace(self, prepared=prepared)
 
     def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = _NOTHING) -> list[Any]:
-        """Returns where the bytes of each input are: staged, in the call's message, or nowhere (None)."""
+        """Returns the bytes of each input: a staged tensor, a part of the call's message, or None."""
         return [
             staged[tensor.name] if tensor.name in staged else _content(tensor.data, payloads) for tensor in self.inputs
         ]
 
     def inputs_in(self, source: Source) -> list[tuple[TensorView, bool]]:
-        """Returns the inputs whose bytes come from there, and whether each has values to be checked."""
+        """Returns the inputs from this source, and whether the values of each are checked."""
         pairs = zip(self.inputs, self.rules, strict=True)
         return [(tensor, rule is not None) for tensor, rule in pairs if isinstance(tensor.data, source)]
 
     def staged_bytes(self, source: Source) -> int:
-        """Returns what the call holds if inputs come from there: on the device, and on the host to be checked."""
+        """Returns the bytes that the call holds with this source: on the device, and on the host for checks."""
         on_host = sum(tensor.type.size_bytes for tensor, on_host in self.inputs_in(source) if on_host)
         return self.size_bytes + on_host
 
@@ -135,7 +135,7 @@ def _output_memory(call: OperatorCall, name: str, output: TensorType) -> SharedR
             raise InvalidFieldError.at(f"output_memory[{other}]", "is not known", f"the operator has the output {name}")
     memory = call.output_memory.get(name)
     if memory is not None and memory.nbytes != output.size_bytes:
-        problem = f"is {memory.nbytes} where {output} takes {output.size_bytes}"
+        problem = f"is {memory.nbytes}, but {output} takes {output.size_bytes}"
         raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, "send exactly the size of the output")
     return memory
 

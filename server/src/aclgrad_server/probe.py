@@ -1,4 +1,4 @@
-"""`aclgrad-server probe`: asks a server's admin listener, for health checks that go by an exit code.
+"""`aclgrad-server probe`: asks a server's admin listener, for health checks that use an exit code.
 
 It runs every few seconds, so it imports nothing but the standard library.
 """
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
 
 def configured_address() -> str:
-    """Returns where a server of this environment listens; raises ValueError if nobody can know."""
+    """Returns the address of a server with this environment; raises ValueError if it cannot be known."""
     address: object = os.environ.get("ACLGRAD_ADMIN")
     if not address and (file := os.environ.get("ACLGRAD_CONFIG")):
         try:
@@ -64,10 +64,10 @@ def configured_address() -> str:
 
 
 def _connectable(address: str) -> str:
-    """Returns where to reach a server of this host that listens on the address, which may mean all of its addresses."""
+    """Returns the address for reaching a server on this host that listens on the given one, which may be a wildcard."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"{address!r} is no address to ask; {_REMEDY}")
+        raise ValueError(f"{address!r} is not an address to ask; {_REMEDY}")
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 
 

@@ -40,10 +40,11 @@ CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
 STOP_LIMIT_S: Final = 5.0
 LOST_DRAIN_S: Final = 5.0
 LOST_REFUSAL_S: Final = 0.2
+MAX_LOSSES: Final = 8  # different texts of a loss in the log
 
 
 def prepare_process(settings: Settings) -> None:
-    """Does what has to be done before other threads begin; raises StartError if the process has too little memory."""
+    """Prepares the process before other threads start; raises StartError if the process has too little memory."""
     check_memory()
     if settings.tune_allocator and not tune_allocator():
         log.warning("large calls may be slower: the C library is not glibc, or keeps at most 32 MiB of a block")
@@ -70,25 +71,24 @@ class Server:
         self._grpc: grpc.aio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._spawn(self._beat())
-        self._has_opened = False
         self.is_device_lost = False
+        self._losses: set[str] = set()
         self._devices: tuple[Device, ...] = ()
         self.addresses: tuple[str, ...] = ()
 
     async def start(self) -> None:
         """Opens the devices, tests each, and serves.
 
-        Raises StartError if that fails, and UnfitDeviceError if a device fails its self-test.
+        Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
         """
         settings = self._settings
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
-        group = await asyncio.to_thread(open_devices, settings, self._completions, self._lose_device)
+        group = await open_devices(settings, self._completions, self._lose_device)
         product = _product_of(group)
-        self._has_opened = True
         turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
-        # A device that failed may hang, so it is left to the end of the process.
+        # A failed device may hang, so it is not closed before the process ends.
         self._devices = group.devices
         pool_bytes = [device.pool_limit_bytes for device in group.devices]
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
@@ -110,18 +110,16 @@ class Server:
         self._readiness.set_ready()
 
     def _watch(self, group: DeviceGroup) -> None:
-        """Starts what looks after the server while it serves."""
+        """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, group.devices)
         memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._calls)
         for watch in (memory.run(), *map(watch_device, group.devices)):
             self._spawn(watch)
 
     async def _beat(self) -> None:
-        """Shows that the event loop runs, cuts calls that are late or whose clients are slow, and serves queues."""
+        """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
         while True:
-            # The loop runs while the devices are opened, but a driver that hangs then is to count as a hung process.
-            if self._has_opened:
-                self._heartbeat.beat()
+            self._heartbeat.beat()
             self._calls.sweep()
             if self._admission is not None:
                 self._admission.sweep()
@@ -129,9 +127,14 @@ class Server:
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
         """Ends what waits for the devices: only a new process has a sound context."""
-        if self.is_device_lost:
+        told = str(error.__cause__)
+        is_first = not self.is_device_lost
+        # Threads that meet one loss share the library's text in any way: it may be in a later error alone.
+        if told not in self._losses and len(self._losses) < MAX_LOSSES:
+            self._losses.add(told)
+            log.error("device %d is lost: %s", device.index, told)
+        if not is_first:
             return
-        log.error("device %d is lost: %s", device.index, error.__cause__)
         self.is_device_lost = True
         self._health.set_ready(False)
         self._readiness.set_not_ready("device lost")
@@ -139,7 +142,7 @@ class Server:
         self._completions.lose(new_error)
         if self._admission is not None:
             self._admission.lose(new_error)
-        # In the self-test, the loss is its result: a new process would find the same card.
+        # A loss during the self-test is the test's result: a new process would find the same card.
         if self._devices:
             self._on_device_lost()
 
@@ -149,15 +152,15 @@ class Server:
         if not self.is_device_lost:
             self._readiness.set_not_ready("draining")
         self._calls.refuse()
-        # After a loss the calls in flight have nothing to wait for but their error.
+        # After a loss the calls in flight only wait for their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
         drained = await self._calls.wait_until_none(limit_s) and not self._is_running()
         if self.is_device_lost:
-            # Calls that are on their way learn why they fail: gRPC cancels what it has not handed over when it stops.
+            # Calls on their way get an error with a reason: when gRPC stops, it cancels those not yet delivered.
             await asyncio.sleep(LOST_REFUSAL_S)
         if self._grpc is not None:
-            # What is left are streams of health and reflection, and calls that are refused at this moment.
+            # Only streams of health and reflection are left, and calls that are being refused.
             await self._grpc.stop(STOP_GRACE_S if drained else None)
         for task in self._tasks:
             task.cancel()
@@ -167,7 +170,7 @@ class Server:
         return drained
 
     async def _close_devices(self) -> bool:
-        """Says whether all devices closed in time: a driver may hang, and would keep the process from ending."""
+        """Says whether all devices closed in time: a driver that hangs would keep the process from ending."""
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
@@ -175,7 +178,7 @@ class Server:
                 device.close()
             loop.call_soon_threadsafe(closed.set)
 
-        # Not a thread of the loop's executor, which the loop would wait for.
+        # Not a thread of the loop's executor, because the loop would wait for it.
         threading.Thread(target=close, name="close devices", daemon=True).start()
         try:
             await asyncio.wait_for(closed.wait(), CLOSE_TIMEOUT_S)
@@ -200,11 +203,11 @@ def _report(task: "asyncio.Task[None]") -> None:
 
 
 def _product_of(group: DeviceGroup) -> Product:
-    """Returns the product of the devices, which are all of one kind: the runtime has one SoC name for the host."""
+    """Returns the product of the devices, which is the same for all: the runtime has one SoC name for the host."""
     soc_name = group.devices[0].soc_name
     product = product_of_soc(soc_name)
     if product is None:
-        raise StartError(f"the SoC {soc_name!r} is of no known product; this version serves {', '.join(Product)}")
+        raise StartError(f"the SoC {soc_name!r} is not of a known product; this version serves {', '.join(Product)}")
     if not any(product in spec.products for spec in OPERATORS.values()):
         raise StartError(f"product {product} ({soc_name}) has none of the operators {', '.join(OPERATORS)}")
     return product

@@ -38,7 +38,7 @@ def _host_and_port(address: str, other: str) -> str:
     """Returns HOST:PORT, or raises ValueError for an address that is not; `other` may be given instead."""
     host, _, port = address.rpartition(":")
     if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise ValueError(f"{address!r} is no address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
+        raise ValueError(f"{address!r} is not an address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         right = f"[{host}]:{port}"
         try:
@@ -61,14 +61,14 @@ def _admin_address(address: str) -> str:
 
 
 Bytes = Annotated[PositiveInt, Field(le=2**48)]
-"""At most more than a machine has."""
+"""The limit is more than any machine has."""
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
 ListenAddresses = Annotated[tuple[str, ...], NoDecode, Field(min_length=1), AfterValidator(_listen_addresses)]
 
 
 class Settings(BaseSettings):
-    """What one server is started with; it never changes. The docstrings are the help."""
+    """The settings of one server; they never change. The docstrings are the help."""
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
@@ -80,7 +80,7 @@ class Settings(BaseSettings):
     )
 
     config: Path | None = None
-    """TOML file with settings under these names, with underscores."""
+    """TOML file with settings; the keys are these names with underscores."""
     listen: ListenAddresses = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
     admin: Annotated[str, AfterValidator(_admin_address)] = "127.0.0.1:9464"
@@ -92,63 +92,63 @@ class Settings(BaseSettings):
     device: Annotated[tuple[int, ...], NoDecode] = ()
     """Index of a device to serve on; repeatable; all devices by default."""
     streams: Annotated[PositiveInt, Field(le=1024)] = 4
-    """Calls that run at once on one device."""
+    """Most calls that run at once on one device."""
     max_waiting_calls: Annotated[PositiveInt, Field(le=4096)] = 64
-    """Calls that may wait for their turn."""
+    """Most calls that wait to be admitted."""
     pool_bytes: Bytes | None = None
-    """Bound on the memory pool of one device; 90 % of its free memory by default."""
+    """Limit of the memory pool of one device; 90 % of its free memory by default."""
     pool_keep_bytes: Annotated[NonNegativeInt, Field(le=2**48)] | None = None
-    """Free memory goes back to the device while a pool holds more than this; never by default."""
+    """Return free memory to the device while a pool holds more than this; never by default."""
     pool_pass_through: bool = False
-    """Ask the device for every block; for checking, not for speed."""
+    """Allocate every block from the device; for checks, not for speed."""
     executor_cache: Switch = "auto"
-    """Run executors again; auto: where the library is known to do that rightly."""
+    """Reuse executors; auto: if the library is known to rerun them correctly."""
     shape_only: Switch = "auto"
-    """Take inputs that are not read as shapes; auto: where the device is known not to read them."""
+    """Accept shape-only tensors for inputs that the operator does not read; auto: if the device is known not to."""
     deterministic: bool = False
-    """Ask the device for the same bits for the same call."""
+    """Make the device return the same bits for the same call."""
     shared_memory: bool = False
     """Let clients on unix sockets name POSIX shared memory."""
     shared_memory_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,50}$")] = "aclgrad-"
-    """What the names of shared-memory objects begin with."""
+    """Prefix of the names of shared-memory objects."""
     shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = ()
-    """User id whose shared memory is taken; repeatable; the server's own by default."""
+    """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
-    """A device is lost if a kernel does not end so long after its call, or a copy takes so long."""
+    """A device is lost if a kernel does not end so long after its call, or if it takes so long to open or to copy."""
     max_message_bytes: Annotated[PositiveInt, Field(le=2**31 - 1)] = DEFAULT_MESSAGE_BYTES
-    """Largest message that is received or sent; larger calls go in chunks."""
+    """Largest message to receive or send; larger calls go in chunks."""
     max_call_bytes: Bytes | None = None
     """Memory that the tensors of one chunked call may take; half of the pool by default."""
     memory_limit_bytes: Bytes | None = None
     """Memory of the process above which calls are refused; the control group's limit by default."""
     reply_compression: Literal["none", "gzip"] = "none"
-    """Compress replies for clients that take it; requests may be compressed in either case."""
+    """Compress replies for clients that accept it; requests may always be compressed."""
     max_connection_age_s: Annotated[Seconds, Field(ge=0.1)] = 300.0
-    """Clients connect anew after this time, and so find new replicas; calls in flight go on."""
+    """Clients reconnect after this time, and so find new replicas; calls in flight go on."""
     max_tensor_bytes: Bytes = 16 * 2**30
-    """Largest tensor that is taken or made."""
+    """Largest tensor of a request or a reply."""
     max_roi_work: Annotated[PositiveInt, Field(le=2**34)] | None = None
-    """Work, in samples and cells over all channels, that one RoI align may ask for; by default what a single core does
-    within --hang-timeout-s: 150 million a second, at most 2^34."""
+    """Most work of one RoI align, in samples and cells over all channels; by default what a single core does within
+    --hang-timeout-s: 150 million a second, at most 2^34."""
     call_timeout_s: Seconds = 300.0
-    """Bound on the wait and the computation of one call."""
+    """Time limit for the wait and the computation of one call."""
     client_timeout_s: Annotated[Seconds, Field(ge=0.1)] = 60.0
-    """Time that a client may take to send a message or 1 MiB of chunks, and to fetch as much."""
+    """Time limit for a client to send a message or 1 MiB of chunks, and to fetch as much."""
     drain_timeout_s: Seconds = 30.0
-    """Time that calls in flight get when the server stops."""
+    """Time limit for calls in flight when the server stops."""
     tune_allocator: bool = True
-    """Have glibc keep freed memory for later calls instead of unmapping it."""
+    """Make glibc keep freed memory for later calls instead of unmapping it."""
     idle_trim_s: Annotated[NonNegativeFloat, Field(le=86400)] = 30.0
-    """Give free memory back when no call came for this time; 0: never."""
+    """Release free memory after this time without a call; 0: never."""
     loop_alarm_ms: Annotated[NonNegativeFloat, Field(le=60_000)] = 0.0
-    """Log what holds the event loop for longer than this; 0: never."""
+    """Log code that blocks the event loop for longer than this; 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """Least severe log line."""
+    """Lowest level of log lines."""
 
     @field_validator("listen", "device", "shared_memory_owner", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
-        """A variable of the environment holds a list as words separated by commas."""
+        """Environment variables hold lists as words separated by commas."""
         return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else value
 
     @field_validator("listen", "device", "shared_memory_owner")
@@ -175,11 +175,11 @@ class Settings(BaseSettings):
         if file is None:
             return init_settings, env_settings
         if not Path(file).is_file():
-            raise ValueError(f"config: {file} is no file")
+            raise ValueError(f"config: {file} is not a file")
         try:
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"config: {file} is no TOML: {error}") from error
+            raise ValueError(f"config: {file} is not valid TOML: {error}") from error
 
 
 class UnusableSettingsError(Exception):
@@ -203,12 +203,12 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
 
 
 def variable_of(name: str) -> str:
-    """Returns the variable of the environment that holds a setting."""
+    """Returns the environment variable of a setting."""
     return f"{_PREFIX}{name.upper()}"
 
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
-    """Returns the variables that look like settings and are none: a typing error would go unnoticed otherwise."""
+    """Returns variables that look like settings but are not, so that a typing error does not go unnoticed."""
     known = set(map(variable_of, Settings.model_fields))
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
 
@@ -228,7 +228,7 @@ _REMEDIES = {
     "less_than_equal": "give at most {le}",
     "string_pattern_mismatch": "give text that matches {pattern}",
 }
-"""By the type of pydantic's error, or the word that it begins with."""
+"""The remedies by the type of pydantic's error, or by its first word."""
 
 
 def source_of(name: str, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str | None:
@@ -239,7 +239,7 @@ def source_of(name: str, flags: Mapping[str, Any], environment: Mapping[str, str
 
 
 def explain(error: ErrorDetails, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
-    """Returns what is said of a setting that is refused: where it stands, what is wrong, and what would be right."""
+    """Returns the message for an invalid setting: its source, the problem, and the remedy."""
     name, kind = str(error["loc"][0]), error["type"]
     file = flags.get("config") or environment.get(variable_of("config"))
     if kind == "extra_forbidden":

@@ -1,5 +1,5 @@
 // An aclnn program over all operators that the headers declare: runs the calls of a file and writes their outputs one
-// behind the other. Usage: run_calls CALLS OUTPUTS [OFFSET], where OFFSET moves every operand by so many bytes.
+// after the other. Usage: run_calls CALLS OUTPUTS [OFFSET]. OFFSET is a number of bytes that shifts every operand.
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -63,7 +63,7 @@ class DeviceTensor {
   aclTensor* handle_ = nullptr;
 };
 
-// Hands out what phase 1 takes, by the types of its parameters.
+// Returns the arguments of phase 1, by the types of its parameters.
 class Arguments {
  public:
   Arguments(const call_file::Call& call, std::size_t offset) : call_(call), output_(call.output, offset) {

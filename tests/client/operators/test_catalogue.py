@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aclgrad.operators.cases import TypedCase, typed_cases
@@ -45,6 +45,7 @@ def test_cases_are_legal(product: Product) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 @given(data=st.data())
+@settings(deadline=None)
 def test_drawn_case_is_legal(spec: OperatorSpec, data: st.DataObject) -> None:
     drawn = samples_of(spec.name).draw(lambda least, most: data.draw(st.integers(least, most)))
     for dtype in drawn.only or spec.inputs[0].dtypes[Product.ATLAS_A2]:

@@ -20,7 +20,7 @@ def test_every_other_dtype_is_named() -> None:
     given = arguments(a=("float16", (1,)), b=("float32", (1,)), c=("float16", (1,)), d=("int8", (1,)))
     violations = list(same_dtype(given, "a", "b", "c", "d"))
     assert [each.field for each in violations] == ["inputs[b].data_type", "inputs[d].data_type"]
-    assert str(violations[0]) == "inputs[b].data_type is float32 where inputs[a] is float16; send it as float16"
+    assert str(violations[0]) == "inputs[b].data_type is float32, but inputs[a] is float16; send it as float16"
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,9 @@ def test_equal_leading_sizes_pass(reference: tuple[int, ...], other: tuple[int, 
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        ((2, 4, 1, 1), "starts with (2, 4) where inputs[a] starts with (2, 3)"),
-        ((1, 3, 5, 7), "starts with (1, 3) where inputs[a] starts with (2, 3)"),
-        ((3, 5, 7), "has 3 dimensions where inputs[a] has 4"),
+        ((2, 4, 1, 1), "starts with (2, 4), but inputs[a] starts with (2, 3)"),
+        ((1, 3, 5, 7), "starts with (1, 3), but inputs[a] starts with (2, 3)"),
+        ((3, 5, 7), "has 3 dimensions, but inputs[a] has 4"),
     ],
     ids=str,
 )

@@ -107,6 +107,23 @@ def test_the_mask_of_the_product_means_what_its_argmax_means(
     np.testing.assert_array_equal(gradients[2], gradients[0])
 
 
+def test_an_index_in_a_gap_of_its_dilated_window_is_refused(client: aclgrad.Client, product: Product) -> None:
+    """The 950 alone has dilation, and drops such gradients."""
+    if product is not Product.ASCEND_950:
+        return
+    grad_output, indices = np.ones((1, 2, 2), np.float32), np.array([[[0, 4], [20, 24]]])
+    attributes = {"kernel_size": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (2, 2)}
+    inputs = {"grad_output": grad_output, "self": (1, 5, 5), "indices": indices}
+    gradient = client.execute("max_pool2d_with_indices_backward", inputs, attributes)
+    assert np.flatnonzero(gradient).tolist() == [0, 4, 20, 24]
+    for gap in (1, 5, 6):
+        inputs["indices"] = np.array([[[gap, 4], [20, 24]]])
+        with pytest.raises(
+            aclgrad.InvalidFieldError, match=f"has {gap} at position 0, between the cells of its window"
+        ):
+            client.execute("max_pool2d_with_indices_backward", inputs, attributes)
+
+
 def test_a_product_without_operators_is_reported_and_never_ready(tmp_path: Path) -> None:
     config = config_of(Product.ATLAS_200I_A2, tmp_path)
     done = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", "--acl-config", config)

@@ -116,6 +116,15 @@ def test_a_device_that_fails_is_a_finding(tmp_path: Path) -> None:
     assert "npu-smi" in told
 
 
+def test_a_driver_that_hangs_is_a_finding(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"kind": "hang_set_device", "at": 1}, faults_after_launches=0)
+    flags = ("--backend", "host", "--acl-config", config, "--hang-timeout-s", "0.5")
+    done, rows, _ = doctor(*flags, *FREE, device=True)
+    assert done.returncode == 1
+    (told,) = failed(rows)
+    assert "aclrtSetDevice has not returned within 0.5 s" in told
+
+
 def test_a_library_that_is_none_is_a_finding() -> None:
     done, rows, _ = doctor("--backend", "libm.so.6", *FREE, device=True)
     assert done.returncode == 1

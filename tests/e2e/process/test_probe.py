@@ -129,9 +129,9 @@ def test_process_that_hangs_does_not_hold_up_the_probe() -> None:
         (("--timeout-s", "0"), "--timeout-s: 0 is not between"),
         (("--timeout-s", "soon"), "--timeout-s"),
         (("--speed", "1"), "--speed"),
-        (("localhost",), "'localhost' is no address to ask; give host:port"),
-        (("off",), "'off' is no address to ask"),
-        (("127.0.0.1:0",), "'127.0.0.1:0' is no address to ask"),
+        (("localhost",), "'localhost' is not an address to ask; give host:port"),
+        (("off",), "'off' is not an address to ask"),
+        (("127.0.0.1:0",), "'127.0.0.1:0' is not an address to ask"),
     ],
 )
 def test_wrong_use(flags: tuple[str, ...], told: str) -> None:

@@ -1,5 +1,6 @@
 """Servers on devices that are wrong from the start: what they still serve, and what they say."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import aclgrad
+from aclgrad.commands import program
 from aclgrad.operators.catalogue import OPERATORS
 from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
@@ -41,6 +44,9 @@ def assert_serves_all_but_the_wrong_one(server: Server, why: str) -> None:
         assert client.adaptive_avg_pool2d_backward(GRAD, (1, 1, 2)).tolist() == [[[0.5, 0.5]]]
         with pytest.raises(aclgrad.OperatorTurnedOffError, match=why) as caught:
             client.execute(WRONG, {})
+        (turned_off,) = client.server_status().turned_off_operators
+        assert turned_off.name == WRONG
+        assert re.match(why, turned_off.reason)
         assert caught.value.metadata["operator"] == WRONG
         batch = client.batch()
         batch.execute(WRONG, {"grad_output": GRAD})
@@ -49,17 +55,24 @@ def assert_serves_all_but_the_wrong_one(server: Server, why: str) -> None:
         assert isinstance(refused, aclgrad.OperatorTurnedOffError)
         assert gradient.tolist() == [[[0.5, 0.5]]]
     assert ask(server.admin, "/readyz") == (200, "ready\n")
-    assert f"device 0 (Ascend910B1) fails the self-test of {SYMBOL}, which is turned off" in server.log
+    assert f"device 0 (Ascend910B1) fails the self-test of {SYMBOL} (float32), which is turned off" in server.log
 
 
 def test_an_operator_that_answers_wrongly_is_turned_off(tmp_path: Path) -> None:
     with Server("--backend", str(shims.build(tmp_path, WRONG_ANSWER, whole=True))) as server:
-        assert_serves_all_but_the_wrong_one(server, "device 0 computes it wrongly")
+        assert_serves_all_but_the_wrong_one(server, "device 0 computes float32 wrongly")
+        checked = CliRunner().invoke(program, ["check", server.address, "--only", "listing"])
+        assert checked.exit_code == 1
+        assert f"failed   listing {WRONG}; the server has turned the operator off: device 0" in checked.output
+        told = CliRunner().invoke(program, ["status", "--target", server.address]).output
+        assert f"turned off:      {WRONG}: device 0 computes float32 wrongly" in told
 
 
 def test_an_operator_without_a_kernel_is_turned_off(tmp_path: Path) -> None:
     with Server("--backend", str(shims.build(tmp_path, NO_KERNEL, whole=True))) as server:
-        assert_serves_all_but_the_wrong_one(server, "device 0 fails: the device library answered ACL error 561103")
+        assert_serves_all_but_the_wrong_one(
+            server, "device 0 fails with float32: the device library answered ACL error 561103"
+        )
 
 
 def test_an_operator_that_the_library_lacks_is_turned_off(tmp_path: Path) -> None:
@@ -90,6 +103,13 @@ def unfit(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], st
             process.kill()
 
 
+def assert_never_ready(admin: str, why: str) -> None:
+    wait_until(lambda: ask(admin, "/readyz") == (503, f"not ready: {why}\n"), 30)
+    assert ask(admin, "/livez") == (200, "alive\n")
+
+
+HANG_S = "1.5"
+"""More than a busy machine takes to open a device and for one kernel."""
 FAULTS = {
     "lost": {"kind": "launch_error", "code": 507015},
     "poisoned_copy": {"kind": "copy_error", "code": 507054},
@@ -107,11 +127,11 @@ def test_a_device_that_fails_the_self_test_leaves_a_process_that_is_alive_and_no
     tmp_path: Path, fault: dict[str, object], at: int
 ) -> None:
     config = write_config(tmp_path, {**fault, "at": at}, faults_after_launches=0)
-    flags = ("--acl-config", config, "--pool-pass-through", "true", "--hang-timeout-s", "0.5")
+    hang = ("--hang-timeout-s", HANG_S) if "hang" in str(fault["kind"]) else ()
+    flags = ("--acl-config", config, "--pool-pass-through", "true", *hang)
     with unfit(tmp_path, *flags) as (process, admin, log):
-        wait_until(lambda: ask(admin, "/readyz") == (503, "not ready: self-test failed\n"), 30)
-        assert ask(admin, "/livez") == (200, "alive\n")
-        wait_until(lambda: "device 0 (Ascend910B1) does not answer aclnn" in log.read_text(), 30)
+        assert_never_ready(admin, "device 0 (Ascend910B1) failed the self-test")
+        wait_until(lambda: "failed the self-test: it does not answer aclnn" in log.read_text(), 30)
         assert process.poll() is None
         process.terminate()
         assert process.wait(30) == 0
@@ -120,10 +140,40 @@ def test_a_device_that_fails_the_self_test_leaves_a_process_that_is_alive_and_no
 
 
 def test_a_server_whose_operators_are_all_wrong_is_not_ready(tmp_path: Path) -> None:
-    fault = {"kind": "launch_error", "at": 1, "count": len(OPERATORS), "code": 561103}
+    fault = {"kind": "launch_error", "at": 1, "count": 1000, "code": 561103}
     config = write_config(tmp_path, fault, faults_after_launches=0)
     with unfit(tmp_path, "--acl-config", config) as (process, admin, log):
-        wait_until(lambda: ask(admin, "/readyz") == (503, "not ready: self-test failed\n"), 30)
-        wait_until(lambda: "no operator passed the self-test of device 0 (Ascend910B1)" in log.read_text(), 30)
+        assert_never_ready(admin, "device 0 (Ascend910B1) failed the self-test")
+        wait_until(lambda: "failed the self-test: no operator passed" in log.read_text(), 30)
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+STARTS = {
+    "hangs": (
+        {"kind": "hang_set_device", "at": 2},
+        f"its driver has not returned within {HANG_S} s (--hang-timeout-s)",
+    ),
+    "fails": ({"kind": "set_device_error", "at": 2}, "aclrtSetDevice returned 507033"),
+}
+
+
+@pytest.mark.parametrize(("fault", "told"), STARTS.values(), ids=STARTS)
+def test_a_device_that_does_not_open_leaves_a_process_that_is_alive_and_not_ready(
+    tmp_path: Path, fault: dict[str, object], told: str
+) -> None:
+    config = write_config(tmp_path, fault, faults_after_launches=0, devices=2)
+    with unfit(tmp_path, "--acl-config", config, "--hang-timeout-s", HANG_S) as (process, admin, log):
+        assert_never_ready(admin, "device 1 does not open")
+        wait_until(lambda: f"device 1 does not open: {told}" in log.read_text(), 30)
+        process.terminate()
+        assert process.wait(30) == 0
+        assert "Traceback" not in log.read_text()
+
+
+def test_a_stop_does_not_wait_for_a_driver_that_hangs(tmp_path: Path) -> None:
+    config = write_config(tmp_path, {"kind": "hang_set_device", "at": 1}, faults_after_launches=0)
+    with unfit(tmp_path, "--acl-config", config, "--drain-timeout-s", "1000") as (process, admin, _):
+        assert ask(admin, "/readyz") == (503, "not ready: starting\n")
         process.terminate()
         assert process.wait(30) == 0

@@ -179,7 +179,7 @@ def test_help_tells_every_variable() -> None:
 def test_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
     done = run_to_end("--config", str(tmp_path / "nowhere.toml"))
     assert done.returncode == 2
-    assert "nowhere.toml is no file" in done.stderr
+    assert "nowhere.toml is not a file" in done.stderr
 
 
 def test_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
     path.write_text("streams = = 2")
     done = run_to_end("--config", str(path))
     assert done.returncode == 2
-    assert "broken.toml is no TOML" in done.stderr
+    assert "broken.toml is not valid TOML" in done.stderr
 
 
 def test_device_that_is_named_twice() -> None:
@@ -199,7 +199,7 @@ def test_device_that_is_named_twice() -> None:
 
 def test_variable_that_is_no_setting_is_told() -> None:
     with Server(ACLGRAD_STREAM="3") as server:
-        assert "ACLGRAD_STREAM is no setting" in server.log
+        assert "ACLGRAD_STREAM is not a setting" in server.log
 
 
 @pytest.mark.parametrize(

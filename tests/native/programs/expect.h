@@ -1,4 +1,4 @@
-// What the programs have in common: an expectation that fails the program with a message, and work in many threads.
+// Shared by the programs: an expectation that fails the program with a message, and work in many threads.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline void ExpectEqual(const std::string& what, uint64_t actual, uint64_t expec
   Expect(actual == expected, what + " is " + std::to_string(actual) + ", not " + std::to_string(expected));
 }
 
-// Calls work(number) in so many threads and throws what the first of them threw.
+// Calls work(number) in each thread, and throws the exception of the first thread that failed.
 template <typename Work>
 void InThreads(int count, const Work& work) {
   std::vector<std::future<void>> threads;

@@ -1,4 +1,4 @@
-// The host library, opened with the configuration that a part of a program needs.
+// Opens the host library with the configuration that a part of a program needs.
 #pragma once
 
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 namespace programs {
 
-// settings is the value of the key "host" of aclInit's file. Only one library is open at a time: the next aclInit is
-// given its configuration once the library before is gone.
+// settings is the value of the key "host" of aclInit's file. Only one library is open at a time: a new configuration
+// takes effect only after the previous library is closed.
 inline std::shared_ptr<const aclgrad::AclLibrary> OpenHost(const std::string& path, const std::string& settings) {
   const char* folder = std::getenv("TMPDIR");
   std::string config = std::string(folder != nullptr ? folder : "/tmp") + "/acl_host_XXXXXX";

@@ -1,5 +1,5 @@
-// Calls that end before the device does: what they hold comes back when the device is done, and not before; and a
-// device that is lost lets everybody go.
+// Calls that end before the device's work does: their resources are returned only when the device is done. A lost
+// device releases all callers.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -47,7 +47,7 @@ void AwaitReturn(Device& device) {
   }
 }
 
-// Launches hang for longer than their calls wait. Each call ends in time or is right, and what hung comes back.
+// Launches hang for longer than their calls wait. Each call times out or is correct, and the device recovers.
 void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& calls, const char* host_pointers,
                        bool keep_executors, int factor) {
   const std::vector<Bytes> expected = Expected(path, calls);
@@ -78,7 +78,7 @@ void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& c
   ExpectEqual("reserved bytes", device.pool_statistics().reserved_bytes, 0);
 }
 
-// A call that is given up when its device goes: the device waits for the work, which writes into the call's memory.
+// A call is abandoned when its device closes: the device waits for the work, which writes to the call's memory.
 void EndWithLateCalls(const std::string& path, const std::vector<SampleCall>& calls) {
   Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 150}]})"), 0,
                 Options(false));
@@ -93,7 +93,7 @@ void EndWithLateCalls(const std::string& path, const std::vector<SampleCall>& ca
   ExpectEqual("streams of late calls", device.leased_stream_count(), 3);
 }
 
-// One launch hangs for ever and a later one loses the device: every thread is told, and the device still ends.
+// One launch hangs for ever and a later one loses the device: every thread gets the error, and the device still closes.
 void LoseTheDevice(const std::string& path, const std::vector<SampleCall>& calls, bool keep_executors) {
   const std::string faults = R"([{"kind": "hang", "at": 2}, {"kind": "launch_error", "at": 40}])";
   Device device(OpenHost(path, R"({"faults": )" + faults + "}"), 0, Options(keep_executors));

@@ -1,4 +1,4 @@
-// A memory pool that does what its input says, for a model that checks it: see tests/native/test_pool_model.py.
+// Runs the steps of its input on a memory pool; tests/native/test_pool_model.py compares it with a model.
 #include <iostream>
 #include <map>
 #include <string>
@@ -17,7 +17,7 @@ void Print(const aclgrad::PoolStatistics& statistics) {
             << statistics.allocation_count << ' ' << statistics.out_of_memory_count << std::endl;
 }
 
-// Until a line says "end", or there are no more.
+// Runs until a line "end", or the end of the input.
 bool Run(const aclgrad::AclLibrary& library) {
   aclgrad::PoolOptions options;
   if (!(std::cin >> options.limit_bytes >> options.high_water_bytes >> options.pass_through)) return false;

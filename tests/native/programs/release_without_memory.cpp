@@ -1,4 +1,4 @@
-// Blocks go back to their pool, which happens in destructors, while the process has no memory for anything else.
+// Returns blocks to their pool, which happens in destructors, while the process cannot allocate memory.
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -13,7 +13,7 @@ thread_local bool has_memory = true;
 
 }  // namespace
 
-// Not inlined: a compiler that sees malloc in one and not in the other takes them for a mismatch.
+// Not inlined: if a compiler sees malloc in one and not in the other, it reports a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   void* address = has_memory ? std::malloc(size) : nullptr;
   if (address == nullptr) throw std::bad_alloc();
@@ -30,7 +30,7 @@ void ReleaseAll(const aclgrad::AclLibrary& library, const aclgrad::PoolOptions& 
   std::vector<aclgrad::PoolBlock> blocks;
   for (std::size_t i = 0; i < 100; ++i) blocks.push_back(pool.Allocate(1000 * (i + 1)));
   has_memory = false;
-  // Every other one first, so that they do not all become one.
+  // Every other block first, so that they do not all join into one.
   for (std::size_t i = 0; i < blocks.size(); i += 2) blocks[i] = {};
   blocks.clear();
   has_memory = true;

@@ -20,20 +20,20 @@ inline aclgrad::Deadline After(int32_t timeout_ms) {
   return aclgrad::Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
 }
 
-// A call that owns its output. It is shared, because a device holds on to an abandoned call.
+// A call that owns its output. It is shared, because a device keeps an abandoned call.
 struct OwnedCall {
   aclgrad::OperatorCall call;
   Bytes output;
 };
 
-// Has to outlive every device, which reads its inputs.
+// Must outlive every device, because devices read its inputs.
 class SampleCall {
  public:
   explicit SampleCall(call_file::Call recorded) : recorded_(std::move(recorded)) {}
 
   [[nodiscard]] std::shared_ptr<OwnedCall> Make() const {
     auto owned = std::make_shared<OwnedCall>();
-    // Not a number: an element that the operator leaves out is seen.
+    // NaN, so that the test sees an element that the operator does not write.
     owned->output.assign(recorded_.output.size_bytes, std::byte{0xFF});
     aclgrad::OperatorCall& call = owned->call;
     call = {recorded_.symbol,

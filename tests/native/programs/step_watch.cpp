@@ -1,4 +1,4 @@
-// A step that is overdue is seen among as many others as a device has threads, and no longer when it has ended.
+// The watch finds an overdue step among as many steps as a device has threads, until the step ends.
 #include "step_watch.h"
 
 #include <chrono>
@@ -30,7 +30,7 @@ void FindOneOfMany() {
   Expect(!watch.IsOverdue(), "a step that has ended is overdue");
 }
 
-// Steps come and go in many threads while one looks.
+// Steps start and end in many threads while one thread watches.
 void ComeAndGo(int factor) {
   StepWatch watch(kHour);
   InThreads(8, [&](int thread) {
@@ -47,7 +47,7 @@ void ComeAndGo(int factor) {
   Expect(watch.IsOverdue(), "no slot is left");
 }
 
-// Steps that find no slot are not watched, and end like others.
+// Steps without a slot are not watched, and end like others.
 void RunOutOfSlots() {
   StepWatch watch(kHour);
   {

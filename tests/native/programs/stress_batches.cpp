@@ -1,5 +1,5 @@
-// Batches and staged tensors of many threads share the few streams of a device: every call has the bits that it has
-// alone, every staged byte is the one that was written, and nothing stays behind.
+// Batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits as
+// when it runs alone, every staged byte is the one that was written, and nothing leaks.
 #include <atomic>
 
 #include "expect.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 6;
 constexpr int kRounds = 12;
 constexpr int32_t kTimeoutMs = 60'000;
-// More than both halves of the ring, so that it goes round.
+// More than both halves of the ring, so that the ring wraps.
 constexpr std::size_t kStagedBytes = (std::size_t{9} << 20) + 5;
 
 constexpr const char* kModes[] = {
@@ -65,7 +65,7 @@ void Run(const std::string& path, const char* settings, int factor, const std::v
           RunStaging(device, thread);
           break;
         case 1:
-          // As the server's watch and its trim do while calls run.
+          // The server's watch and its trim also run during calls.
           device.ReleaseFinished();
           device.Trim();
           break;

@@ -1,4 +1,5 @@
-// Many threads share the few streams of a device: every call has the bits that it has alone, and nothing stays behind.
+// Many threads share the few streams of a device. Every call returns the same bits as when it runs alone, and nothing
+// leaks.
 #include "expect.h"
 #include "host_library.h"
 #include "sample_calls.h"
@@ -22,7 +23,7 @@ constexpr const char* kHostPointers = R"({"threads": 2})";
 constexpr const char* kCopies = R"({"threads": 2, "host_pointers": false})";
 constexpr const char* kStrict = R"({"threads": 2, "host_pointers": false, "strict": true})";
 
-// Four executors are fewer than there are different calls, so that they also take each other's place.
+// Four executors are fewer than the different calls, so that they also evict each other.
 constexpr Mode kModes[] = {
     {"host pointers", kHostPointers, 0, false},
     {"host pointers, executors kept", kHostPointers, 4, false},
@@ -33,7 +34,7 @@ constexpr Mode kModes[] = {
     {"strict, executors kept, pass-through", kStrict, 4, true},
 };
 
-// How the calls of a thread follow each other: each thread in an order of its own.
+// The order of a thread's calls, which differs between threads.
 std::size_t Choose(std::size_t count, int thread, int call) {
   return (static_cast<std::size_t>(call) * 7 + static_cast<std::size_t>(thread) * 3) % count;
 }

@@ -1,4 +1,4 @@
-// Many threads share one memory pool: no two of them ever hold the same byte, and the pool's figures stay exact.
+// Many threads share one memory pool. No two of them ever hold the same byte, and the pool's statistics stay exact.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -16,7 +16,7 @@ constexpr int kThreads = 8;
 constexpr int kStepsPerThread = 400;
 constexpr std::size_t kMostHeld = 6;
 constexpr std::size_t kMebibyte = std::size_t{1} << 20;
-// Less than all threads may ask for together, so that the pool also has to trim and to refuse.
+// Less than all threads may request together, so that the pool also has to trim and to refuse.
 constexpr std::size_t kLimitBytes = 24 * kMebibyte;
 
 struct Mode {
@@ -56,7 +56,7 @@ void Fill(const Held& held) { std::memset(held.block.address(), held.pattern, he
 
 void Check(const Held& held) {
   const auto* bytes = static_cast<const unsigned char*>(held.block.address());
-  // All bytes are equal if the first is right and each is like the one before.
+  // All bytes are correct if the first is, and each equals the one before.
   const bool whole = bytes[0] == held.pattern && std::memcmp(bytes, bytes + 1, held.block.capacity() - 1) == 0;
   Expect(whole, "somebody else wrote into a block of " + std::to_string(held.block.capacity()) + " bytes");
 }

@@ -1,5 +1,5 @@
-// Many threads submit work for a device and one drains what is done, as in the server: everything comes back once, with
-// the bits that it has alone, also when a queue closes with work left.
+// Many threads submit work for a device and one drains the completions, as in the server. Every piece of work is
+// returned once, with the same bits as when it runs alone, also when a queue closes with work left.
 #include <poll.h>
 
 #include <atomic>
@@ -50,7 +50,7 @@ class NumberedWork final : public Work {
   const bool runs_at_close_;
 };
 
-// Calls visit for each of so many pieces of work that come back; fails if one comes back twice, or none in time.
+// Calls visit for each returned piece of work, count in all; fails if one is returned twice, or none arrives in time.
 template <typename Visit>
 void DrainAll(Completions& completions, std::size_t count, const Visit& visit) {
   std::vector<bool> seen(count);
@@ -68,7 +68,7 @@ void DrainAll(Completions& completions, std::size_t count, const Visit& visit) {
   Expect(completions.Drain().empty(), "more came back than was submitted");
 }
 
-// Says when somebody is done, however that ends.
+// Signals its end, also after an exception.
 struct Ending {
   std::atomic<bool>& is_done;
   ~Ending() { is_done = true; }
@@ -139,7 +139,7 @@ void Serve(const std::string& path, const char* settings, int factor, const std:
   ExpectEqual("free bytes of the device", device.Memory().free_bytes, free_bytes);
 }
 
-// A queue closes while it is busy. What has not begun ends with an error, unless it has to run.
+// A queue closes while it is busy. Work that has not begun ends with an error, unless it has to run.
 void CloseWithWorkLeft(int factor) {
   constexpr std::size_t kCount = 400;
   for (int round = 0; round < 20 * factor; ++round) {
@@ -168,7 +168,7 @@ void CloseWithWorkLeft(int factor) {
   }
 }
 
-// Nobody drains: what was done goes with the completions.
+// Nothing drains: completed work is destroyed with the completions.
 void LeaveUndrained() {
   const auto completions = std::make_shared<Completions>();
   WorkQueue queue(2, completions);

@@ -1,6 +1,6 @@
 """A heartbeat ages, a readiness has a reason."""
 
-from aclgrad_server.admin import BEAT_LIMIT_S, START_LIMIT_S, Heartbeat, Readiness
+from aclgrad_server.admin import BEAT_LIMIT_S, Heartbeat, Readiness
 
 
 class Clock:
@@ -21,15 +21,6 @@ def test_loop_that_beats_is_alive_and_one_that_stops_is_not() -> None:
     assert heartbeat.failure() == "the main loop has not run for 12 s (limit 10 s)"
     heartbeat.beat()
     assert heartbeat.failure() is None
-
-
-def test_start_has_more_time_but_not_forever() -> None:
-    clock = Clock()
-    heartbeat = Heartbeat(clock)
-    clock.now_s += START_LIMIT_S
-    assert heartbeat.failure() is None
-    clock.now_s += 1
-    assert heartbeat.failure() == "the main loop has not run for 121 s (limit 120 s)"
 
 
 def test_readiness_says_why_not() -> None:

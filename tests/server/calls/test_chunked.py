@@ -93,8 +93,8 @@ FIRST, *REST = chunks()
 BAD_CHUNKS = {
     "none": ([], "ended after 0 of 64 bytes"),
     "too_few": ([FIRST], "ended after 20 of 64 bytes"),
-    "gap": ([chunk(1, b"x")], "at byte 1 where tensor 0 goes on at 0"),
-    "repeated": ([FIRST, FIRST], "at byte 0 where tensor 0 goes on at 20"),
+    "gap": ([chunk(1, b"x")], "at byte 1, but tensor 0 continues at 0"),
+    "repeated": ([FIRST, FIRST], "at byte 0, but tensor 0 continues at 20"),
     "wrong_tensor": ([chunk(0, b"x", 1)], "has a chunk of tensor 1"),
     "empty": ([chunk(0, b"")], "has an empty chunk at byte 0"),
     "too_long": ([chunk(0, GRADIENT + b"x")], "has a chunk of 65 bytes at byte 0 of 64"),

@@ -56,7 +56,7 @@ def test_requests_of_one_form_share_one_prepared_plan(planner: Planner, preparat
 
 def test_payload_of_another_length_is_another_form(planner: Planner) -> None:
     planner.read(request())
-    with pytest.raises(InvalidFieldError, match="has 8 bytes where"):
+    with pytest.raises(InvalidFieldError, match="has 8 bytes, but"):
         planner.read(request(b"abcdefgh"))
 
 

@@ -26,7 +26,7 @@ SIZE = 2**20
 async def group() -> AsyncIterator[DeviceGroup]:
     completions = Completions()
     settings = Settings(backend="host", pool_bytes=2**28)
-    yield await asyncio.to_thread(open_devices, settings, completions, lambda device, error: None)
+    yield await open_devices(settings, completions, lambda device, error: None)
     completions.close()
 
 

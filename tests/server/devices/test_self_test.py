@@ -14,8 +14,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
-from aclgrad_server.devices.faults import StartError
-from aclgrad_server.devices.self_test import UnfitDeviceError, self_test
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError
+from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.plan import OperatorPlan
 from tests.server.fakes import FakeDevice
 
@@ -28,11 +28,17 @@ Change = Callable[[Array], Array]
 
 
 class HonestDevice(FakeDevice):
-    """Answers with the definition's gradient; `changes` makes another of it, or an error, for some operators."""
+    """Answers with the definition's gradient; `changes` makes another of it, or an error, for some operators.
 
-    def __init__(self, index: int = 0, changes: Mapping[str, Change | AclgradError] | None = None) -> None:
+    With `only`, they do so for this dtype.
+    """
+
+    def __init__(
+        self, index: int = 0, changes: Mapping[str, Change | AclgradError] | None = None, only: str | None = None
+    ) -> None:
         super().__init__(index)
         self.changes = changes or {}
+        self.only = only
 
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         self.executed.append((plan, deadline))
@@ -42,11 +48,16 @@ class HonestDevice(FakeDevice):
             for each, data in zip(plan.inputs, contents, strict=True)
         }
         attributes = {each.name: value for each, value in zip(plan.spec.attributes, plan.attributes, strict=True)}
-        change = self.changes.get(name, lambda gradient: gradient)
+        is_changed = self.only in (None, plan.output.dtype.name)
+        change = self.changes.get(name, _same) if is_changed else _same
         if isinstance(change, AclgradError):
             raise change
         gradient = change(reference.define(name, arrays, attributes))
         return plan.reply_prefix + gradient.astype(plan.output.dtype.numpy).tobytes()
+
+
+def _same(gradient: Array) -> Array:
+    return gradient
 
 
 def one_element(value: float) -> Change:
@@ -64,23 +75,24 @@ def caused(error: AclgradError, cause: str) -> AclgradError:
 
 
 @pytest.mark.parametrize("product", [each for each in Product if each is not Product.ATLAS_200I_A2], ids=str)
-async def test_every_operator_of_the_product_is_run_once_within_the_time_limit(product: Product) -> None:
+async def test_every_dtype_of_every_operator_is_run_once_within_the_time_limit(product: Product) -> None:
     device = HonestDevice()
     assert await self_test([device], product, TIMEOUT_S) == {}
-    assert {plan.spec.name for plan, _ in device.executed} == {
-        name for name, spec in OPERATORS.items() if product in spec.products
-    }
-    assert len(device.executed) == len({plan.spec.name for plan, _ in device.executed})
+    run = [(plan.spec.name, plan.inputs[0].type.dtype.name) for plan, _ in device.executed]
+    expected = {(name, dtype) for name, spec in OPERATORS.items() for dtype in spec.inputs[0].dtypes.get(product, ())}
+    assert sorted(run) == sorted(expected)
     assert device.trims == 1
     assert all(time.monotonic() < deadline <= time.monotonic() + TIMEOUT_S for _, deadline in device.executed)
 
 
 @pytest.mark.parametrize("value", [1e9, 0.25, float("nan"), float("inf")])
-async def test_one_wrong_element_turns_the_operator_off(value: float, caplog: pytest.LogCaptureFixture) -> None:
-    device = HonestDevice(3, {WRONG: one_element(value)})
-    assert await self_test([device], Product.ATLAS_A2, TIMEOUT_S) == {WRONG: "device 3 computes it wrongly"}
-    assert f"device 3 (Ascend910B1) fails the self-test of {SYMBOL}, which is turned off: 1 of " in caplog.text
-    assert len(device.executed) == len(OPERATORS)
+async def test_one_wrong_element_of_one_dtype_turns_the_operator_off(
+    value: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    device = HonestDevice(3, {WRONG: one_element(value)}, only="float64")
+    assert await self_test([device], Product.ATLAS_A2, TIMEOUT_S) == {WRONG: "device 3 computes float64 wrongly"}
+    told = f"device 3 (Ascend910B1) fails the self-test of {SYMBOL} (float64), which is turned off: 1 of "
+    assert caplog.text.count("which is turned off") == caplog.text.count(told) == 1
 
 
 async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys_words(
@@ -88,26 +100,31 @@ async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys
 ) -> None:
     error = caused(ServerFaultError("the device library answered ACL error 561103"), "phase 1 returned 561103: secret")
     off = await self_test([HonestDevice(changes={WRONG: error})], Product.ATLAS_A2, TIMEOUT_S)
-    assert off == {WRONG: "device 0 fails: the device library answered ACL error 561103"}
-    assert f"fails the self-test of {SYMBOL}, which is turned off: phase 1 returned 561103: secret" in caplog.text
+    assert off == {WRONG: "device 0 fails with float32: the device library answered ACL error 561103"}
+    assert (
+        f"fails the self-test of {SYMBOL} (float32), which is turned off: phase 1 returned 561103: secret"
+        in caplog.text
+    )
 
 
 async def test_an_operator_is_off_if_any_device_fails_it() -> None:
     devices = [HonestDevice(0), HonestDevice(1, {WRONG: one_element(9)}), HonestDevice(2, {OTHER: one_element(9)})]
     off = await self_test(devices, Product.ATLAS_A2, TIMEOUT_S)
-    assert off == {WRONG: "device 1 computes it wrongly", OTHER: "device 2 computes it wrongly"}
+    assert off == {WRONG: "device 1 computes float32 wrongly", OTHER: "device 2 computes float32 wrongly"}
 
 
 async def test_a_server_without_any_right_operator_is_unfit() -> None:
-    device = HonestDevice(2, dict.fromkeys(OPERATORS, one_element(9e9)))
-    with pytest.raises(UnfitDeviceError, match=rf"device 2 \(Ascend910B1\).*{WRONG}: device 2 computes it wrongly"):
+    device = HonestDevice(2, dict.fromkeys(OPERATORS, one_element(9e9)), only="float32")
+    with pytest.raises(
+        UnfitDeviceError, match=rf"device 2 \(Ascend910B1\).*{WRONG}: device 2 computes float32 wrongly"
+    ):
         await self_test([device], Product.ATLAS_A2, TIMEOUT_S)
 
 
 @pytest.mark.parametrize("kind", [DeviceLostError, DeadlinePassedError, DeviceMemoryError])
 async def test_a_device_that_does_not_answer_is_unfit_and_named(kind: type[AclgradError]) -> None:
     devices = [HonestDevice(0), HonestDevice(1, {WRONG: caused(kind("sorry"), "phase 2 returned 507015: trap")})]
-    told = rf"device 1 \(Ascend910B1\) does not answer {SYMBOL}: phase 2 returned 507015: trap"
+    told = rf"device 1 \(Ascend910B1\) failed the self-test: it does not answer {SYMBOL} \(float32\): .* 507015: trap"
     with pytest.raises(UnfitDeviceError, match=told):
         await self_test(devices, Product.ATLAS_A2, TIMEOUT_S)
 
@@ -140,5 +157,5 @@ async def test_a_spec_without_a_row_of_the_runtime_is_named(monkeypatch: pytest.
 async def test_a_device_that_keeps_its_memory_is_unfit() -> None:
     device = HonestDevice(4)
     device.trim_error = DeviceLostError("lost")
-    with pytest.raises(UnfitDeviceError, match=r"device 4 \(Ascend910B1\) does not take memory back: lost"):
+    with pytest.raises(UnfitDeviceError, match=r"device 4 .* it does not take memory back: lost"):
         await self_test([device], Product.ATLAS_A2, TIMEOUT_S)

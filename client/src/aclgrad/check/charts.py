@@ -15,7 +15,7 @@ _COLOURS: Final = (
     *("#8b6f47", "#7b3ff2", "#a8a800", "#c00000", "#777777"),
 )
 _FLOOR: Final = 1e-6
-"""An error of 0 has no place on a logarithmic axis: it is drawn at this share of the limit."""
+"""A logarithmic axis has no 0, so an error of 0 is drawn at this share of the limit."""
 
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "\N{SUPERSCRIPT MINUS}⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -96,7 +96,7 @@ def chart(
 ) -> str:
     """Returns the chart as an SVG element; `draw` makes the marks of one series from their places.
 
-    `colours` has those of several charts in which a series is to look alike.
+    `colours` is shared by charts in which a series has the same colour.
     """
     names = sorted(series)
     colours = colours or _colours_of(names)

@@ -1,4 +1,4 @@
-"""What a run shows while it goes on and at its end: a bar and tables on a terminal, plain lines elsewhere."""
+"""The output of a run, during it and at its end: a bar and tables on a terminal, plain lines elsewhere."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "
 
 
 class Display:
-    """Shows rows as they come."""
+    """Shows rows as they arrive."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -34,7 +34,7 @@ class Display:
         self._progress = None
 
     def take(self, row: Row) -> None:
-        """Shows one row: all of them as lines, or with a bar those that did not pass."""
+        """Shows one row; while a bar is shown, only one that did not pass."""
         if self._progress is not None:
             self._progress.update(self._bar, advance=1, description=escape(f"{row.check} {row.operator}"))
             if row.verdict is Verdict.PASSED:
@@ -55,7 +55,7 @@ class Display:
 
 
 def line_of(row: Row) -> str:
-    """Returns what a row says, without its verdict."""
+    """Returns the text of a row, without its verdict."""
     shape = "x".join(map(str, row.shape))
     told = " ".join(part for part in (row.check, row.operator, row.dtype, shape, row.case) if part)
     figures = ", ".join(figures_of(row))
@@ -63,7 +63,7 @@ def line_of(row: Row) -> str:
 
 
 def figures_of(row: Row) -> Iterator[str]:
-    """Yields the figures that a reader wants to see at once."""
+    """Yields the most important figures."""
     if row.figures.get("error_of_limit") is not None:
         yield f"error {row.figures['max_error']:.2g}, {row.figures['error_of_limit']:.1%} of the limit"
     if row.figures.get("p50_ms") is not None:

@@ -26,7 +26,7 @@ def accuracy(selection: Selection) -> Iterator[Task]:
 
 
 def layouts(selection: Selection) -> Iterator[Task]:
-    """The device's own mask, beside the argmax that it stands for: the gradients have the same bits."""
+    """The device's own mask and the argmax that it stands for: the gradients have the same bits."""
     target = selection.target
     for typed in selection.of_first_dtype():
         arguments = typed.arguments
@@ -37,7 +37,7 @@ def layouts(selection: Selection) -> Iterator[Task]:
 
 
 def fills(selection: Selection) -> Iterator[Task]:
-    """Elements that receive no gradient are 0, also in memory that held something else before."""
+    """Elements that receive no gradient are 0, also in memory that was used before."""
     target = selection.target
     for typed in selection.of_first_dtype():
         yield task(target, "fills", typed, partial(_fill, target, typed))

@@ -1,4 +1,4 @@
-"""The HTML report: one file without any other, two columns if there are two servers or two runs."""
+"""The HTML report: a single file, with two columns for two servers or two runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Side:
 
     @property
     def summary(self) -> list[tuple[str, list[dict[Verdict, int]]]]:
-        """How many rows of each operator and check have which verdict; rows without an operator are the server's."""
+        """The number of rows with each verdict, by operator and check; rows without an operator are the server's."""
         counts: dict[str, dict[str, dict[Verdict, int]]] = {}
         for row in self.rows:
             cell = counts.setdefault(row.operator or "the server", {}).setdefault(row.check, {})

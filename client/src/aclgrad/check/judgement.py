@@ -68,7 +68,7 @@ def same_bits(first: Array, second: Array) -> bool:
 
 
 def difference(first: Array, second: Array) -> str:
-    """Says in words how far two gradients differ that have not the same bits."""
+    """Describes the difference of two gradients whose bits differ."""
     if first.shape != second.shape or first.dtype != second.dtype:
         return f"{first.dtype.name} {first.shape} and {second.dtype.name} {second.shape}"
     wide = np.complex128 if np.iscomplexobj(first) else np.float64

@@ -1,4 +1,4 @@
-"""Checks that compare gradients of the same call: repeated, without values that nobody reads, on another server."""
+"""Checks that compare gradients of the same call: repeated, without unread values, and on another server."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -33,7 +33,7 @@ def determinism(selection: Selection) -> Iterator[Task]:
 
 
 def shape_only(selection: Selection) -> Iterator[Task]:
-    """Inputs that are said not to be read: real values, others, NaN and none at all give the same bits."""
+    """Inputs that are not read: real values, other values, NaN and no values give the same bits."""
     target = selection.target
     for typed in selection.of_first_dtype():
         names = [input.name for input in typed.spec.inputs if input.unread_on is not None]
@@ -82,14 +82,14 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
         variants = {"no values": {**real, **{name: real[name].shape for name in names}}, **variants}
     gradients = {}
     for variant, inputs in variants.items():
-        # The server wants the values for some attributes only.
+        # The server needs the values only for some attributes.
         with suppress(InputValuesRequiredError):
             gradients[variant] = target.sender.execute(typed.spec.name, inputs, typed.case.attributes)
     figures = {"unsent": float("no values" in gradients)}
     for variant, gradient in gradients.items():
         if not judgement.same_bits(first, gradient):
             how = f"{', '.join(names)} with {variant}: {judgement.difference(first, gradient)}"
-            # A server that wants the values may read them.
+            # A server that needs the values may read them.
             return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
     return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
 

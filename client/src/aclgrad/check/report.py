@@ -1,4 +1,4 @@
-"""What a whole run found, and how it ended."""
+"""The findings of a whole run, and its end."""
 
 import json
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ class Report:
         return 0 if self.count(Verdict.PASSED) else 2
 
     def summary(self) -> dict[str, object]:
-        """Returns what the last line of a JSON file holds."""
+        """Returns the content of the last line of a JSON file."""
         return {
             "end": self.end,
             "message": self.message,
@@ -83,5 +83,5 @@ def read_rows(path: Path) -> list[Row]:
             if "summary" not in fields:
                 rows.append(Row.from_json(fields))
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckError(f"line {number} of {path} is no row: {error!r}; give a file that --json wrote") from error
+            raise CheckError(f"line {number} of {path} is not a row: {error!r}; give a file of --json") from error
     return rows

@@ -1,4 +1,4 @@
-"""What a check finds: one row for each case, the same in JSON lines, tables and the HTML report."""
+"""The findings of a check: one row for each case, the same in JSON lines, tables and the HTML report."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,12 +8,12 @@ from typing import Any, Final, Self
 
 
 class Verdict(StrEnum):
-    """What a row says of its case."""
+    """The verdict of a row."""
 
     PASSED = "passed"
     FAILED = "failed"
     NOTED = "noted"
-    """Worth knowing, and nothing that the server promises."""
+    """Worth knowing, but nothing that the server promises."""
     SKIPPED = "skipped"
     """Not compared; the message says why."""
 

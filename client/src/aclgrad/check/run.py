@@ -1,4 +1,4 @@
-"""One run: plans the tasks of every check, judges one after the other, and ends with a report whatever happens."""
+"""One run: plans the tasks of every check, judges them one after the other, and always ends with a report."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,14 +25,14 @@ Check = Callable[[Selection], Iterator[Task]]
 CHECKS: Final[dict[str, Check]] = {
     check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
 }
-"""In the order in which they run; memory comes last and looks at what the others left behind."""
+"""In the order in which they run; memory is last, because it looks at what the others left behind."""
 _GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
 
 
 def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
     """Returns the tasks on one server, or on both and between them; raises CheckError if they cannot be compared.
 
-    `only` names the checks to make; all of them by default.
+    `only` names the checks to make; all of them by default. What is served is listed in any case.
     """
     first = Selection(target, is_quick)
     tasks = _tasks(first, only)
@@ -50,7 +50,7 @@ def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is
 def run(
     tasks: Sequence[Task], target: Target, other: Target | None, take: Callable[[Row], None], report: Report
 ) -> None:
-    """Judges the tasks, hands each row to `take`, and fills in the report, also of a run that is interrupted."""
+    """Judges the tasks, passes each row to `take`, and fills in the report, also if the run is interrupted."""
     report.planned = len(tasks)
     start = time.monotonic()
     try:
@@ -69,7 +69,8 @@ def run(
 
 
 def _tasks(selection: Selection, only: Collection[str]) -> list[Task]:
-    return [task for name, check in CHECKS.items() if not only or name in only for task in check(selection)]
+    chosen = {listing.__name__, *only} if only else CHECKS.keys()
+    return [task for name, check in CHECKS.items() if name in chosen for task in check(selection)]
 
 
 def _judged(task: Task) -> Finding:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+import aclgrad
 from aclgrad.check import judgement
 from aclgrad.check.rows import Finding, Task, Verdict
 from aclgrad.check.selection import SIZES, Selection, task
@@ -23,25 +24,36 @@ _LOOK_S: Final = 0.1
 
 
 def listing(selection: Selection) -> Iterator[Task]:
-    """A row for each operator or dtype that only one of server and client knows: nothing is compared for it."""
+    """A row for each operator of the product, which has to be served, and for what this client does not know."""
     target = selection.target
 
-    def row(operator: str, message: str, dtype: str = "") -> Task:
-        return Task(target.origin, "listing", operator, dtype, (), "", lambda: Finding(Verdict.SKIPPED, message))
+    def row(operator: str, verdict: Verdict, message: str = "", dtype: str = "") -> Task:
+        return Task(target.origin, "listing", operator, dtype, (), "", lambda: Finding(verdict, message))
 
+    for name in target.expected_operators:
+        yield row(name, *_listed(target, name))
     for name in target.unknown_operators:
-        yield row(name, "this client does not know the operator; upgrade aclgrad to check it")
-    for name in target.missing_operators:
-        yield row(name, f"the server does not list the operator, which product {target.product} has")
+        yield row(name, Verdict.SKIPPED, "this client does not know the operator; upgrade aclgrad to check it")
     for name in sorted(set(target.described) - set(target.unknown_operators)):
         for number in target.unknown_dtypes(name):
-            yield row(name, "this client does not know the dtype; upgrade aclgrad to check it", f"DataType {number}")
-    if not target.described:
-        yield row("", f"the server lists no operator on product {target.product}")
+            problem = "this client does not know the dtype; upgrade aclgrad to check it"
+            yield row(name, Verdict.SKIPPED, problem, f"DataType {number}")
+
+
+def _listed(target: Target, name: str) -> tuple[Verdict, str]:
+    """Returns whether the server serves an operator of its product, and if not, why."""
+    if name in target.described:
+        missing = ", ".join(target.missing_dtypes(name))
+        return (Verdict.FAILED, f"the server does not list {missing}") if missing else (Verdict.PASSED, "")
+    if why := target.turned_off.get(name):
+        return Verdict.FAILED, f"the server has turned the operator off: {why}; its log says more"
+    if target.status.version != aclgrad.__version__:
+        return Verdict.SKIPPED, f"aclgrad {target.status.version} of the server does not have the operator"
+    return Verdict.FAILED, f"the server does not list the operator, which product {target.product} has"
 
 
 def latency(selection: Selection) -> Iterator[Task]:
-    """How long one call takes after the other, by operator and size; the first call is told apart."""
+    """The times of sequential calls, by operator and size; the first call is reported separately."""
     target, sizes = selection.target, SIZES[:1] if selection.is_quick else SIZES
     for size, typed in selection.timed(*sizes):
         runs = _QUICK_RUNS if selection.is_quick else _RUNS[size]
@@ -49,7 +61,7 @@ def latency(selection: Selection) -> Iterator[Task]:
 
 
 def memory(selection: Selection) -> Iterator[Task]:
-    """What the devices have in use comes back to what it was at the start, and equal calls need no more each time."""
+    """The devices' memory in use returns to its value at the start, and repeated calls need no more memory."""
     target = selection.target
     if not any(target.cases()):
         return

@@ -1,4 +1,4 @@
-"""The server to check, as it describes itself."""
+"""The server to check, by its own description."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from typing import Final
 
 import aclgrad
 from aclgrad._client import Client
+from aclgrad._descriptions import OperatorDescription
+from aclgrad._server_status import ServerStatus
 from aclgrad.check.rows import Origin
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from aclgrad.tensors import DTYPES
-from aclgrad.v1.operator_service_pb2 import GetServerStatusResponse, OperatorDescription
 
 CONNECT_TIMEOUT_S: Final = 5.0
 
@@ -27,7 +27,7 @@ class Target:
 
     origin: Origin
     product: Product
-    status: GetServerStatusResponse
+    status: ServerStatus
     described: Mapping[str, OperatorDescription]
     client: Client
     sender: Client
@@ -47,10 +47,14 @@ class Target:
         return sorted(set(self.described) - set(OPERATORS))
 
     @property
-    def missing_operators(self) -> list[str]:
-        """The operators that the product should have and the server does not list."""
-        should = {name for name, spec in OPERATORS.items() if self.product in spec.products}
-        return sorted(should - set(self.described))
+    def expected_operators(self) -> list[str]:
+        """The operators that the product has."""
+        return sorted(name for name, spec in OPERATORS.items() if self.product in spec.products)
+
+    @property
+    def turned_off(self) -> dict[str, str]:
+        """The operators that failed the server's self-test, with the reason."""
+        return {each.name: each.reason for each in self.status.turned_off_operators}
 
     def cases(self) -> Iterator[TypedCase]:
         """Yields the sample calls that the server takes, in the same order at every run."""
@@ -61,18 +65,23 @@ class Target:
         described = self.described.get(typed.spec.name)
         if described is None:
             return False
-        taken = {input.name: set(input.data_types) for input in described.inputs}
+        taken = {input.name: input.dtypes for input in described.inputs}
         types = typed.arguments.inputs
-        return all(type.dtype.wire in taken.get(name, ()) for name, type in types.items())
+        return all(type.dtype in taken.get(name, ()) for name, type in types.items())
 
     def takes_shape(self, operator: str, input: str) -> bool:
         """Says whether the server takes the shape of this input in place of its values."""
         return any(each.shape_only for each in self.described[operator].inputs if each.name == input)
 
+    def missing_dtypes(self, operator: str) -> list[str]:
+        """The dtypes that the product has for a listed operator and the server does not list."""
+        listed = {each.name for each in self.described[operator].inputs[0].dtypes}
+        dtypes = OPERATORS[operator].inputs[0].dtypes[self.product]
+        return [dtype for dtype in dtypes if dtype not in listed]
+
     def unknown_dtypes(self, operator: str) -> list[int]:
         """The numbers of dtypes that the server lists for an operator and this client does not know."""
-        known = {dtype.wire for dtype in DTYPES.values()}
-        return sorted({type for input in self.described[operator].inputs for type in input.data_types} - known)
+        return sorted({number for input in self.described[operator].inputs for number in input.unknown_dtypes})
 
 
 @contextmanager
@@ -88,7 +97,7 @@ def open_target(address: str, timeout_s: float) -> Iterator[Target]:
         yield Target(origin, _product(status), status, described, client, sender)
 
 
-def _product(status: GetServerStatusResponse) -> Product:
+def _product(status: ServerStatus) -> Product:
     try:
         return Product(status.product)
     except ValueError:

@@ -8,11 +8,12 @@ from typing import Any, Final
 import click
 
 from aclgrad._client import Client
+from aclgrad._descriptions import OperatorDescription
 from aclgrad._planning import Input
 from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, print_json, target_option
 from aclgrad.commands.files import checked_output, is_file, load, save
 from aclgrad.errors import UnknownOperatorError
-from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.operators.spec import AttributeKind
 from aclgrad.wire.messages import AttributeValue
 
 _BOOLS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -68,8 +69,8 @@ def call(
             click.echo(f"{gradient.dtype} {sizes}{where} in {1e3 * seconds:.1f} ms")
 
 
-def _description(client: Client, operator: str) -> pb.OperatorDescription:
-    """Returns what the server says of the operator; raises UnknownOperatorError if it does not list it."""
+def _description(client: Client, operator: str) -> OperatorDescription:
+    """Returns the server's description of the operator; raises UnknownOperatorError if it does not list it."""
     listed = {each.name: each for each in client.list_operators()}
     if operator not in listed:
         remedy = f"call one of {', '.join(listed)}"
@@ -78,9 +79,9 @@ def _description(client: Client, operator: str) -> pb.OperatorDescription:
 
 
 def _parse(
-    description: pb.OperatorDescription, arguments: Sequence[str]
+    description: OperatorDescription, arguments: Sequence[str]
 ) -> tuple[dict[str, Input], dict[str, AttributeValue]]:
-    kinds: Mapping[str, int] = {each.name: each.kind for each in description.attributes}
+    kinds = {each.name: each.kind for each in description.attributes}
     inputs: dict[str, Input] = {}
     attributes: dict[str, AttributeValue] = {}
     for argument in arguments:
@@ -92,12 +93,18 @@ def _parse(
         if name in inputs or name in attributes:
             raise ValueError(f"{name} is given twice")
         if name in kinds:
-            attributes[name] = _read(name, value, *_FORMS[kinds[name]])
+            attributes[name] = _read(name, value, *_form(name, kinds[name]))
         elif is_file(value):
             inputs[name] = load(value)
         else:
             inputs[name] = _read(name, value, _integers, "a file (npy, npz, safetensors) or sizes such as 8,64,56,56")
     return inputs, attributes
+
+
+def _form(name: str, kind: AttributeKind | None) -> tuple[Callable[[str], Any], str]:
+    if kind is None:
+        raise ValueError(f"{name} is of a kind that this client does not know; upgrade aclgrad")
+    return _FORMS[kind]
 
 
 def _read(name: str, value: str, read: Callable[[str], Any], form: str) -> Any:
@@ -111,9 +118,9 @@ def _integers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(",") if part)
 
 
-_FORMS: Final[Mapping[int, tuple[Callable[[str], Any], str]]] = {
-    pb.ATTRIBUTE_KIND_BOOL: (lambda text: _BOOLS[text.lower()], "true or false"),
-    pb.ATTRIBUTE_KIND_INT: (int, "an integer"),
-    pb.ATTRIBUTE_KIND_DOUBLE: (float, "a number"),
-    pb.ATTRIBUTE_KIND_INTS: (_integers, "integers separated by commas"),
+_FORMS: Final[Mapping[AttributeKind, tuple[Callable[[str], Any], str]]] = {
+    AttributeKind.BOOL: (lambda text: _BOOLS[text.lower()], "true or false"),
+    AttributeKind.INT: (int, "an integer"),
+    AttributeKind.DOUBLE: (float, "a number"),
+    AttributeKind.INTS: (_integers, "integers separated by commas"),
 }

@@ -1,4 +1,4 @@
-"""What the commands share: the server's address, and errors as one line and an exit code."""
+"""Shared by the commands: the server's address, and errors as one line and an exit code."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ CONNECT_TIMEOUT_S: Final = 5.0
 
 
 def target_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --target, which is also the variable ACLGRAD_TARGET."""
+    """Adds --target, which the variable ACLGRAD_TARGET also sets."""
     return click.option(
         "--target",
         envvar="ACLGRAD_TARGET",

@@ -1,19 +1,20 @@
-"""`aclgrad operators` and `aclgrad status`: what a server serves, and how it is."""
+"""`aclgrad operators` and `aclgrad status`: a server's operators, and its state."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from typing import Any
 
 import click
-from google.protobuf.json_format import MessageToDict
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from aclgrad._client import Client
+from aclgrad._descriptions import AttributeDescription, InputDescription
 from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, print_json, target_option
-from aclgrad.tensors import dtype_of_wire
-from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.messages import attribute_value
+from aclgrad.operators.spec import AttributeKind
+from aclgrad.tensors import DType
 
 _MIB = 2**20
 
@@ -22,11 +23,11 @@ _MIB = 2**20
 @json_option
 @target_option
 def operators(as_json: bool, target: str) -> None:
-    """Lists the operators that the server serves on its product, with what each takes."""
+    """Lists the operators that the server serves on its product, with their inputs and attributes."""
     with exit_codes("operators"), Client(target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
         listed = client.list_operators()
     if as_json:
-        print_json([_as_dict(each) for each in listed])
+        print_json([_plain(each) for each in listed])
         return
     for each in listed:
         click.echo(f"{each.name} ({each.symbol})\n    {each.summary}")
@@ -42,17 +43,18 @@ def operators(as_json: bool, target: str) -> None:
 @json_option
 @target_option
 def status(as_json: bool, target: str) -> None:
-    """Tells what the server runs on and how busy it is."""
+    """Shows the server's devices, versions and load."""
     with exit_codes("status"), Client(target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
         found = client.server_status()
     if as_json:
-        print_json(_as_dict(found))
+        print_json(_plain(found))
         return
     console = Console()
     queue = found.queue
+    since = f", since {found.start_time:%Y-%m-%d %H:%M:%S} UTC" if found.start_time else ""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(found.versions.items()))
     lines = (
-        ("server", f"aclgrad {found.version} at {target}, since {found.start_time.ToJsonString()}"),
+        ("server", f"aclgrad {found.version} at {target}{since}"),
         ("product", found.product),
         ("library", f"{found.library} {found.runtime_version}"),
         ("versions", versions),
@@ -60,7 +62,8 @@ def status(as_json: bool, target: str) -> None:
         ("memory of calls", f"{queue.running_bytes // _MIB} of {queue.running_bytes_limit // _MIB} MiB"),
         ("largest message", f"{found.limits.message_bytes // _MIB} MiB"),
     )
-    for name, told in lines:
+    turned_off = [("turned off", f"{each.name}: {each.reason}") for each in found.turned_off_operators]
+    for name, told in (*lines, *turned_off):
         if told:
             console.print(f"{name + ':':17}{escape(told)}", highlight=False, soft_wrap=True)
     table = Table("device", "chip", "streams", "pool MiB", "most MiB", "limit MiB", "free MiB")
@@ -72,22 +75,33 @@ def status(as_json: bool, target: str) -> None:
     console.print(table)
 
 
-def _as_dict(message: Any) -> dict[str, Any]:
-    told: dict[str, Any] = MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return told
+def _plain(value: Any) -> Any:
+    """Returns what JSON has for a value of the client."""
+    match value:
+        case DType():
+            return value.name
+        case AttributeKind():
+            return value.name.lower()
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return {name: _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return value
 
 
-def _dtypes(input: pb.InputDescription) -> str:
-    return ", ".join(str(dtype_of_wire(number) or f"DataType {number}") for number in input.data_types)
+def _dtypes(input: InputDescription) -> str:
+    return ", ".join([*map(str, input.dtypes), *(f"DataType {number}" for number in input.unknown_dtypes)])
 
 
-def _attribute(attribute: pb.AttributeDescription) -> str:
-    kind = pb.AttributeKind.Name(attribute.kind).removeprefix("ATTRIBUTE_KIND_").lower()
+def _attribute(attribute: AttributeDescription) -> str:
+    kind = attribute.kind.name.lower() if attribute.kind else "of an unknown kind"
     lengths = f" of {' or '.join(map(str, attribute.lengths))}" if attribute.lengths else ""
-    if not attribute.HasField("default_value"):
+    if attribute.required:
         return f"{kind}{lengths}, required"
-    value = attribute_value(attribute.name, attribute.default_value)
+    value = attribute.default
     shown = (",".join(map(str, value)) or "empty") if isinstance(value, Sequence) else value
     return f"{kind}{lengths}, {shown} by default"

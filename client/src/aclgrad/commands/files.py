@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
 _HINT: Final = "give FILE.npy, FILE.npz:NAME or FILE.safetensors:NAME"
 _BFLOAT16: Final = np.dtype("V2")
-"""How an npy file names bfloat16, which numpy does not know."""
+"""The name of bfloat16 in an npy file, which numpy does not know."""
 
 
 def is_file(text: str) -> bool:
@@ -34,7 +34,7 @@ def load(text: str) -> Array:
             try:
                 return _known(np.lib.format.read_array(file, allow_pickle=False))
             except ValueError as error:
-                raise ValueError(f"{path} is no npy file: {error}") from error
+                raise ValueError(f"{path} is not an npy file: {error}") from error
     arrays = _load_all(path)
     if not name and len(arrays) == 1:
         return next(iter(arrays.values()))
@@ -73,7 +73,7 @@ def _load_all(path: str) -> dict[str, Array]:
     try:
         return dict(load_file(path))
     except SafetensorError as error:
-        raise ValueError(f"{path} is no safetensors file: {error}") from error
+        raise ValueError(f"{path} is not a safetensors file: {error}") from error
 
 
 def _known(array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The operators: one folder for each, named as the operator is on the wire, and what they share.
+"""The operators: one folder for each, with the operator's wire name, and the modules that they share.
 
 A folder has `spec.py` (what the server checks), `definition.py` (the gradient in float64, and the forward function) and
 `samples.py` (legal calls, PyTorch's equivalent). `catalogue.py` and everything else that lists operators is generated.

@@ -74,10 +74,11 @@ def typed_cases(product: Product) -> Iterator[TypedCase]:
                 yield TypedCase(spec, case, dtype)
 
 
-def first_cases(product: Product) -> Iterator[TypedCase]:
-    """Yields the first case of every operator that the product serves, with its first dtype."""
-    seen: set[str] = set()
+def first_cases(product: Product, *, every_dtype: bool = False) -> Iterator[TypedCase]:
+    """Yields the first case of every operator that the product serves, with its first dtype or with each."""
+    seen: set[tuple[str, str]] = set()
     for typed in typed_cases(product):
-        if typed.spec.name not in seen:
-            seen.add(typed.spec.name)
+        key = (typed.spec.name, typed.dtype if every_dtype else "")
+        if key not in seen:
+            seen.add(key)
             yield typed

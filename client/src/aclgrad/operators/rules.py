@@ -6,6 +6,15 @@ from aclgrad.errors import Violation
 from aclgrad.operators.spec import Arguments
 
 
+def first_problem(*checks: Iterator[Violation]) -> Iterator[Violation]:
+    """Yields what the first check that fails finds: later ones may assume that the earlier ones hold."""
+    for check in checks:
+        found = tuple(check)
+        if found:
+            yield from found
+            return
+
+
 def same_dtype(arguments: Arguments, *names: str) -> Iterator[Violation]:
     """Every named input has the dtype of the first."""
     reference, *others = names
@@ -14,7 +23,7 @@ def same_dtype(arguments: Arguments, *names: str) -> Iterator[Violation]:
         if arguments.inputs[name].dtype is not dtype:
             yield Violation(
                 f"inputs[{name}].data_type",
-                f"is {arguments.inputs[name].dtype} where inputs[{reference}] is {dtype}",
+                f"is {arguments.inputs[name].dtype}, but inputs[{reference}] is {dtype}",
                 f"send it as {dtype}",
             )
 
@@ -25,18 +34,18 @@ def same_leading_sizes(arguments: Arguments, reference: str, other: str, trailin
     if len(want) != len(have):
         yield Violation(
             f"inputs[{other}].shape",
-            f"has {len(have)} dimensions where inputs[{reference}] has {len(want)}",
+            f"has {len(have)} dimensions, but inputs[{reference}] has {len(want)}",
             f"send {len(want)} sizes",
         )
     elif want[:-trailing] != have[:-trailing]:
         yield Violation(
             f"inputs[{other}].shape",
-            f"starts with {have[:-trailing]} where inputs[{reference}] starts with {want[:-trailing]}",
+            f"starts with {have[:-trailing]}, but inputs[{reference}] starts with {want[:-trailing]}",
             f"make all but the last {trailing} sizes equal",
         )
 
 
 def equal_sizes(field: str, have: tuple[int, ...], of: str, want: tuple[int, ...]) -> Iterator[Violation]:
-    """The shape is the one that `of` has or asks for."""
+    """The shape equals that of `of`."""
     if have != want:
-        yield Violation(field, f"is {have} where {of} is {want}", f"send {want}")
+        yield Violation(field, f"is {have}, but {of} is {want}", f"send {want}")

@@ -1,4 +1,4 @@
-"""What tests, benchmarks and checks ask of an operator: calls with legal values, and PyTorch's equivalent."""
+"""The samples of an operator for tests, benchmarks and checks: calls with legal values, and PyTorch's equivalent."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,8 +27,8 @@ PLANES: Final = {
 class Case:
     """One example of an operator: shapes and attributes.
 
-    It is run with every dtype of the operator, or those of `only`, and on the given products. `fixed` has the dtype of
-    inputs that have one of their own. `in_pytorch` is false if PyTorch has no such call.
+    It runs with every dtype of the operator, or those of `only`, and on the given products. `fixed` has the dtypes of
+    inputs that do not follow the operator's. `in_pytorch` is false if PyTorch has no such call.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Samples:
     tensors and complete attributes by their wire names; it imports PyTorch itself, so nothing else needs PyTorch.
     `values` replaces the standard normal values of a case by legal ones. If the forward operator is not linear, it also
     sets `self` to an input that these values belong to, where small steps do not change them.
-    `rows` returns cases whose rows have so many elements: give it if the kernel has vectors.
+    `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
     """
 
     cases: tuple[Case, ...]

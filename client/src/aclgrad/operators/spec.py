@@ -1,4 +1,4 @@
-"""What a row of the operator table says. Validation, client methods, ListOperators and the tests derive from it."""
+"""The rows of the operator table. Validation, client methods, ListOperators and the tests derive from them."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -66,9 +66,9 @@ class Arguments:
 class InputSpec:
     """One input: the dtypes that each product takes (a product without a row takes none) and the ranks.
 
-    `unread_on` names the products on which the device is known not to read the values, so that a client may send the
-    shape alone, and `read_for` tells the calls that are an exception; None means that the values always matter.
-    `values` gives the rule that the values have to keep, or None where any will do.
+    `unread_on` has the products whose devices are known not to read the values, so that a client may send only the
+    shape; None means that the values always matter. `read_for` returns true for calls that are an exception. `values`
+    returns the rule that the values must follow, or None if any values are legal.
     """
 
     name: str
@@ -81,14 +81,13 @@ class InputSpec:
 
     @property
     def python_name(self) -> str:
-        """The parameter of the client method: a method has its own `self`, so CANN's is called `input` there."""
+        """The parameter's name in the client method, which has its own `self`, so CANN's `self` is `input` there."""
         return "input" if self.name == "self" else self.name
 
     def takes_shape(self, product: Product, shape_only: bool | None) -> bool:
-        """Says whether a server takes the shape in place of the values.
+        """Says whether a server accepts the shape without the values.
 
-        `shape_only` is what holds for inputs that the operator does not read: always, never, or, where it is None, as
-        it is known of the product.
+        `shape_only` says so for all inputs that an operator does not read; None leaves it to the product.
         """
         if self.unread_on is None:
             return False
@@ -99,8 +98,7 @@ class InputSpec:
 class AttributeSpec:
     """One attribute; without a default it is required.
 
-    A bound holds for each value of a list; a tuple has one bound for each value. Numbers that are not finite are never
-    legal.
+    A bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
     """
 
     name: str
@@ -161,9 +159,9 @@ class Tolerance:
 class OperatorSpec:
     """One operator.
 
-    `check` yields what the table cannot say: how inputs and attributes have to fit each other, and what a product
-    cannot compute or would answer wrongly. `coarse` has the tolerances of products that compute with less precision
-    than the dtype has.
+    `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
+    calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products that compute
+    with less precision than the dtype has.
     """
 
     name: str
@@ -178,7 +176,7 @@ class OperatorSpec:
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ValueError if the parts do not fit together, so that nothing else has to ask."""
+        """Raises ValueError if the parts do not fit together, so that no other code has to check."""
         for problem in self._problems():
             raise ValueError(f"operator {self.name}: {problem}")
 
@@ -205,7 +203,7 @@ class OperatorSpec:
 
     @property
     def defaults(self) -> dict[str, AttributeValue]:
-        """The attributes that a caller may leave out, with the values that they then have."""
+        """The attributes that a caller may leave out, with their default values."""
         return {each.name: each.default for each in self.attributes if each.default is not None}
 
     def tolerance(self, product: Product, dtype: str) -> Tolerance:

@@ -21,7 +21,7 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
     """Returns the operator of this name; raises a RequestError if there is none, or none on this product."""
     spec = OPERATORS.get(name)
     if spec is None:
-        # By its first letters: a search for what is most like it would hold the server's event loop for 1 ms.
+        # Compares only the first letters, because a search by similarity would block the server's event loop for 1 ms.
         similar = [known for known in OPERATORS if name[:SIMILAR_LETTERS] == known[:SIMILAR_LETTERS]]
         remedy = (
             f"did you mean {' or '.join(similar)}?" if similar else "list_operators (ListOperators) returns the names"
@@ -40,7 +40,7 @@ def find_operator(name: str, product: Product) -> OperatorSpec:
 
 
 def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Arguments:
-    """Returns the complete arguments of a call; raises InvalidFieldError, which says what would be right."""
+    """Returns the complete arguments of a call; raises InvalidFieldError, which names the remedy."""
     inputs = {tensor.name: tensor for tensor in call.inputs}
     required = [each.name for each in spec.attributes if each.default is None]
     optional = [each.name for each in spec.attributes if each.default is not None]
@@ -58,7 +58,7 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
 
 
 def overflows(type: TensorType) -> bool:
-    """Leaves zeros out: strides and window sums are computed from the other sizes even where nothing is stored."""
+    """Counts a size of 0 as 1: strides and window sums are computed from the other sizes even of an empty tensor."""
     return math.prod(max(size, 1) for size in type.shape) * type.dtype.itemsize > MAX_INT64
 
 
@@ -96,5 +96,5 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
     elif overflows(tensor.type):
         yield Violation(f"{field}.shape", f"is {shape}, whose size overflows 64 bits", "send smaller sizes")
     elif tensor.data is not None and tensor.data.nbytes != tensor.type.size_bytes:
-        problem = f"has {tensor.data.nbytes} bytes where {tensor.type} takes {tensor.type.size_bytes}"
+        problem = f"has {tensor.data.nbytes} bytes, but {tensor.type} takes {tensor.type.size_bytes}"
         yield Violation(f"{field}.data", problem, "send exactly the elements of the shape")

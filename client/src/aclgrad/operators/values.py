@@ -1,7 +1,7 @@
-"""The rules that the values of an input have to keep. The server checks them in native code, before any device does.
+"""The rules for the values of inputs. The server checks them in native code, before a device reads the values.
 
-A bad index on a device corrupts memory or ends the context, so each rule says exactly what a device may be given, and
-of which type the device reads it (`device_type`).
+A bad index on a device corrupts memory or ends the context, so each rule says exactly which values are legal, and of
+which type the device reads them (`device_type`).
 """
 
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ class WindowRule:
 
 @dataclass(frozen=True, slots=True)
 class BoxRule:
-    """Every box (image, x1, y1, x2, y2) is finite after scaling, and all of them together ask for bounded work.
+    """Every box (image, x1, y1, x2, y2) is finite after scaling, and their total work is limited.
 
-    The work is counted in bilinear samples and in cells that are passed over, both over all channels.
+    The work is the number of bilinear samples and of cells that are passed over, in all channels.
     """
 
     channels: int

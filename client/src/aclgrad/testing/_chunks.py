@@ -1,4 +1,4 @@
-"""A chunked call on the server's side: chunks to a call, and an output to chunks."""
+"""The server's side of a chunked call: joins chunks to a call, and splits an output into chunks."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ from aclgrad.wire.messages import OperatorCall
 
 
 def receive_call(messages: Iterator[bytes], is_ready: Callable[[], None]) -> tuple[Header, OperatorCall]:
-    """Returns the header and the call with all of its chunks; tells the client by `is_ready` that it may send them."""
+    """Returns the header and the call with all of its chunks; calls `is_ready` to let the client send them."""
     first = next(messages, None)
     if first is None:
         raise MalformedRequestError("the call ended before its message")

@@ -1,4 +1,4 @@
-"""One call, checked and computed as a server does it, in numpy."""
+"""Checks and computes one call in numpy, by the rules of a server."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from aclgrad.errors import InputValuesRequiredError, InvalidFieldError
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator
-from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule
+from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, WindowRule
 from aclgrad.products import Product
 from aclgrad.reference import define
 from aclgrad.tensors import TensorView, array_of_view, view_of_array
@@ -57,7 +57,7 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
     match rule:
         case IndexRule(bound) if array.min() < 0 or array.max() >= bound:
             raise InvalidFieldError.at(field, f"has a value outside of 0 to {bound - 1}", _REMEDY)
-        case ArgmaxRule(pooling) if not _lie_in_windows(array, pooling):
+        case ArgmaxRule(pooling) | WindowRule(pooling) if not _lie_in_windows(array, pooling):
             problem = "has an index outside of its pooling window"
             raise InvalidFieldError.at(field, problem, "send the indices that the pooling returned")
         case BoxRule() if not np.isfinite(array * max(rule.spatial_scale, 1.0)).all():
@@ -66,16 +66,16 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
 
 
 def _lie_in_windows(indices: Array, pooling: Pooling) -> bool:
-    """Says whether each index, or what a mask holds for it, is a cell of its own window."""
+    """Says whether each index, or each entry of a mask, is a cell of its own window."""
     if indices.dtype == np.int8:
         indices = argmax_of_mask(indices, pooling, MaskLayout.INT32_PREFIX)
     height, width = pooling.input_size
     cells = np.divmod(indices, width)
     firsts = np.meshgrid(*map(np.arange, indices.shape[-2:]), indexing="ij")
     is_inside = (indices >= 0) & (indices < height * width)
-    for cell, first, kernel, stride, padding in zip(
-        cells, firsts, pooling.kernel_size, pooling.stride, pooling.padding, strict=True
+    for cell, first, span, stride, padding, dilation in zip(
+        cells, firsts, pooling.span, pooling.stride, pooling.padding, pooling.dilation, strict=True
     ):
         offset = cell - (first * stride - padding)
-        is_inside &= (offset >= 0) & (offset < kernel)
+        is_inside &= (offset >= 0) & (offset < span) & (offset % dilation == 0)
     return bool(is_inside.all())

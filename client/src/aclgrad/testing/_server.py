@@ -35,9 +35,9 @@ class TestServer:
 
     def __init__(self, product: Product, shape_only: bool, max_message_bytes: int) -> None:
         self.target = ""
-        """What `aclgrad.Client` takes: HOST:PORT on loopback."""
+        """The target for `aclgrad.Client`: HOST:PORT on loopback."""
         self.delay_s = 0.0
-        """How long each call takes longer than its computation."""
+        """A delay that is added to every call."""
         self.calls: list[str] = []
         """The operators of the calls that were computed, in order; a batch counts each of its calls."""
         self._product = product
@@ -56,7 +56,7 @@ class TestServer:
             self._failures.extend([error] * times)
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """Returns what a gRPC server takes."""
+        """Returns the handlers for a gRPC server."""
         unary: dict[str, Callable[[bytes, str], bytes]] = {
             "ListOperators": self._list,
             "GetServerStatus": self._status,

@@ -1,4 +1,4 @@
-"""Clients as numbers: an operator of PyTorch takes no Python object."""
+"""Clients as numbers, because an operator of PyTorch takes no Python objects."""
 
 from itertools import count
 from typing import Final
@@ -28,7 +28,7 @@ def number_of(client: Client) -> int:
 def _register(client: Client) -> int:
     number = next(_UNUSED)
     _CLIENTS[number] = client
-    # The first of several threads wins; both numbers lead to the client.
+    # The first of several threads wins; both numbers stand for the client.
     first: int = vars(client).setdefault(_ATTRIBUTE, number)
     return first
 

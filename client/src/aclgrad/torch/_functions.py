@@ -1,6 +1,6 @@
 """The functions of torch.nn.functional, and torchvision's RoI align, with remote gradients.
 
-Each returns NotImplemented for a call whose gradient no operator computes; `client` is a number here.
+Each returns NotImplemented if no operator computes the gradient of the call; `client` is a number here.
 """
 
 from collections.abc import Callable, Sequence
@@ -141,7 +141,7 @@ def interpolate(
     if recompute_scale_factor:
         scales = [0.0, 0.0]
     elif any(each != int(each) for each in sizes):
-        # PyTorch goes by the scale, and the operator by the ratio of the sizes.
+        # PyTorch uses the scale, the operator uses the ratio of the sizes.
         return NotImplemented
     return _run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
 

@@ -25,7 +25,7 @@ _SCHEMA_TYPES: Final = {
 
 
 def refuse_vmap(name: str) -> Callable[..., Any]:
-    """Returns a vmap rule that says what to do instead."""
+    """Returns a vmap rule that raises an error with the remedy."""
 
     def refuse(*_: Any) -> Any:
         remedy = "give it the whole batch as one tensor, or use vmap outside of remote_backward"

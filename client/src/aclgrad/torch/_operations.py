@@ -1,7 +1,7 @@
-"""What PyTorch computes here and a server differentiates: one row for each function.
+"""The functions that PyTorch computes here and a server differentiates: one row for each.
 
-A row is registered as `torch.ops.aclgrad.NAME`. The forward pass runs on the tensors' own device, as the fake kernel
-runs on fake ones. The backward pass calls the operator that the row names.
+A row is registered as `torch.ops.aclgrad.NAME`. The forward pass runs on the tensors' own device, and the fake kernel
+on fake tensors. The backward pass calls the row's operator.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ def _nothing(arguments: Mapping[str, Any], output: Any) -> dict[str, Any]:
 class Operation:
     """A differentiable function of its first argument.
 
-    The operator's inputs and attributes are taken by name from the arguments, and from what `more` adds of arguments
-    and output; the others have their defaults.
+    The operator's inputs and attributes are taken by name from the arguments, and from the result of `more`, which
+    derives values from arguments and output. The others have their defaults.
     """
 
     name: str

@@ -46,7 +46,7 @@ def _neighbours(
     """
     extent = high - low if aligned else (high - low).clamp(min=1.0)
     count = torch.full_like(extent, sampling_ratio) if sampling_ratio > 0 else (extent / bins).ceil().clamp(min=0)
-    # As many for each box as the largest one has: what a smaller one has not is masked.
+    # Every box gets as many samples as the largest one has; those that a smaller box does not have are masked.
     sample = torch.arange(int(count.max()), device=low.device)
     offset = (sample + 0.5) / count.clamp(min=1)[:, None]
     position = low[:, None, None] + (torch.arange(bins, device=low.device)[:, None] + offset[:, None]) * (

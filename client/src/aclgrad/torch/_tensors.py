@@ -14,7 +14,7 @@ _BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
 
 
 def type_of(tensor: Tensor) -> TensorType:
-    """Returns what the operator table calls the tensor's type."""
+    """Returns the tensor's type in the operator table's terms."""
     return TensorType(DTYPES[dtype_name(tensor)], tuple(tensor.shape))
 
 
@@ -25,7 +25,7 @@ def dtype_name(tensor: Tensor) -> str:
 
 def array_of(tensor: Tensor) -> Array:
     """Returns a view of the tensor; copies one that is on a device or lazily conjugated."""
-    # numpy knows bfloat16 only by way of ml_dtypes, and PyTorch does not know that one.
+    # numpy has bfloat16 only from ml_dtypes, which PyTorch does not know.
     is_bfloat16 = tensor.dtype == torch.bfloat16
     array: Array = (tensor.view(torch.int16) if is_bfloat16 else tensor).numpy(force=True)
     return array.view(_BFLOAT16) if is_bfloat16 else array

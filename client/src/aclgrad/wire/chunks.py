@@ -97,7 +97,7 @@ def _announce(tensor: TensorView, places: Mapping[str, int]) -> TensorView:
 
 
 def chunk_prefix(tensor: int, offset: int, size_bytes: int) -> bytes:
-    """Returns what stands before the bytes of a chunk in its message, whichever way it goes."""
+    """Returns the bytes before the data of a chunk in its message, in either direction."""
     body = pb.TensorChunk(tensor_index=tensor, offset_bytes=offset).SerializeToString() + length_key(_DATA, size_bytes)
     return length_key(_CHUNK, len(body) + size_bytes) + body
 
@@ -115,12 +115,12 @@ def decode_chunk(data: bytes, extract: ExtractPayloads = extract_payloads) -> Ch
 
 
 def check_chunk(chunk: Chunk, name: str, tensor: int, offset: int, size_bytes: int) -> None:
-    """Raises InvalidFieldError for a chunk that does not continue this tensor, of so many bytes, at this offset."""
+    """Raises InvalidFieldError for a chunk that does not continue a tensor of this size at this offset."""
     field, count = f"inputs[{name}]", len(chunk.data)
     if (chunk.tensor, chunk.offset) != (tensor, offset):
         found = f"has a chunk of tensor {chunk.tensor} at byte {chunk.offset}"
         remedy = "send the chunks by tensor, then by offset, without gaps"
-        raise InvalidFieldError.at(field, f"{found} where tensor {tensor} goes on at {offset}", remedy)
+        raise InvalidFieldError.at(field, f"{found}, but tensor {tensor} continues at {offset}", remedy)
     if not count:
         remedy = "send at least one byte in each chunk"
         raise InvalidFieldError.at(field, f"has an empty chunk at byte {offset}", remedy)

@@ -1,16 +1,16 @@
-"""Bounds of the contract: no legal message exceeds them, so they are checked before any work proportional to it."""
+"""Limits of the contract. No legal message exceeds them; they are checked before any work proportional to its size."""
 
 from typing import Final
 
 DEFAULT_MESSAGE_BYTES: Final = 16 * 2**20
-"""A message and its reply, unless a server is set otherwise. Larger calls go in chunks, larger batches in several."""
+"""Bytes of a message and of its reply, by default. Larger calls go in chunks, larger batches are split."""
 MAX_BATCH_CALLS: Final = 4096
 """Calls in one BatchExecuteOperatorsRequest."""
 DEFAULT_CHUNK_BYTES: Final = 2**20
 MAX_CHUNK_BYTES: Final = 2**20
-"""Bytes of a tensor in one chunk, either way: larger chunks make nothing faster and hold more memory."""
+"""Bytes of a tensor in one chunk, in either direction: larger chunks are not faster and hold more memory."""
 MAX_REST_BYTES: Final = 2**16
-"""Bytes of a request, or of one call of a batch, beside the data of its tensors."""
+"""Bytes of a request, or of one call of a batch, without the data of its tensors."""
 MAX_RANK: Final = 8
 """Dimensions of a tensor."""
 MAX_INPUTS: Final = 16

@@ -19,10 +19,10 @@ from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_BATCH_CALLS, MAX_INPUTS, MAX
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
 AttributeValue = bool | int | float | Sequence[int]
-"""What an attribute holds in Python; decoding makes a tuple of a list of integers."""
+"""The value of an attribute in Python; decoding makes a tuple of a list of integers."""
 
 ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
-"""`aclgrad.wire.scan.extract_payloads`, or something faster."""
+"""`aclgrad.wire.scan.extract_payloads`, or a faster equivalent."""
 
 CallResult: TypeAlias = tuple[TensorView, ...] | status_pb2.Status
 """The outputs of one call of a batch, or why it failed."""
@@ -44,7 +44,7 @@ BATCH_CALLS = (_CALLS,)
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """One call as it was sent: nothing about it has been checked but that it is a message."""
+    """One call as it was sent. Only its encoding has been checked."""
 
     operator: str
     inputs: tuple[TensorView, ...]
@@ -97,7 +97,7 @@ def _check_count(field: str, count: int, limit: int) -> None:
 
 
 def response_prefix(name: str, type: TensorType) -> bytes:
-    """Returns what stands before the data of the only output in an ExecuteOperatorResponse."""
+    """Returns the bytes before the data of the only output in an ExecuteOperatorResponse."""
     return b"".join(_tensor_field(_OUTPUTS, TensorView(name, type), type.size_bytes))
 
 
@@ -128,7 +128,7 @@ def split_batch(request: bytes, extract: ExtractPayloads = extract_payloads) -> 
     try:
         requests = extract(request, BATCH_CALLS)[1]
     except LimitExceededError:
-        # All that is not payload here are the keys of the calls.
+        # Everything except the payloads is keys of the calls.
         remedy = f"send at most {MAX_BATCH_CALLS} calls in one batch, and no unknown fields"
         raise LimitExceededError.at("calls", "are too many", remedy) from None
     if len(requests) > MAX_BATCH_CALLS:
@@ -138,7 +138,7 @@ def split_batch(request: bytes, extract: ExtractPayloads = extract_payloads) -> 
 
 
 def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
-    """Returns what stands before the payload of one result in a BatchExecuteOperatorsResponse.
+    """Returns the bytes before the payload of one result in a BatchExecuteOperatorsResponse.
 
     An OperatorResult with outputs has the bytes of an ExecuteOperatorResponse with these outputs.
     """
@@ -146,7 +146,7 @@ def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
 
 
 def failed_result(status: status_pb2.Status) -> bytes:
-    """Returns the result of a call that failed as it stands in a BatchExecuteOperatorsResponse."""
+    """Returns the result of a failed call for a BatchExecuteOperatorsResponse."""
     return result_prefix(operator_service_pb2.OperatorResult(error=status).SerializeToString())
 
 
@@ -165,7 +165,7 @@ def parse_message(kind: type[_Message], data: bytes) -> _Message:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise MalformedRequestError(f"the bytes are no {kind.DESCRIPTOR.full_name}") from error
+        raise MalformedRequestError(f"the bytes are not a valid {kind.DESCRIPTOR.full_name}") from error
 
 
 def checked_name(field: str, value: str) -> str:
@@ -178,19 +178,19 @@ def checked_name(field: str, value: str) -> str:
 
 
 def length_key(number: int, size_bytes: int) -> bytes:
-    """Returns what stands before the bytes of a length-delimited field."""
+    """Returns the tag and length of a length-delimited field."""
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(size_bytes)
 
 
 def _tensor_field(number: int, tensor: TensorView, data_bytes: int | None = None) -> Iterator[bytes | memoryview]:
-    """Yields the pieces of a Tensor field; `data_bytes` announces data that somebody else will write behind them."""
+    """Yields the pieces of a Tensor field; `data_bytes` announces data that the caller writes behind them."""
     name = checked_name("inputs", tensor.name)
     try:
         head = tensor_pb2.Tensor(name=name, data_type=tensor.type.dtype.wire, shape=tensor.type.shape)
         if isinstance(tensor.data, SharedRange):
             head.shared_memory.CopyFrom(_shared_message(tensor.data))
     except (TypeError, ValueError) as error:
-        problem = f"is {tensor.type.shape}, which is no shape"
+        problem = f"is {tensor.type.shape}, which is not a shape"
         remedy = "give a sequence of 64-bit integers"
         raise InvalidFieldError.at(f"inputs[{tensor.name}].shape", problem, remedy) from error
     body = head.SerializeToString()
@@ -248,14 +248,14 @@ def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
 
 
 def unsendable_attribute(name: str, value: object) -> Violation:
-    """Returns what is said of a value that has no form on the wire."""
+    """Returns the error for a value that the wire cannot hold."""
     problem = f"is {value!r}, which the wire cannot hold"
     remedy = "give a bool, a 64-bit integer, a float or a sequence of 64-bit integers"
     return Violation(f"attributes[{name}]", problem, remedy)
 
 
 def attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
-    """Returns the value that a message holds; raises InvalidFieldError if it holds none, or too many."""
+    """Returns the value of a message; raises InvalidFieldError if it has no value, or a list that is too long."""
     match message.WhichOneof("value"):
         case "bool_value":
             return message.bool_value

@@ -1,8 +1,8 @@
-"""Takes the large payloads out of a serialized message, so that protobuf parses only the small rest.
+"""Extracts the large payloads from a serialized message, so that protobuf parses only the small rest.
 
-A payload is a length-delimited field at the end of a fixed path of field numbers. Each is replaced in the rest by its
-index, four bytes long. Protobuf then decides what the wire format leaves to the order of fields (a field given twice,
-a oneof set twice, messages split in pieces), and the index that survives names the payload that counts.
+A payload is a length-delimited field at the end of a fixed path of field numbers. In the rest, each is replaced by its
+index, four bytes long. Protobuf then applies its rules for repeated fields (a field given twice, a oneof set twice,
+messages split in pieces), and the remaining index names the valid payload.
 
 The wire format: https://protobuf.dev/programming-guides/encoding
 """
@@ -12,16 +12,16 @@ from aclgrad.errors import MalformedRequestError
 _VARINT, _FIXED64, _LENGTH, _GROUP_START, _GROUP_END, _FIXED32 = range(6)
 _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5
-"""Of the varint of a tag or a length, as protobuf reads them, though more could stand for the same."""
+"""The most bytes of a varint that is a tag or a length, as protobuf reads them; longer encodings are refused."""
 _INDEX_BYTES = 4
 _MAX_FIELDS = 20_000
-"""Far beyond any message of ours; a bound on the time that a message of nothing but tiny fields can take."""
+"""Far more than any real message has; limits the time for a message of tiny fields."""
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
     """Returns the message with an index in place of each payload, and the payloads as views of the message.
 
-    Raises MalformedRequestError where the bytes are no message.
+    Raises MalformedRequestError if the bytes are not a message.
     """
     payloads: list[memoryview] = []
     rest = _replace(memoryview(message), 0, len(message), path, payloads)
@@ -29,7 +29,7 @@ def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tupl
 
 
 def payload_index(placeholder: bytes) -> int:
-    """Returns the index that stands in the rest in place of a payload."""
+    """Returns a payload's index, as it is in the rest."""
     return int.from_bytes(placeholder, "little")
 
 
@@ -69,7 +69,7 @@ def _replace(view: memoryview, position: int, end: int, path: tuple[int, ...], p
         elif wire_type == _GROUP_END and open_groups:
             open_groups -= 1
         else:
-            raise MalformedRequestError(f"byte {start} of the message starts no field (wire type {wire_type})")
+            raise MalformedRequestError(f"byte {start} of the message does not start a field (wire type {wire_type})")
         if position > end:
             raise MalformedRequestError(f"the field at byte {start} of the message ends beyond it")
     if open_groups:
@@ -93,7 +93,7 @@ def _read_varint(view: memoryview, position: int, end: int, max_bytes: int) -> t
 
 
 def varint(value: int) -> bytes:
-    """Returns the value as the wire writes it."""
+    """Returns the value as a varint."""
     if value < 0x80:
         return bytes((value,))
     out = bytearray()

@@ -2,9 +2,9 @@
 // divisor, a product of one for each axis.
 //
 // A row of windows is spread over the columns once, and a row of the gradient is the sum of the spread rows of the
-// windows that cover it. Sums are made in float32 (of DOUBLE in itself), columns before rows before depth and each in a
-// fixed order, and rounded once. Rows that the same windows cover are equal: they are made once and copied. Each
-// row depends on its position alone, so the result does not depend on the number of threads.
+// windows that cover it. Sums are in float32 (in double for DOUBLE), columns before rows before depth and each in a
+// fixed order, and are rounded once. Rows that the same windows cover are equal, so they are computed once and copied.
+// Each row depends only on its position, so the result does not depend on the number of threads.
 #include "families/average_pool/computation.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kElementsPerPiece = 32768;
 
-// Makes the rows of one thread.
+// Computes the rows of one thread.
 template <typename T>
 class Rows {
  public:
@@ -84,7 +84,7 @@ class Rows {
     }
   }
 
-  // Fills count rows with what is in the first, each copy twice as long as the one before.
+  // Copies the first row to all count rows; each copy is twice as long as the one before.
   static void Repeat(std::byte* first, size_t row_bytes, int64_t count) {
     for (int64_t made = 1; made < count;) {
       const int64_t more = std::min(made, count - made);

@@ -15,7 +15,7 @@ struct AveragePool {
   PooledAxis depth;
   PooledAxis rows;
   PooledAxis columns;
-  // What each window's sum is divided by; 0: by the number of its cells.
+  // The divisor of each window's sum; 0 for the number of its cells.
   int64_t divisor = 0;
 };
 

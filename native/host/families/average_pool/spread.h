@@ -1,4 +1,4 @@
-// Rows of windows that are spread over the columns: each cell is the sum of the shares of the windows that cover it.
+// Spreads rows of windows over the columns: each cell is the sum of the shares of the windows that cover it.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -15,14 +15,14 @@
 namespace acl_host {
 namespace {
 
-// An axis' windows, and the windows of each of its cells.
+// The windows of an axis, and the windows that cover each of its cells.
 struct Axis {
   explicit Axis(const PooledAxis& axis) : windows(WindowsOf(axis)), covers(CoversOf(axis.size, windows)) {}
 
   [[nodiscard]] const Range& cover(int64_t cell) const { return covers[static_cast<size_t>(cell)]; }
   [[nodiscard]] int64_t count(int64_t window) const { return windows[static_cast<size_t>(window)].count; }
 
-  // The windows of the cell that has most.
+  // The largest number of windows that cover one cell.
   [[nodiscard]] int64_t MostCovers() const {
     int64_t most = 1;
     for (const Range& each : covers) most = std::max(most, each.size());
@@ -33,7 +33,7 @@ struct Axis {
   std::vector<Range> covers;
 };
 
-// What is the same for all planes.
+// The windows of a plane: the same for all planes.
 struct Windows {
   explicit Windows(const AveragePool& pool)
       : divisor(static_cast<double>(pool.divisor)), depth(pool.depth), rows(pool.rows), columns(pool.columns) {
@@ -47,7 +47,7 @@ struct Windows {
     }
   }
 
-  // What the shares of the windows of a row are divided by, but for the columns' part.
+  // The divisor of a row of windows, without the factor of the columns.
   [[nodiscard]] double RowDivisor(int64_t slice, int64_t row) const {
     return divisor != 0 ? divisor : static_cast<double>(depth.count(slice)) * static_cast<double>(rows.count(row));
   }
@@ -58,27 +58,28 @@ struct Windows {
   const Axis columns;
   std::vector<float> column_divisors;
 
-  // Of an axis that is divided among windows, one or two on each cell: for each cell of a row its windows; in place of
-  // a second one the number of windows.
+  // For an axis with one or two windows on each cell: the windows of each cell of a row. A cell with one window has the
+  // number of all windows as its second.
   std::vector<int32_t> first;
   std::vector<int32_t> second;
 };
 
-// A row of windows of one size is spread over the axis with its padding: window i begins at cell i * stride of that.
+// Windows of one size over the axis with its padding: window i begins at cell i * stride of the padded axis.
 struct PaddedRow {
   explicit PaddedRow(const PooledAxis& axis) {
-    // Where padding is most of it, the windows of each cell are added one by one.
+    // If the padding is larger than the axis, the windows of each cell are added one by one.
     if (axis.kernel == 0 || axis.padding > axis.size) return;
     const int64_t cells = axis.size + axis.padding;
-    stride = std::min(axis.stride, cells);  // there is one window if it is less
-    size = std::max((axis.pooled - 1) * stride + std::max(axis.kernel, stride), cells);
+    stride = std::min(axis.stride, cells);  // a longer stride leaves one window
+    const int64_t strides_of_window = (axis.kernel + stride - 1) / stride;
+    size = std::max((axis.pooled - 1 + strides_of_window) * stride, cells);
   }
 
   int64_t stride = 0;
-  int64_t size = 0;  // 0: not spread in this way
+  int64_t size = 0;  // 0 if it is not spread in this way
 };
 
-// The last few of them that one thread made.
+// Spreads rows of windows for one thread, and keeps the last few.
 template <typename T>
 class SpreadRows {
  public:
@@ -89,7 +90,7 @@ class SpreadRows {
         padded_(pool.columns),
         spread_size_(std::max(padded_.size, pool.columns.size)),
         grads_(kConverts<T> ? static_cast<size_t>(pool.columns.pooled) : 0),
-        shares_(static_cast<size_t>(pool.columns.pooled) + 1) {  // the last one stays 0
+        shares_(static_cast<size_t>(pool.columns.pooled + 2 * kMargin)) {
     constexpr int64_t kMostPlaces = 64;
     const int64_t slices = windows.depth.MostCovers();
     const int64_t rows = windows.rows.MostCovers();
@@ -103,8 +104,8 @@ class SpreadRows {
 
   [[nodiscard]] int64_t places() const { return slices_ * rows_; }
 
-  // Each cell's sum of the shares of a row of windows. Others that cover the same cell leave it in its place, unless
-  // there is just one place.
+  // Returns each cell's sum of the shares of a row of windows. The result stays valid while other rows that cover the
+  // same cells are made, unless there is only one place.
   const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
     const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
     const auto place = static_cast<size_t>(slice % slices_ * rows_ + row % rows_);
@@ -130,26 +131,35 @@ class SpreadRows {
   }
 
  private:
+  // Shares before the first window and after the last, which are 0.
+  static constexpr int64_t kMargin = 2;
+
   template <typename Source>
   void Divide(const std::byte* __restrict grad, Wide<T> divisor) {
     const int64_t count = pool_.columns.pooled;
     const float* __restrict const divisors = windows_.column_divisors.data();
-    Wide<T>* __restrict const shares = shares_.data();
+    Wide<T>* __restrict const shares = shares_.data() + kMargin;
     for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<Source>(grad, i) / (divisor * divisors[i]);
   }
 
   void AddPairs(Wide<T>* __restrict spread) const {
-    const Wide<T>* __restrict const shares = shares_.data();
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
     const int32_t* __restrict const first = windows_.first.data();
     const int32_t* __restrict const second = windows_.second.data();
     const int64_t width = pool_.columns.size;
     for (int64_t x = 0; x < width; ++x) spread[x] = shares[first[x]] + shares[second[x]];
   }
 
-  // A stride's length of each window after the other. Gathering each cell's windows takes several times as long.
+  // Gathering the windows of each cell would take several times as long.
   void AddWindows(Wide<T>* row) const {
     const int64_t stride = padded_.stride;
     const int64_t kernel = pool_.columns.kernel;
+    const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
+    if (are(1, 3)) return WriteWindows<1, 3>(row);
+    if (are(2, 2)) return WriteWindows<2, 2>(row);
+    if (are(2, 3)) return WriteWindows<2, 3>(row);
+    if (are(3, 3)) return WriteWindows<3, 3>(row);
+    // Adds one stride's length of each window at a time.
     std::fill(row, row + padded_.size, Wide<T>{});
     for (int64_t begin = 0; begin < kernel; begin += stride) {
       const int64_t cells = std::min(stride, kernel - begin);
@@ -169,9 +179,25 @@ class SpreadRows {
     }
   }
 
+  // The usual windows: writes each cell once, in loops that the compiler vectorises. Cells behind the windows stay 0.
+  template <int64_t stride, int64_t kernel>
+  void WriteWindows(Wide<T>* __restrict row) const {
+    constexpr int64_t kMostBefore = (kernel - 1) / stride;  // earlier windows that cover a cell
+    static_assert(stride <= kernel && kMostBefore <= kMargin);
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
+    const int64_t count = pool_.columns.pooled + kMostBefore;
+    for (int64_t window = 0; window < count; ++window) {
+      for (int64_t cell = 0; cell < stride; ++cell) {
+        Wide<T> sum = shares[window];
+        for (int64_t before = 1; before * stride + cell < kernel; ++before) sum += shares[window - before];
+        row[window * stride + cell] = sum;
+      }
+    }
+  }
+
   template <int64_t stride>
   void AddPart(Wide<T>* __restrict row) const {
-    const Wide<T>* __restrict const shares = shares_.data();
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
     const int64_t count = pool_.columns.pooled;
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) row[window * stride + cell] += shares[window];
@@ -179,7 +205,7 @@ class SpreadRows {
   }
 
   void AddStrided(Wide<T>* __restrict row, int64_t stride) const {
-    const Wide<T>* __restrict const shares = shares_.data();
+    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
     const int64_t count = pool_.columns.pooled;
     for (int64_t window = 0; window < count; ++window) row[window * stride] += shares[window];
   }
@@ -188,7 +214,8 @@ class SpreadRows {
     for (int64_t x = 0; x < pool_.columns.size; ++x) {
       const Range& cover = windows_.columns.cover(x);
       Wide<T> sum{};
-      for (int64_t window = cover.begin; window < cover.end; ++window) sum += shares_[static_cast<size_t>(window)];
+      for (int64_t window = cover.begin; window < cover.end; ++window)
+        sum += shares_[static_cast<size_t>(window + kMargin)];
       spread[x] = sum;
     }
   }
@@ -202,7 +229,7 @@ class SpreadRows {
   int64_t rows_ = 1;
   std::vector<Wide<T>> grads_;  // a row of float16, widened
   std::vector<Wide<T>> shares_;
-  std::vector<int64_t> numbers_;  // of the row of windows in each place
+  std::vector<int64_t> numbers_;  // the row of windows in each place
   std::vector<Wide<T>> spread_;
 };
 

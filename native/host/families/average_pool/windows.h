@@ -1,4 +1,4 @@
-// Where the windows of an average pooling lie along one axis.
+// The windows of an average pooling along one axis.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Range {
   [[nodiscard]] bool operator==(const Range& other) const { return begin == other.begin && end == other.end; }
 };
 
-// One axis before and after pooling; neither size is 0. Without a kernel the windows divide the axis among themselves.
+// One axis before and after pooling; neither size is 0. Without a kernel, pooling is adaptive.
 struct PooledAxis {
   int64_t size;
   int64_t pooled;
@@ -27,7 +27,7 @@ struct PooledAxis {
 // An axis that is not pooled.
 inline constexpr PooledAxis kNotPooled{1, 1};
 
-// The cells of a window, and how many it counts: padding may be among them.
+// The cells of a window, and the number that it counts, which may include padding.
 struct Window {
   Range cells;
   int64_t count;
@@ -35,7 +35,7 @@ struct Window {
 
 [[nodiscard]] std::vector<Window> WindowsOf(const PooledAxis& axis);
 
-// For each cell along the axis, the windows that cover it: they are neighbours, because windows begin and end in order.
+// For each cell along the axis, the windows that cover it. They are a range, because windows begin and end in order.
 [[nodiscard]] std::vector<Range> CoversOf(int64_t size, const std::vector<Window>& windows);
 
 }  // namespace acl_host

@@ -1,4 +1,4 @@
-// Which cells were chosen, by INT32 or INT64 positions.
+// The chosen cells, given as INT32 or INT64 positions.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -11,8 +11,8 @@
 namespace acl_host {
 namespace {
 
-// One integer for each window, the chosen cell's position in its plane. Masks of 910B and 910_93 have INT32 for windows
-// larger than 1x1.
+// One integer for each window: the position of the chosen cell in its plane. Masks of 910B and 910_93 have INT32
+// positions for windows larger than 1x1.
 template <typename Index>
 class ArgmaxLayout {
  public:
@@ -21,17 +21,17 @@ class ArgmaxLayout {
   ArgmaxLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)
       : pool_(pool), table_(table), indices_(indices) {}
 
-  // Tells for each window of a block the number of the sum that it adds to, the band's being counted from row base.
-  // False if that is not one cell of the window itself, for all windows.
+  // Finds for each window of a block the number of the sum that it adds to, counted from row base. Returns false unless
+  // every window chose a cell of its own.
   bool FindCells(const Block& block, int64_t base, int32_t, int32_t* cells) const {
-    // A float has the digits for the positions of a plane of this size.
+    // A float represents the positions of a plane of this size exactly.
     constexpr int64_t kFloatCells = int64_t{1} << 24;
     const bool small = pool_.input.height <= kFloatCells / pool_.input.width;
     return small ? FindCellsIn<float>(block, base, cells) : FindCellsIn<double>(block, base, cells);
   }
 
-  // Calls add(cell, window) for what each window of a block chose, in order. Values that are no cell of their own
-  // window choose nothing: a device compares the cells of a window with the value and finds none.
+  // Calls add(cell, window) for the chosen cell of each window of a block, in order. A position outside its own window
+  // chooses nothing: a device compares the cells of a window with the position and finds none.
   template <typename Add>
   void ForChosenCells(const Block& block, int64_t base, const Add& add) const {
     const std::byte* const values = ValuesOf(block);
@@ -50,7 +50,7 @@ class ArgmaxLayout {
   }
 
  private:
-  // Unlike integers, floating-point numbers divide in vectors; with enough digits the quotient's integer is exact.
+  // Floating-point division is vectorised, integer division is not. With enough digits the integer quotient is exact.
   template <typename Real>
   bool FindCellsIn(const Block& block, int64_t base, int32_t* __restrict cells) const {
     const int64_t count = (block.end - block.begin) * pool_.output.width;

@@ -36,7 +36,7 @@ int64_t Span(int64_t kernel, int64_t dilation) {
   return span + 1;
 }
 
-// The window, with the input's size and the output's still open.
+// Returns the pooling's windows; the sizes of input and output are set later.
 MaxPool CheckWindow(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,
                     const IntArrayArgument& padding, const IntArrayArgument& dilation, bool takes_dilation) {
   CheckLength(kernel_size, {1, 2});
@@ -115,7 +115,7 @@ MaxPool CheckMaxPool(const MaxPoolArguments& arguments, const MaxPoolRules& rule
 int64_t AddBands(Plan& plan, const MaxPool& pool) {
   const int64_t bands = std::min<int64_t>(pool.batches * pool.channels, Runtime::Current()->config().threads);
   uint64_t bytes = 0;
-  // And room to start at a float's address.
+  // Plus room to align the start for float.
   if (__builtin_mul_overflow(BandBytes(pool), static_cast<uint64_t>(bands), &bytes) ||
       __builtin_add_overflow(bytes, alignof(float), &bytes)) {
     FailInvalid("self: there is no workspace for planes of " + DimsText({pool.input.height, pool.input.width}));

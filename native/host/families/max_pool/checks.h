@@ -1,4 +1,4 @@
-// What the arguments of a max pooling's gradient say, and the checks that they say something.
+// The arguments of the gradient of max pooling, and their checks.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ struct MaxPoolArguments {
   const aclTensor* grad_input;
 };
 
-// What differs between operators and products.
+// The differences between operators and products.
 struct MaxPoolRules {
   std::vector<aclDataType> types;
   std::vector<aclDataType> index_types;
   bool takes_dilation;
 };
 
-// In CANN's order and with CANN's codes; the shape of indices is left to the operator.
+// Checks in CANN's order and with CANN's codes; the operator checks the shape of indices.
 [[nodiscard]] MaxPool CheckMaxPool(const MaxPoolArguments& arguments, const MaxPoolRules& rules);
 
-// Gives the plan scratch for the bands of as many planes as can be worked on at once; returns how many.
+// Adds scratch to the plan for the bands of all planes that can be computed at once; returns their number.
 [[nodiscard]] int64_t AddBands(Plan& plan, const MaxPool& pool);
 
 }  // namespace acl_host

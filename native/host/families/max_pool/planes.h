@@ -1,7 +1,7 @@
 // The gradient of max pooling, plane by plane: every cell is the sum of gradOutput over the windows that chose it.
 //
-// Sums are made in float32, windows in row-major order, and rounded once. Each plane is made by one thread, so the
-// result does not depend on the number of threads.
+// Sums are in float32, windows in row-major order, and are rounded once. One thread computes each plane, so the result
+// does not depend on the number of threads.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -38,7 +38,7 @@ class Planes {
     sums_.Begin(plane * pool_.input.height);
     for (int64_t row = 0; row < pool_.output.height;) {
       const WindowRow first(pool_, row);
-      // Windows further down do not reach above this one's first row.
+      // Later windows do not reach above the first row of this one.
       if (!sums_.Holds(first)) sums_.AdvanceTo(first.begin);
       Block block{plane, row, row + 1};
       const int64_t end = std::min(row + most_rows, pool_.output.height);
@@ -57,7 +57,7 @@ class Planes {
     const int32_t* __restrict const cells = cells_.data();
     float* __restrict const sums = sums_.sums();
     if (table_.fits && layout_.FindCells(block, sums_.base(), static_cast<int32_t>(sums_.none()), cells_.data())) {
-      // Widened beforehand, in vectors: the additions are made one by one.
+      // Widened first, in vectors, because the additions are scalar.
       float* __restrict const grads = grads_.data();
       WidenRow<T>(grad, grads, count);
       for (int64_t i = 0; i < count; ++i) sums[cells[i]] += grads[i];
@@ -83,7 +83,7 @@ void MakePlanes(const MaxPool& pool, const WindowTable& table, const Launch& lau
   for (int64_t plane = begin; plane < end; ++plane) planes.Make(plane);
 }
 
-// gradOutput and indices of the layout -> the gradient; the scratch has room for the bands of so many threads.
+// gradOutput and indices of the layout -> the gradient; the scratch has room for the bands of all threads.
 template <typename T, typename Layout>
 void MakeGradient(const MaxPool& pool, int64_t bands, const Launch& launch) {
   constexpr int64_t kElementsPerPiece = 32768;

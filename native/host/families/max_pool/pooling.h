@@ -1,4 +1,4 @@
-// Max pooling as arithmetic: its sizes, and the bands of a plane that sums are made in.
+// The sizes of a max pooling, and the bands in which the sums of a plane are computed.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct MaxPool {
   Pair padding;
 };
 
-// A band is the rows of a plane that sums are being made in: the whole plane, or what a core's cache holds of it, but
-// at least the rows of two windows.
+// The rows of a plane whose sums are computed at a time: the whole plane, or as many rows as fit a core's cache, but at
+// least the rows of two windows.
 [[nodiscard]] int64_t BandRows(const MaxPool& pool);
 
-// Behind the band's sums is one more, for the windows that chose nothing.
+// The band's sums, and one more for the windows that chose nothing.
 [[nodiscard]] uint64_t BandBytes(const MaxPool& pool);
 
 }  // namespace acl_host

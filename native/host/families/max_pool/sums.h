@@ -1,4 +1,4 @@
-// Where the gradient of a plane is summed up, and how it is rounded and stored.
+// Sums up the gradient of a plane, and rounds and stores it.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace acl_host {
 namespace {
 
-// The sums of the rows from base on, of one plane after the other. Where they are not yet added to, they are 0.
+// The sums of the rows from base on, for one plane after the other. Sums start at 0.
 template <typename T>
 class Band {
  public:
@@ -23,7 +23,7 @@ class Band {
 
   [[nodiscard]] float* sums() { return sums_; }
   [[nodiscard]] int64_t base() const { return base_; }
-  // The number of the sum that no cell gets.
+  // The number of the sum that belongs to no cell.
   [[nodiscard]] int64_t none() const { return rows_ * width_; }
   [[nodiscard]] bool Holds(const WindowRow& windows) const { return windows.end <= base_ + rows_; }
 
@@ -54,14 +54,14 @@ class Band {
   int64_t out_row_ = 0;
 };
 
-// Planes of float32, which nothing has to be rounded to: the sums are made where they belong. Only for the layout in
-// which every window that is added has a cell.
+// Planes of float32 need no rounding, so the sums are computed in the output. Only for the layout in which every added
+// window has a cell.
 class InPlace {
  public:
   InPlace(const MaxPool& pool, std::byte* out)
       : width_(pool.input.width), cells_(pool.input.height * pool.input.width), out_(reinterpret_cast<float*>(out)) {}
 
-  // Larger planes would leave the cache between being filled with 0 and being added to.
+  // A larger plane would leave the cache between the filling with 0 and the additions.
   static bool Fits(const MaxPool& pool, const std::byte* out) {
     constexpr int64_t kMostCells = 65536;
     return pool.input.height <= kMostCells / pool.input.width && reinterpret_cast<uintptr_t>(out) % alignof(float) == 0;

@@ -1,4 +1,4 @@
-// Where the windows of a max pooling lie on a plane of its input.
+// The windows of a max pooling on a plane of its input.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace acl_host {
 namespace {
 
-// Windows of so many are looked at together, in rows; at least one row.
+// Windows per block: whole rows, at least one.
 constexpr int64_t kWindowsPerBlock = 2048;
 
 // Rows [begin, end) of the windows of a plane.
@@ -21,7 +21,7 @@ struct Block {
   int64_t end;
 };
 
-// The rows of the input that a row of windows lies on, which begins at top: what padding covers holds no cell.
+// The rows of the input that a row of windows covers, without the padding; the windows begin at row top.
 struct WindowRow {
   WindowRow(const MaxPool& pool, int64_t row)
       : top(row * pool.stride.height - pool.padding.height),
@@ -35,8 +35,8 @@ struct WindowRow {
 
 int64_t Left(const MaxPool& pool, int64_t column) { return column * pool.stride.width - pool.padding.width; }
 
-// Where the windows of a block are, row by row, as 32-bit numbers, which make the longer vectors. Blocks begin with a
-// row, so that but for its first row it is the same for all of them.
+// The places of a block's windows, row by row, as 32-bit numbers, because these make longer vectors. Blocks begin with
+// a row, so the table is the same for all blocks except for the first row.
 struct WindowTable {
   explicit WindowTable(const MaxPool& pool)
       : fits(std::max({pool.input.height, pool.input.width, pool.kernel.height, pool.kernel.width}) < INT32_MAX / 4 &&
@@ -55,11 +55,11 @@ struct WindowTable {
     }
   }
 
-  bool fits;                     // into 32 bits
-  std::vector<int32_t> tops;     // from that of the block's first row
+  bool fits;                     // 32 bits are enough
+  std::vector<int32_t> tops;     // relative to the block's first row
   std::vector<int32_t> lefts;    // may lie on padding
-  std::vector<int32_t> firsts;   // the first column that does not
-  std::vector<uint32_t> widths;  // of what lies on the input
+  std::vector<int32_t> firsts;   // the first column on the input
+  std::vector<uint32_t> widths;  // of the part on the input
 };
 
 }  // namespace

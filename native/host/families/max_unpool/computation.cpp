@@ -29,15 +29,16 @@ class FirstPosition {
   std::atomic<int64_t> value_{kNone};
 };
 
-// Gathers up to kCellsPerBlock cells of one plane and tells whether all indices were the plane's. For one that is not,
-// element 0 is read. Each index is read once, so what is checked is what is used, whoever else may write to it.
+// Gathers up to kCellsPerBlock cells of one plane, and returns whether all indices lie in the plane. For an invalid
+// index it reads element 0. It reads each index once, so the checked index is the used one even if another thread
+// writes to it.
 template <typename Element, typename Index>
 bool GatherBlock(const std::byte* __restrict grad_plane, uint64_t grad_elements, const std::byte* __restrict indices,
                  std::byte* __restrict out, int64_t cells) {
   uint64_t positions[kCellsPerBlock];
   uint64_t outside = 0;
   for (int64_t cell = 0; cell < cells; ++cell) {
-    // A negative one is larger than any that is valid.
+    // A negative index becomes larger than any valid one.
     const auto index = static_cast<uint64_t>(int64_t{LoadElement<Index>(indices, cell)});
     const uint64_t inside = index < grad_elements ? ~uint64_t{0} : 0;
     positions[cell] = index & inside;
@@ -56,7 +57,7 @@ int64_t FirstInvalid(uint64_t grad_elements, const std::byte* indices) {
   return cell;
 }
 
-// Cells [begin, end), counted through all planes; returns the first whose index is none of its plane's.
+// Cells [begin, end), counted through all planes; returns the first whose index lies outside its plane.
 template <typename Element, typename Index>
 int64_t Gather(const MaxUnpool& unpool, const Launch& launch, int64_t begin, int64_t end) {
   const auto grad_elements = static_cast<uint64_t>(unpool.grad_elements);
@@ -82,7 +83,7 @@ void Compute(const MaxUnpool& unpool, const Launch& launch) {
     invalid.Lower(Gather<Element, Index>(unpool, launch, begin, end));
   });
   if (invalid.value() == FirstPosition::kNone) return;
-  // A device would read whatever lies there, or fault. Here it is always the fault.
+  // A device would read whatever lies there, or fault. Here it always faults.
   const auto index = LoadElement<Index>(launch.inputs[1], invalid.value());
   throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, std::string(unpool.operator_name) + ": indices: element " +
                                                  std::to_string(invalid.value()) + " is " + std::to_string(index) +

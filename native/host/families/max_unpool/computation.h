@@ -9,7 +9,7 @@
 
 namespace acl_host {
 
-// No size is 0. The operator is named in the report of a fault; indices are INT32 or INT64.
+// No size is 0. A fault's report has the operator's name; indices are INT32 or INT64.
 struct MaxUnpool {
   const char* operator_name;
   aclDataType index_type;

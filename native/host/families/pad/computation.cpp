@@ -1,9 +1,9 @@
-// Padding made every cell one or more copies of itself in its output; the gradient of a cell is the sum of gradOutput
-// over those copies. Negative padding crops: what was cropped gets 0.
+// Padding copied every cell to one or more places of its output; the gradient of a cell is the sum of gradOutput over
+// those places. Negative padding crops: cropped cells get 0.
 //
-// A cell with one copy is moved, bit by bit. Sums are made in the data type itself, in float32 for the 16-bit types,
-// which are rounded once; depth before rows before columns and each in ascending order. Each row depends on its
-// position alone, so the result does not depend on the number of threads.
+// A cell with one copy is moved, bit by bit. Sums are in the data type itself; the 16-bit types are summed in float32
+// and rounded once. Depth comes before rows before columns, each in ascending order. Each row depends only on its
+// position, so the result does not depend on the number of threads.
 #include "families/pad/computation.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kElementsPerPiece = 32768;
 
-// How a row of padded cells becomes one of cells: the same for all rows.
+// How a row of padded cells becomes a row of cells: the same for all rows.
 struct Columns {
   explicit Columns(const Pad& pad) : own(OwnCells(pad.columns)) {
     const Range moved = MovedCells(pad.rule, pad.columns);
@@ -34,9 +34,9 @@ struct Columns {
     int64_t second;
   };
 
-  Range own;                    // cells whose own place in the padded row is there: moved, unless they are below
+  Range own;                    // cells that are not cropped: moved, unless they are in the lists below
   std::vector<Pair> pairs;      // cells with two copies
-  std::vector<int64_t> others;  // cells with more, or with none
+  std::vector<int64_t> others;  // cells with more copies, or with no copy
   bool moves_all;
 
  private:
@@ -73,7 +73,7 @@ class Rows {
   }
 
  private:
-  // Makes row y of a slice, or all rows of [y, stop) that can be moved at once; returns how many.
+  // Computes row y of a slice, or all rows of [y, stop) that can be moved at once; returns how many.
   int64_t MakeRows(int64_t slice, const Copies& slices, int64_t y, int64_t stop) {
     const Copies rows(pad_.rule, pad_.rows, y);
     const int64_t padded_slice = slice / pad_.depth.size * pad_.depth.padded;
@@ -123,7 +123,7 @@ class Rows {
     for (int64_t column = 0; column < columns; ++column) sums[column] += LoadWide<Source>(source, column);
   }
 
-  // Makes a row of the gradient from padded cells of type Source: T, or what sums of T are made in.
+  // Computes a row of the gradient from padded cells of type Source: T, or the type of its sums.
   template <typename Source>
   void FoldColumns(const std::byte* __restrict source, std::byte* __restrict out) const {
     const Range& own = columns_.own;

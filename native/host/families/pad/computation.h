@@ -1,4 +1,4 @@
-// The gradient of padding, over one to three axes and by either rule: the operators differ in their checks alone.
+// The gradient of padding, over one to three axes and by either rule: the operators differ only in their checks.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class PadRule { kReplication, kReflection };
 // One axis before and after padding; neither size is 0.
 struct PaddedAxis {
   int64_t size;
-  int64_t before;  // cells put in front; negative, but not below -size: taken away
+  int64_t before;  // cells added in front; negative, at least -size: cells removed
   int64_t padded;
 };
 

@@ -1,4 +1,4 @@
-// Which padded cells are copies of a cell, by the rule of the padding.
+// The padded cells that are copies of a cell, by the rule of the padding.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -27,7 +27,7 @@ class Copies {
   }
 
   [[nodiscard]] int64_t count() const { return count_; }
-  // Of a cell that has copies.
+  // The first copy of a cell that has copies.
   [[nodiscard]] int64_t first() const { return ranges_[0].begin; }
 
   template <typename Visit>
@@ -38,14 +38,14 @@ class Copies {
   }
 
  private:
-  // The border cells have all that was added beside them.
+  // A border cell is copied to all cells that were added beside it.
   void Replicate(const PaddedAxis& axis, int64_t cell) {
     const int64_t begin = cell == 0 ? 0 : cell + axis.before;
     const int64_t end = cell == axis.size - 1 ? axis.padded : cell + axis.before + 1;
     Add({std::clamp<int64_t>(begin, 0, axis.padded), std::clamp<int64_t>(end, 0, axis.padded)});
   }
 
-  // Each border mirrors all cells but itself; no padding reaches as far as the other border.
+  // Each border mirrors all other cells; no padding reaches the other border.
   void Reflect(const PaddedAxis& axis, int64_t cell) {
     if (cell > 0) AddOne(axis, axis.before - cell);
     AddOne(axis, axis.before + cell);
@@ -67,13 +67,13 @@ class Copies {
   int64_t count_ = 0;
 };
 
-// The cells whose own places are not cropped away.
+// The cells that are not cropped.
 Range OwnCells(const PaddedAxis& axis) {
   const int64_t begin = std::max<int64_t>(0, -axis.before);
   return {begin, std::max(begin, std::min(axis.size, axis.padded - axis.before))};
 }
 
-// Those among them that have no other copy and lie side by side: most of them.
+// The run of those cells that have no other copy: most of them.
 Range MovedCells(PadRule rule, const PaddedAxis& axis) {
   const int64_t after = axis.padded - axis.size - axis.before;
   const bool reflects = rule == PadRule::kReflection;

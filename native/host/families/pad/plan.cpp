@@ -34,7 +34,7 @@ void CheckTensors(const PadOperator& op, const Argument& grad_output, const Argu
   CheckSameRank(grad_output, self);
 }
 
-// A reflection does not reach the other border.
+// A reflection must not reach the other border.
 void CheckReflection(const PadOperator& op, const Argument& self, const Dims& padding) {
   const Dims& dims = self.tensor.view_dims;
   for (size_t i = 0; i < padding.size(); ++i) {
@@ -44,7 +44,7 @@ void CheckReflection(const PadOperator& op, const Argument& self, const Dims& pa
   }
 }
 
-// In two dimensions a device sums BF16 in a kernel that has these limits and has no other kernel for it.
+// In two dimensions a device has one kernel that sums BF16, with these limits.
 void CheckPaddingOfBFloat16(const Dims& padding) {
   const bool negative = std::any_of(padding.begin(), padding.end(), [](int64_t value) { return value < 0; });
   const bool small = std::all_of(padding.begin(), padding.end(), [](int64_t value) { return value <= 7; });
@@ -53,7 +53,7 @@ void CheckPaddingOfBFloat16(const Dims& padding) {
               DimsText(padding));
 }
 
-// Throws unless gradOutput's dim is what padding makes of self's.
+// Throws unless gradOutput's dim is self's with the padding.
 PaddedAxis CheckAxis(const Argument& grad_output, const Argument& self, const Dims& padding, size_t from_end) {
   const size_t axis = self.tensor.view_dims.size() - from_end;
   const int64_t before = padding[2 * from_end - 2];
@@ -67,11 +67,11 @@ PaddedAxis CheckAxis(const Argument& grad_output, const Argument& self, const Di
                 std::to_string(before) + " and " + std::to_string(after) + ", got shape " +
                 DimsText(grad_output.tensor.view_dims));
   }
-  // Taking away more than there is makes no difference, and could not be negated.
+  // Cropping more than the size has no further effect, and -INT64_MIN would overflow.
   return {size, std::max(before, -size), padded};
 }
 
-// What CANN does about empty tensors; the caller has found one.
+// CANN's rules for empty tensors; the caller has found one.
 void CheckEmpty(const PadOperator& op, const Argument& self) {
   const Dims& dims = self.tensor.view_dims;
   const bool may_be_empty = dims.size() == op.axes + 2 || op.takes_no_channels;
@@ -97,7 +97,7 @@ Plan PlanPad(const PadOperator& op, const PadArguments& arguments) {
   for (size_t from_end = op.axes; from_end > 0; --from_end) {
     axes[axes.size() - from_end] = CheckAxis(grad_output, self, padding, from_end);
   }
-  // A device does not compare the other dims and writes out of bounds; here they are errors.
+  // A device does not compare the other dims and writes out of bounds; here a difference is an error.
   CheckSameLeadingDims(grad_output, self, self.tensor.rank() - static_cast<int64_t>(op.axes));
   CheckNoNegativeDim(grad_output);
   CheckNoNegativeDim(self);

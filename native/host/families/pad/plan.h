@@ -16,11 +16,11 @@ struct PadArguments {
   const aclTensor* grad_input;
 };
 
-// What one operator differs in from the others.
+// The differences between the operators.
 struct PadOperator {
   PadRule rule;
   size_t axes;
-  // Without a batch a tensor may be empty as well, in its first dim.
+  // A tensor without a batch may also be empty in its first dim.
   bool takes_no_channels;
 };
 

@@ -8,7 +8,7 @@ namespace {
 // Half of a usual second-level cache.
 constexpr int64_t kBandBytes = int64_t{512} << 10;
 
-// Bands for threads to share, while a band is no lower than this: each costs the boxes across it another spread.
+// Bands per thread, so that threads finish together. Each band spreads again the boxes that cross it.
 constexpr int64_t kBandsPerThread = 4;
 constexpr int64_t kLowestBand = 16;
 
@@ -20,7 +20,7 @@ RoiBands DivideIntoBands(const RoiAlign& roi, int64_t threads) {
   const auto fits = [&](int64_t lanes) {
     return roi.width <= kBandBytes / (lanes * static_cast<int64_t>(sizeof(float)));
   };
-  // A row that is too wide for the cache in many channels is as wide as many channels: then few do, and less memory.
+  // Wide rows fill the vectors with few channels, and need less memory.
   int64_t lanes = 1;
   if (roi.channels > 1 && fits(4)) lanes = 4;
   if (roi.channels > 4 && fits(16)) lanes = 16;

@@ -1,8 +1,8 @@
-// How RoiAlign's gradient is divided: into bands of some rows and some channels, each small enough for its sums to stay
-// in the cache of a core while all boxes of its image are added.
+// Divides RoiAlign's gradient into bands of some rows and channels. A band is so small that its sums stay in the cache
+// of a core while all boxes of its image are added.
 //
-// A cell belongs to one band and is summed in the order of the boxes, so neither the number of threads nor the division
-// changes a bit of the result.
+// A cell belongs to one band and is summed in the order of the boxes, so the result does not depend on the number of
+// threads or the division, in any bit.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct RoiBands {
 
 [[nodiscard]] RoiBands DivideIntoBands(const RoiAlign& roi, int64_t threads);
 
-// The memory that the sums of a band need; it has to start at a multiple of kRoiSumAlignment.
+// The memory that the sums of a band need; it must start at a multiple of kRoiSumAlignment.
 [[nodiscard]] uint64_t RoiSumBytes(const RoiAlign& roi, const RoiBands& bands);
 inline constexpr size_t kRoiSumAlignment = 64;
 

@@ -9,10 +9,11 @@ namespace {
 
 constexpr float kTooManySamples = 2147483648.0F;  // 2^31
 
-// Samples come in order, so a cell met before is among the last few. One that is missed is listed twice, no harm.
+// Samples are in order, so an earlier cell is among the last few. If one is missed it is listed twice, which is
+// harmless.
 constexpr std::ptrdiff_t kNeighbours = 4;
 
-// The centre of a sample, in cells. It rises or falls with sample throughout, rounding included.
+// The centre of a sample, in cells. It is monotonic in sample, also after rounding.
 float Position(const RoiAxis& axis, int64_t bin, int64_t sample) {
   const float offset = (static_cast<float>(sample) + 0.5F) * axis.bin / static_cast<float>(axis.samples);
   return axis.start + static_cast<float>(bin) * axis.bin + offset;
@@ -23,8 +24,8 @@ struct SampleRange {
   int64_t end;
 };
 
-// The samples of a bin that lie on the input, up to one cell beside it. They are searched for, not tried one by one: a
-// huge box has most of its samples elsewhere.
+// The samples of a bin that lie on the input, or up to one cell beside it. Uses a binary search, because a huge box has
+// most of its samples elsewhere.
 SampleRange SamplesOnInput(const RoiAxis& axis, int64_t bin, int64_t size) {
   const auto first_where = [&](const auto& holds) {
     int64_t low = 0;
@@ -55,7 +56,7 @@ int64_t SamplesToVisit(const RoiAxis& axis, int64_t bins, int64_t size) {
   return samples;
 }
 
-// False where the number of samples is none that a device could count.
+// False if the number of samples is more than a device can count.
 bool MakeAxis(const RoiAlign& roi, float low, float high, int64_t bins, RoiAxis& axis) {
   const float offset = roi.aligned ? 0.5F : 0.0F;
   const float start = low * roi.spatial_scale - offset;
@@ -78,13 +79,13 @@ RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates) 
   RoiBox box{-1, {}, {}, 1.0F, 0};
   const float image = std::floor(coordinates[0]);
   const bool known_image = image >= 0 && image < static_cast<float>(roi.images);  // false for NaN
-  // Boxes of other images are skipped, as on a device. So are boxes with coordinates that are not finite once scaled,
-  // and with bins of more samples than 31 bits count: what a device does with those is not defined.
+  // Skips boxes of unknown images, as a device does. Also skips boxes whose scaled coordinates are not finite, or whose
+  // bins have more than 2^31 samples: their result on a device is undefined.
   if (!known_image || !MakeAxis(roi, coordinates[1], coordinates[3], roi.pooled_width, box.columns) ||
       !MakeAxis(roi, coordinates[2], coordinates[4], roi.pooled_height, box.rows)) {
     return box;
   }
-  // An adaptive box without extent along one axis has no samples, however many it has along the other.
+  // An adaptive box without extent along one axis has no samples at all.
   if (box.rows.samples == 0 || box.columns.samples == 0) return box;
   box.image = static_cast<int64_t>(image);
   box.divisor = std::max(static_cast<float>(int64_t{box.rows.samples} * box.columns.samples), 1.0F);
@@ -117,7 +118,7 @@ RoiWeights::Shares RoiWeights::OfBin(int64_t bin) const {
   return {shares_.data() + bins_[index], shares_.data() + bins_[index + 1]};
 }
 
-// Linear interpolation between the two cells around the position; the outermost half cells repeat the border.
+// Interpolates linearly between the two cells around the position; the outermost half cells repeat the border.
 void RoiWeights::AddSample(float position, int64_t size) {
   position = std::max(position, 0.0F);
   const auto low = static_cast<int64_t>(position);

@@ -1,9 +1,9 @@
-// Where RoiAlign samples a box, and how much each sample takes from the cells around it.
+// The places where RoiAlign samples a box, and the weights of the cells around each sample.
 //
-// The two axes are independent: a sample's weight for a cell is the product of its weights for the cell's row and
-// column. So each axis is summed over its own samples, which costs far less than visiting all samples of a bin.
+// The two axes are independent: the weight of a cell is the product of the weights of its row and its column. So each
+// axis is summed over its own samples, which costs far less than visiting all samples of a bin.
 //
-// Coordinates are float32 and computed in the order of PyTorch's vision library, because a last bit decides whether a
+// Coordinates are float32 and computed in the same order as in torchvision, because the last bit decides whether a
 // sample lies on the input and how many samples an adaptive bin has.
 #pragma once
 
@@ -45,8 +45,8 @@ struct RoiBox {
 // coordinates: image id, x1, y1, x2, y2.
 [[nodiscard]] RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates);
 
-// For each bin of an axis, what its samples take from which cells. The cells are numbered as slots in the order in
-// which samples meet them, so that sums for them can lie side by side however far apart the cells are.
+// For each bin of an axis, the cells of its samples and their weights. Slots number the cells in the order of the
+// samples, so that sums of distant cells lie side by side.
 class RoiWeights {
  public:
   struct Share {

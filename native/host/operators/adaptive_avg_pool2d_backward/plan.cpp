@@ -31,7 +31,7 @@ void Check(const aclTensor* grad_output_pointer, const aclTensor* self_pointer, 
   CheckSameFormat(grad_output, self);
   CheckNotPrivateFormat(grad_output);
 
-  // A device leaves these unchecked and writes out of bounds; here they are errors.
+  // A device does not check these and writes out of bounds; here a difference is an error.
   CheckSameShape(out, self);
   CheckSameDataType(out, self);
   CheckAddressable(grad_output);

@@ -19,7 +19,7 @@ void CheckShapes(const Product& product, const Argument& grad_output, const Argu
   CheckSameRank(grad_output, self);
   CheckSameRank(out, self);
   const Dims& dims = self.tensor.view_dims;
-  // The 950 looks at neither the first dim of self nor that of out.
+  // The 950 checks neither the first dim of self nor that of out.
   const auto first = dims.begin() + (Is(product, "950") ? 1 : 0);
   if (std::any_of(first, dims.end(), [](int64_t dim) { return dim <= 0; })) {
     FailInvalid("self: expected no empty dim, got shape " + DimsText(dims));

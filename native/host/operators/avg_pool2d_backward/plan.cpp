@@ -57,7 +57,7 @@ Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument
   CheckLength(padding, {1, 2});
   const Pair kernel = ReadPair(kernel_size.values);
   const Pair pads = ReadPair(padding.values);
-  // Some routes of devices take negative padding and read out of bounds.
+  // Some device routes accept negative padding and read out of bounds.
   const auto fits = [](int64_t pad, int64_t size) { return 0 <= pad && pad <= size / 2; };
   if (!fits(pads.height, kernel.height) || !fits(pads.width, kernel.width)) {
     FailInvalid("padding: expected values from 0 to half of kernelSize, " + DimsText(kernel_size.values) + ", got " +
@@ -66,7 +66,7 @@ Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument
   return {kernel, stride.values.empty() ? kernel : ReadPair(stride.values), pads};
 }
 
-// Products without BF16 make a convolution of it, in FLOAT16, and write what they are not told to do so.
+// Products without BF16 compute a convolution in FLOAT16, and refuse FLOAT unless cubeMathType allows that.
 void CheckPrecision(const Arguments& arguments) {
   if (arguments.cube_math_type < 0 || arguments.cube_math_type > 3) {
     FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(arguments.cube_math_type));
@@ -102,7 +102,7 @@ AveragePool PoolOf(const Arguments& arguments, const Windows& windows, const Arg
   return {planes, kNotPooled, rows, columns, arguments.divisor_override};
 }
 
-// Whether few windows cover each cell.
+// Whether only few windows cover each cell.
 bool IsShort(const AveragePool& pool) {
   constexpr int64_t kFewWindows = 8;
   const auto few = [](const PooledAxis& axis) {
@@ -116,7 +116,7 @@ Plan MakePlan(const Arguments& arguments) {
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
   const IntArrayArgument kernel_size{"kernelSize", arguments.kernel_size};
-  // Devices do not check this one, and crash.
+  // Devices do not check this pointer, and crash.
   const IntArrayArgument stride{"stride", arguments.stride};
   const IntArrayArgument padding{"padding", arguments.padding};
   const Argument grad_input{"gradInput", arguments.grad_input};

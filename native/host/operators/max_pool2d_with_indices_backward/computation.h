@@ -10,7 +10,7 @@
 namespace acl_host {
 
 // gradOutput and indices -> the gradient, of a floating-point type of up to 32 bits. A position outside its own window
-// adds to nothing, as in the kernels of devices. The scratch has room for the bands of so many threads.
+// adds nothing, as in the kernels of devices. The scratch has room for the bands of all threads.
 template <VectorLevel>
 struct MaxPool2dWithIndicesBackward {
   static void Run(const MaxPool& pool, aclDataType type, aclDataType index_type, int64_t bands, const Launch& launch);

@@ -10,7 +10,7 @@
 namespace acl_host {
 namespace {
 
-// In phase 1 Atlas A2 and A3 take INT8 indices as well, for which they have no kernel.
+// Phase 1 of Atlas A2 and A3 also accepts INT8 indices, for which they have no kernel.
 MaxPoolRules RulesOf(const Product& product) {
   if (std::strcmp(product.name, "950") != 0) return {{ACL_FLOAT}, {ACL_INT32}, /*takes_dilation=*/false};
   return {FloatTypes(product), {ACL_INT32, ACL_INT64}, /*takes_dilation=*/true};
@@ -21,7 +21,7 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   CheckProduct(product, {"910B", "910_93", "950"});
   const MaxPoolRules rules = RulesOf(product);
   const MaxPool pool = CheckMaxPool(arguments, rules);
-  // A device finds this out too late, and computes all the same.
+  // A device detects this too late, and computes anyway.
   CheckSameShape({"indices", arguments.indices}, {"gradOutput", arguments.grad_output});
   if (!rules.takes_dilation && pool.input.height > INT32_MAX / pool.input.width) {
     FailInvalid("self: expected planes of less than 2^31 cells, got shape " + DimsText(arguments.self->view_dims));

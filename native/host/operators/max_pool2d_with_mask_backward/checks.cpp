@@ -14,7 +14,7 @@ namespace {
 
 int64_t PositionsOf(const MaxPool& pool) { return pool.output.height * pool.output.width; }
 
-// How many elements lie behind the address: what the storage's dims say, or the view's if they reach further.
+// The number of elements behind the address: that of the storage's dims, or of the view if it reaches further.
 int64_t StorageElements(const aclTensor& tensor) {
   int64_t view_end = 0;
   if (!tensor.empty()) {
@@ -26,7 +26,7 @@ int64_t StorageElements(const aclTensor& tensor) {
   return std::max(view_end, ElementCount(tensor.storage_dims));
 }
 
-// More than any buffer has, where the product exceeds 63 bits.
+// INT64_MAX, which is more than any buffer has, if the product exceeds 63 bits.
 int64_t SaturatedProduct(std::initializer_list<int64_t> factors) {
   int64_t product = 1;
   for (const int64_t factor : factors) {
@@ -52,7 +52,7 @@ MaxPool CheckMaskedPool(const MaxPoolArguments& arguments) {
   const Argument self{"self", arguments.self};
   const Argument grad_output{"gradOutput", arguments.grad_output};
   if (!HasLength(kernel_size, {1, 2})) {
-    // CANN's code for this one, whatever its documentation says.
+    // CANN's actual code, which differs from its documentation.
     throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, LengthMessage(kernel_size, {1, 2}));
   }
   return CheckMaxPool(arguments, {FloatTypes(CurrentProduct()), {ACL_INT8}, /*takes_dilation=*/false});
@@ -70,7 +70,7 @@ int64_t MaskWordsPerCell(const MaxPool& pool) {
 }
 
 aclTensor ArgmaxTensor(const aclTensor& indices, const MaxPool& pool) {
-  // A device takes the positions from the storage's first byte on, whatever the view's offset and strides.
+  // A device reads the positions from the storage's first byte on, and ignores the view's offset and strides.
   const int64_t bytes = SaturatedProduct({int64_t{sizeof(int32_t)}, pool.batches, pool.channels, PositionsOf(pool)});
   CheckSize(indices, StorageElements(indices), bytes);
   return {{bytes}, {1}, 0, {bytes}, ACL_INT8, indices.format, indices.storage};
@@ -80,7 +80,7 @@ aclTensor MaskTensor(const aclTensor& indices, const MaxPool& pool) {
   const int64_t word_bytes = int64_t{sizeof(uint16_t)};
   const int64_t all_bytes = SaturatedProduct({word_bytes, pool.kernel.height, pool.kernel.width, pool.batches,
                                               MaskChannelGroups(pool), MaskWordsPerCell(pool)});
-  // Behind the words of the last positions there is only padding, which nobody reads.
+  // Behind the words of the last positions there is only padding, which is never read.
   const int64_t padding_bytes = (MaskWordsPerCell(pool) - PositionsOf(pool)) * word_bytes;
   CheckSize(indices, ElementCount(indices.view_dims), all_bytes - padding_bytes);
   return indices;

@@ -1,4 +1,4 @@
-// What the arguments of aclnnMaxPool2dWithMaskBackward say, and the checks that they say something.
+// The checks of the arguments of aclnnMaxPool2dWithMaskBackward.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace acl_host {
 
-// In CANN's order and with CANN's codes.
+// Checks in CANN's order and with CANN's codes.
 [[nodiscard]] MaxPool CheckMaskedPool(const MaxPoolArguments& arguments);
 
 // Which of the two layouts indices has: INT32 positions, or the mask of UINT16 words.
@@ -20,8 +20,8 @@ constexpr int64_t kMaskChannels = 16;
 [[nodiscard]] int64_t MaskChannelGroups(const MaxPool& pool);
 [[nodiscard]] int64_t MaskWordsPerCell(const MaxPool& pool);
 
-// The bytes that are read, as a tensor. Both throw if indices has fewer: CANN computes which shape indices should have,
-// but ignores the result, so any other shape is legal as long as nothing outside of it is read.
+// The bytes that are read, as a tensor. Both throw if indices has fewer. CANN computes the shape that indices should
+// have but ignores the result, so any shape with enough bytes is legal.
 [[nodiscard]] aclTensor ArgmaxTensor(const aclTensor& indices, const MaxPool& pool);
 [[nodiscard]] aclTensor MaskTensor(const aclTensor& indices, const MaxPool& pool);
 

@@ -13,7 +13,7 @@ namespace acl_host {
 enum class MaskKind { kArgmax, kBits };
 
 // gradOutput and the mask -> the gradient, of a floating-point type of up to 32 bits. The scratch has room for the
-// bands of so many threads.
+// bands of all threads.
 template <VectorLevel>
 struct MaxPool2dWithMaskBackward {
   static void Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t bands, const Launch& launch);

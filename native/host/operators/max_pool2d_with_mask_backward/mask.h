@@ -1,4 +1,4 @@
-// Which cells were chosen, by the mask of UINT16 words.
+// The chosen cells, given as a mask of UINT16 words.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -19,7 +19,7 @@ bool Contains(const MaxPool& pool, int64_t y, int64_t x) {
 }
 
 // The layout of 910A, and of 1x1 windows everywhere: UINT16 words [N, C / 16, kH * kW, positions / 16 + 1, 16], where
-// bit c of a word tells whether channel c of its 16 chose this cell of the window at this position.
+// bit c of a word says whether channel c of its 16 chose this cell of the window at this position.
 class MaskLayout {
  public:
   // A window whose mask is empty chose nothing.
@@ -38,13 +38,13 @@ class MaskLayout {
         columns_.push_back(x);
       }
     }
-    // Read for windows without a cell: above all rows.
+    // For windows without a cell: a row above all others.
     rows_.push_back(INT32_MIN / 2);
     columns_.push_back(0);
     numbers_.resize(table.tops.size());
   }
 
-  // As above, and none for a window without a bit; false if a window has several.
+  // See ArgmaxLayout::FindCells. A window without a bit gets none; returns false if a window has several bits.
   bool FindCells(const Block& block, int64_t base, int32_t none, int32_t* __restrict cells) {
     if (numbers_.empty()) return false;
     const int64_t count = (block.end - block.begin) * pool_.output.width;
@@ -67,7 +67,7 @@ class MaskLayout {
     return true;
   }
 
-  // As above, for every bit that is set.
+  // See ArgmaxLayout; calls add for every set bit.
   template <typename Add>
   void ForChosenCells(const Block& block, int64_t base, const Add& add) const {
     const std::byte* const words = WordsOf(block);
@@ -89,10 +89,10 @@ class MaskLayout {
   }
 
  private:
-  // The numbers of a window's cells, and one that stands for none, have 16 bits; larger windows are not made faster.
+  // The number of a window's cell, or of no cell, has 16 bits; larger windows take the slow way.
   static constexpr int64_t kMostCells = UINT16_MAX;
 
-  // Of the cell that each window chose; false if one chose several.
+  // Finds the number of the cell that each window chose; false if a window chose several.
   bool FindNumbers(const Block& block, int64_t count) {
     uint16_t* __restrict const numbers = numbers_.data();
     const auto no_cell = static_cast<uint16_t>(cells_);

@@ -1,5 +1,5 @@
 // aclnnMaxUnpool2dBackward: every cell of the gradient is the element of gradOutput that its index names, within its
-// plane. Elements are moved, never computed with.
+// plane. Elements are only moved.
 #include <string>
 #include <vector>
 
@@ -72,7 +72,7 @@ Plan MakePlan(const Arguments& arguments) {
   if (self.tensor.empty()) return plan;
 
   if (out.tensor.data_type != self.tensor.data_type) {
-    // A device casts; nobody here asks for that.
+    // A device would cast, which is not served.
     throw OperatorError(
         ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
         "out: no kernel casts " + DataTypeName(self.tensor.data_type) + " to " + DataTypeName(out.tensor.data_type));

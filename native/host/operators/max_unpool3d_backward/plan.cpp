@@ -1,5 +1,5 @@
 // aclnnMaxUnpool3dBackward: every cell of the gradient is the element of gradOutput that its index names, within its
-// plane, which is the last three axes as one. Elements are moved, never computed with.
+// plane, which is the last three axes as one. Elements are only moved.
 #include <algorithm>
 
 #include "aclnnop/aclnn_max_unpool3d_backward.h"

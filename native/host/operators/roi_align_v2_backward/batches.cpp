@@ -12,10 +12,10 @@ namespace {
 constexpr int64_t kElementsPerPiece = 32768;
 constexpr int64_t kBoxesPerPiece = 256;
 
-// Shares of the boxes whose weights are kept at a time, 16 bytes each.
+// The most shares of a batch of boxes, whose weights are in memory at a time; 16 bytes each.
 constexpr int64_t kMostShares = int64_t{1} << 18;
 
-// Boxes of no image are left out.
+// Leaves out boxes of unknown images.
 void OrderByImage(const RoiAlign& roi, const RoiScratch& scratch) {
   int64_t* const begins = scratch.image_begins;
   std::fill(begins, begins + roi.images + 1, 0);
@@ -33,7 +33,7 @@ void OrderByImage(const RoiAlign& roi, const RoiScratch& scratch) {
   begins[0] = 0;
 }
 
-// An upper bound, but for a few cells of boxes that are larger than float32 counts.
+// An upper bound, except for boxes so large that float32 cannot count their cells.
 int64_t SharesOf(const RoiAlign& roi, const RoiBox& box) {
   const int64_t bins = roi.pooled_height + roi.pooled_width;
   return bins + std::min(2 * box.samples_to_visit, roi.height + roi.width + 2 * bins);
@@ -50,7 +50,7 @@ class BoxAdder {
         slots_(scratch.sums, slots, RoiSumBytes(roi, bands)),
         add_(add) {}
 
-  // The weights of all boxes could need much memory, so boxes are added in batches.
+  // Adds boxes in batches, because the weights of all boxes may need too much memory.
   void AddAll() {
     const int64_t count = scratch_.image_begins[roi_.images];
     int64_t image = 0;
@@ -58,7 +58,7 @@ class BoxAdder {
     do {
       const int64_t end = EndOfBatch(begin, count);
       Weigh(begin, end);
-      // The images that this batch ends with; of the last one, the next batch may add more boxes.
+      // The image of the next batch's first box: it may be the last image of this batch.
       const int64_t next_image = end == count ? roi_.images : ImageAt(end);
       const bool divided = end < count && scratch_.image_begins[next_image] < end;
       AddBatch(begin, end, image, divided ? next_image + 1 : next_image);

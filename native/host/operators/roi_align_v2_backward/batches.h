@@ -1,4 +1,5 @@
-// All boxes of a RoiAlign: ordered by image, weighed in batches and added to the bands of their images.
+// Orders all boxes of a RoiAlign by image, computes their weights in batches, and adds them to the bands of their
+// images.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +12,17 @@
 
 namespace acl_host {
 
-// Where the scratch memory of a plan lies.
+// The addresses of a plan's scratch memory.
 struct RoiScratch {
-  RoiBox* boxes;          // given; the rest is for AddRoiBoxes
-  int64_t* order;         // indices of boxes, by image and then as given
-  int64_t* image_begins;  // in order, of each image, and the end
-  std::byte* sums;        // of as many bands as there are slots
+  RoiBox* boxes;          // the caller's; the rest is for AddRoiBoxes
+  int64_t* order;         // indices of boxes, by image and then in the given order
+  int64_t* image_begins;  // the begin of each image in order, and the end
+  std::byte* sums;        // of one band for each slot
 };
 
 using RoiAdd = decltype(AtVectorLevel<RoiAlignV2Backward>());
 
-// Writes the whole gradient. slots: threads that may work at once.
+// Writes the whole gradient. slots is the number of threads that may work at once.
 void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch);
 

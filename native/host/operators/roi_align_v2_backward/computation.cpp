@@ -24,7 +24,7 @@ void AddScaled(Lanes<kLanes>& to, const Lanes<kLanes>& values, float weight) {
 
 constexpr int kTileCells = 16;
 
-// Some cells with the numbers of each channel side by side: compilers make vector shuffles of it.
+// Transposes some cells, so that each channel's numbers lie side by side; compilers use vector shuffles.
 template <int kLanes>
 struct Tile {
   explicit Tile(const Lanes<kLanes>* sums) {
@@ -46,7 +46,7 @@ class BandSum {
         sums_(reinterpret_cast<Lanes<kLanes>*>(sums)),
         touched_(static_cast<size_t>(band.rows)) {}
 
-  // Per row of bins, the bins are first spread along the columns, and that then along the rows.
+  // Spreads each row of bins along the columns first, and the result along the rows.
   void Add(const RoiWeighted& box) {
     const int64_t last_row = band_.first_row + band_.rows;
     if (box.rows.cells_begin() >= last_row || box.rows.cells_end() <= band_.first_row) return;
@@ -62,7 +62,7 @@ class BandSum {
     }
   }
 
-  // Runs of rows, because what is contiguous in a plane should be written at once.
+  // Writes runs of rows, because these are contiguous in a plane.
   void Write() const {
     for (int64_t row = 0; row < band_.rows;) {
       const auto begin = touched_.begin() + row;

@@ -1,8 +1,8 @@
 // Adds boxes to a band of RoiAlign's gradient.
 //
-// Weights and cells of a box are the same for all channels. So the sums of a band hold the channels of a cell side by
-// side, and one vector operation adds to a cell in all of them. When all boxes are added, the sums are written as rows
-// of planes.
+// The weights and cells of a box are the same for all channels. So the channels of a cell lie side by side in the sums
+// of a band, and one vector operation adds to all of them. When all boxes are added, the sums are written as rows of
+// planes.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct RoiPlanes {
   std::byte* grad_input;
 };
 
-// sums: RoiSumBytes of memory. boxes: of the band's image, in order. A fresh band has no values yet; any other is added
-// to.
+// sums has RoiSumBytes of memory. boxes are those of the band's image, in order. A fresh band has no values yet; boxes
+// are added to any other.
 template <VectorLevel>
 struct RoiAlignV2Backward {
   static void Run(const RoiPlanes& planes, const RoiBand& band, int64_t lanes, std::byte* sums,

@@ -1,7 +1,7 @@
 // aclnnRoiAlignV2Backward: each element of gradOutput is spread over the cells that its bin's samples interpolate.
 //
-// Boxes are ordered by image and their weights computed once, for all channels; then each band of an image's planes
-// takes the boxes of its image.
+// Boxes are ordered by image, and their weights are computed once for all channels. Then each band of an image's planes
+// adds the boxes of its image.
 
 #include <algorithm>
 #include <cstring>
@@ -23,10 +23,10 @@ namespace {
 constexpr int64_t kBoxesPerPiece = 256;
 constexpr int64_t kCoordinates = 5;
 
-// Beyond this a device would run into its time limit, and a processor for minutes.
+// With more samples a device would exceed its time limit, and a processor would take minutes.
 constexpr int64_t kMostSamples = int64_t{1} << 31;
 
-// Along each axis of a bin: with no more, boxes take about as long as their gradients have bytes.
+// Samples along each axis of a bin up to which the run time is proportional to the gradients' bytes.
 constexpr int64_t kFewSamples = 4;
 
 template <typename T>
@@ -105,12 +105,12 @@ void Check(const Arguments& arguments) {
   if (arguments.sampling_ratio < 0) {
     FailInvalid("samplingRatio: expected 0 or more, got " + std::to_string(arguments.sampling_ratio));
   }
-  // Negated, so that NaN fails.
+  // Negated, so that a NaN fails.
   if (!(arguments.spatial_scale > std::numeric_limits<float>::min())) {
     FailInvalid("spatialScale: expected more than 1.17549e-38, got " + std::to_string(arguments.spatial_scale));
   }
 
-  // Not checked on a device, which counts samples in 32 bits.
+  // A device counts samples in 32 bits and does not check this.
   if (arguments.sampling_ratio > std::numeric_limits<int32_t>::max()) {
     FailInvalid("samplingRatio: expected less than 2147483648, got " + std::to_string(arguments.sampling_ratio));
   }
@@ -119,7 +119,7 @@ void Check(const Arguments& arguments) {
   for (const Argument& argument : {grad_output, boxes, grad_input}) CheckAddressable(argument);
 }
 
-// With room to start at an aligned address, whatever the workspace's own is.
+// Adds room to start at an aligned address, because the workspace itself may not be aligned.
 void AddArray(Plan& plan, int64_t count, uint64_t element_bytes) {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(static_cast<uint64_t>(count), element_bytes, &bytes) ||
@@ -136,7 +136,7 @@ Plan MakePlan(const Arguments& arguments) {
   Plan plan;
   if (elements == 0) return plan;
 
-  // The one operator that writes its output although there is no input: without boxes, zeros are all that is left.
+  // The one operator that writes its output for an empty input: without boxes the gradient is zeros.
   const int64_t boxes = arguments.grad_output->empty() ? 0 : arguments.boxes->view_dims[0];
   const Dims& shape = arguments.input_shape->values;
   const RoiAlign roi{shape[0],
@@ -159,7 +159,7 @@ Plan MakePlan(const Arguments& arguments) {
   AddArray(plan, roi.boxes, sizeof(int64_t));
   AddArray(plan, roi.images + 1, sizeof(int64_t));
   AddArray(plan, slots, RoiSumBytes(roi, bands));
-  // With 0 each box asks for as many as it is large.
+  // With a ratio of 0 the number of samples grows with the box.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
   plan.SetCompute([roi, bands, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const Launch& launch) {
     Compute(roi, bands, slots, add, launch);

@@ -1,8 +1,8 @@
-// Every cell of the gradient is the sum of gradOutput over the copies that upsampling made of it: a rectangle, or
-// nothing.
+// Every cell of the gradient is the sum of gradOutput over the copies that upsampling made of it: a rectangle, which
+// may be empty.
 //
-// Sums are made in float32, rows before columns and both in ascending order, and rounded once. Each row depends on its
-// position alone, so the result does not depend on the number of threads.
+// Sums are in float32, rows before columns and both in ascending order, and are rounded once. Each row depends only on
+// its position, so the result does not depend on the number of threads.
 #include "computation.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kElementsPerPiece = 32768;
 
-// For each cell of an axis where its copies begin; they end where those of the next cell begin.
+// The begin of each cell's copies along an axis; they end at the begin of the next cell's copies.
 class Copies {
  public:
   explicit Copies(const UpsampledAxis& axis) : begins_(static_cast<size_t>(axis.size) + 1) {
@@ -31,7 +31,7 @@ class Copies {
 
   [[nodiscard]] int64_t begin(int64_t cell) const { return begins_[static_cast<size_t>(cell)]; }
   [[nodiscard]] int64_t end(int64_t cell) const { return begins_[static_cast<size_t>(cell) + 1]; }
-  // How many copies each cell has, if that is the same number; 0 if not.
+  // The number of copies of each cell if it is the same for all, otherwise 0.
   [[nodiscard]] int64_t factor() const { return factor_; }
 
  private:
@@ -62,7 +62,7 @@ class Copies {
   int64_t factor_;
 };
 
-// Makes the rows of one thread.
+// Computes the rows of one thread.
 template <typename T>
 class Rows {
  public:

@@ -8,7 +8,7 @@
 
 namespace acl_host {
 
-// How the upsampled cells that are copies of a cell are found, always in float32.
+// The rule that finds the copies of a cell, always in float32.
 enum class NearestRule {
   kRatio,       // upsampled cell d is a copy of cell floor(d * (size / upsampled))
   kReciprocal,  // floor(d * (1 / scale)), or kRatio without a scale

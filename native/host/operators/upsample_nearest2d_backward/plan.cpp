@@ -20,7 +20,7 @@ void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, c
                 const Argument& grad_input) {
   const Dims& in = input_size.values;
   const Dims& out = output_size.values;
-  // A device also takes NHWC; on some products it then mistakes the order of inputSize.
+  // A device also takes NHWC, but some products then mistake the order of inputSize.
   CheckFormat(grad_input, ACL_FORMAT_NCHW);
   CheckRank(grad_input, {4});
   CheckSameLeadingDims(grad_input, grad_out, 2);
@@ -38,7 +38,7 @@ void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, c
   }
 }
 
-// Which of its rules a product follows: see the definitions of NearestRule.
+// The rule that a product follows: see NearestRule.
 NearestRule RuleOf(const Product& product, Scales scales) {
   if (!product.bfloat16) return NearestRule::kRatio;
   if (std::strcmp(product.name, "950") == 0) return NearestRule::kReciprocal;

@@ -1,1 +1,1 @@
-"""The devices of the host: they take calls and give completions."""
+"""The devices of the host: they take calls and return completions."""

@@ -1,4 +1,4 @@
-"""Work that devices do for coroutines: a ticket for each piece, and one file descriptor that signals finished work."""
+"""Devices' work for coroutines: a ticket for each piece of work, and one file descriptor that signals finished work."""
 
 import asyncio
 import logging
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 
 Ticket = Callable[[Any], None]
-"""What native code hands back with the result or the exception of a piece of work, and what takes it."""
+"""A ticket: native code returns it with the result or the exception of its work, and calls it with them."""
 
 
 class Completions:
-    """Hands the results of native threads to their tickets, on the event loop on which it was made."""
+    """Passes the results of native threads to their tickets, on the event loop on which it was made."""
 
     def __init__(self) -> None:
         self.native = native.Completions()
@@ -35,7 +35,7 @@ class Completions:
     ) -> Any:
         """Returns the result of work, or raises its exception; cancelled work that has not begun is dropped.
 
-        `on_end` and `on_failure` are called whether or not anybody still waits.
+        `on_end` and `on_failure` are called even if the caller no longer waits.
         """
         future = self._loop.create_future()
         ticket: Ticket = partial(_end, future, on_end, on_failure)
@@ -55,12 +55,12 @@ class Completions:
             raise
         finally:
             self._waiting.discard(future)
-            # An exception has this frame and is in the future: a cycle, which would keep the frames of all callers,
-            # and so the messages of the call, until the next garbage collection.
+            # The exception refers to this frame and the future to the exception. This cycle would keep the frames of
+            # all callers, and so the messages of the call, until the next garbage collection.
             del future, ticket
 
     def lose(self, new_error: Callable[[], AclgradError]) -> None:
-        """Ends every wait, now and later, with an error of its own: what hangs in the driver never reports."""
+        """Ends every wait, now and later, with its own error, because work that hangs in the driver never reports."""
         self._loss = new_error
         for future in self._waiting:
             if not future.done():
@@ -76,7 +76,7 @@ class Completions:
             try:
                 ticket(result)
             except Exception:
-                # The others are not lost with it.
+                # Handles the other tickets even if one fails.
                 log.exception("a callback of finished work failed")
 
 
@@ -86,7 +86,7 @@ def _end(
     on_failure: Callable[[Exception], None] | None,
     result: Any,
 ) -> None:
-    # The coroutine may have been cancelled, or have got the error of a lost device.
+    # The coroutine may have been cancelled, or may have received the error of a lost device.
     if not future.done():
         if isinstance(result, Exception):
             future.set_exception(result)

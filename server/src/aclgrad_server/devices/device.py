@@ -1,7 +1,7 @@
 """The devices of an ACL library: they take calls, several at once, and never block the event loop.
 
-A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped, and other work
-goes on; `on_end` is called in either case, once, on the event loop, when the device is done.
+A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped and other work
+continues. In both cases `on_end` is called once, on the event loop, when the device is done.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.faults import StartError, error_of_fault, error_of_native
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault, error_of_native
 from aclgrad_server.limits import MAX_ROI_WORK, ROI_WORK_PER_S
 from aclgrad_server.plan import OperatorPlan
 from aclgrad_server.settings import Settings
@@ -30,8 +30,9 @@ EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
 KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as
 COPY_THREADS: Final = 2  # threads of each device that copy pieces of tensors
 TURN_ERRORS: Final = 200
-"""Errors of a batch that are translated, in about 2 ms, before others get their turn on the event loop."""
+"""Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
+Opened = TypeVar("Opened")
 OnEnd = Callable[[], None]
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
@@ -39,7 +40,7 @@ PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
 
 
 class StagedTensor:
-    """A tensor in the memory of a device, or of the host, that is filled or emptied one piece at a time."""
+    """A tensor in the memory of a device or of the host that is written or read one piece at a time."""
 
     def __init__(self, staged: native.StagedTensor, submit: Callable[..., Awaitable[Any]]) -> None:
         self.native = staged
@@ -65,15 +66,15 @@ class StagedTensor:
         await self._with_file(self.native.write_file, file, offset, deadline)
 
     async def finish(self, deadline: float) -> None:
-        """Waits until all that was written, to this tensor or one staged with it, has arrived."""
+        """Waits until everything written to this tensor, or to one staged with it, has arrived."""
         await self._submit(self.native.finish, deadline)
 
     def close(self) -> None:
-        """Gives the tensor up; work under way still ends."""
+        """Releases the tensor; work under way still ends."""
         self.native.close()
 
     async def _with_file(self, submit: Callable[..., None], file: int, offset: int, deadline: float) -> Any:
-        # A caller that is cancelled closes its file while a thread still uses it; the number may then be that of
+        # A cancelled caller closes its file while a thread still uses it; the number may then be that of
         # another client's memory.
         own = os.dup(file)
         return await self._submit(submit, own, offset, deadline, on_end=partial(os.close, own))
@@ -99,7 +100,7 @@ class Device:
             copy_threads=COPY_THREADS,
             pool_high_water_bytes=settings.pool_keep_bytes,
             pool_pass_through=settings.pool_pass_through,
-            # By default executors are kept where the library is known to run them again rightly.
+            # By default executors are kept if the library is known to rerun them correctly.
             executor_limit=EXECUTOR_LIMIT if _is_on(settings.executor_cache, library.is_host) else 0,
             deterministic=settings.deterministic,
             hang_timeout_ms=round(settings.hang_timeout_s * 1000),
@@ -133,7 +134,7 @@ class Device:
     async def execute_into(
         self, plan: OperatorPlan, contents: Sequence[Content], target: StagedTensor, deadline: float, on_end: OnEnd
     ) -> None:
-        """Runs the operator and leaves its output on the device."""
+        """Runs the operator and keeps its output on the device."""
         natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
         submit = self._device.submit_into
         await self._execute(submit, plan, natives, target.native, deadline=deadline, on_end=on_end)
@@ -143,7 +144,7 @@ class Device:
     ) -> tuple[bytes, list[AclgradError | None]]:
         """Runs many. Returns their outputs, each behind its prefix, and the error of each that failed."""
         natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
-        # Not beyond the deadline: a late call has its own status, and its neighbours' results go out with it.
+        # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
         submit = self._device.submit_batch
         reply, errors = await self._submit(submit, natives, deadline, hung_at=math.inf, on_end=on_end)
         translated: list[AclgradError | None] = []
@@ -169,11 +170,11 @@ class Device:
         await self._submit(self._device.release_finished)
 
     async def trim(self) -> None:
-        """Gives cached memory that is not in use back."""
+        """Releases cached memory that is not in use."""
         await self._submit(self._device.trim)
 
     async def status(self) -> pb.DeviceStatus:
-        """Returns what the device holds now."""
+        """Returns the device's memory and streams in use."""
         free_bytes, total_bytes, pool, streams, leased = await self._submit(self._device.state)
         return pb.DeviceStatus(
             index=self.index,
@@ -193,14 +194,14 @@ class Device:
             raise self._error_of(error) from error
 
     def close(self) -> None:
-        """Ends the use of the device, which has no work any more; blocks."""
-        # The last device takes the library with it: a device runtime has to end before the process does.
+        """Closes the device, which must have no work left; blocks."""
+        # The last device also closes the library, because a device runtime must end before the process does.
         del self._device
 
     async def _execute(
         self, submit: Callable[..., Any], plan: OperatorPlan, *arguments: Any, deadline: float, on_end: OnEnd
     ) -> Any:
-        """Submits a call, which ends with its kernel; the device is lost if that hangs beyond the deadline."""
+        """Submits a call, which ends with its kernel; if the kernel hangs beyond the deadline, the device is lost."""
         hung_at = deadline + self._hang_timeout_s
         return await self._submit(submit, plan.prepared, *arguments, hung_at, plan=plan, hung_at=hung_at, on_end=on_end)
 
@@ -212,7 +213,7 @@ class Device:
         hung_at: float | None = None,
         on_end: OnEnd | None = None,
     ) -> Any:
-        """Returns the result of native work, or raises our error; looks at calls also if nobody waits for them."""
+        """Returns the result of native work, or raises our error; checks failures even if the caller has gone."""
         look = None if hung_at is None else partial(self._look, hung_at)
         try:
             return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
@@ -220,7 +221,7 @@ class Device:
             raise self._error_of(error, plan) from error
 
     def _look(self, hung_at: float, error: Exception) -> None:
-        """Looks whether failed work means a lost device, also if its client has gone long ago."""
+        """Checks whether failed work means a lost device, even if its client has gone."""
         if isinstance(error, native.AclError):
             is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
             ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
@@ -253,11 +254,39 @@ class DeviceGroup:
     """Of the driver and of CANN's packages, by name."""
 
 
-def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
-    """Opens the back end and its devices; raises StartError with the remedy if that fails. Blocks."""
+async def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
+    """Opens the back end and its devices, one after the other.
+
+    Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if a device cannot be opened or a
+    driver does not return.
+    """
+    files = native.library_files(settings.backend)
+    name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
+    library, indices = await _opened(f"{name} does not start", limit_s, _open_library, settings)
+    devices = []
+    for index in indices:
+        make = partial(Device, library, index, settings, completions, on_lost)
+        devices.append(await _opened(f"device {index} does not open", limit_s, make))
+    return _group(settings, name, library, tuple(devices))
+
+
+async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:
+    """Returns what a function opens in a thread, which keeps the thread if it does not return in time."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await asyncio.to_thread(open, *arguments)
+    except TimeoutError:
+        raise UnfitDeviceError(
+            summary, f"its driver has not returned within {limit_s:g} s (--hang-timeout-s)"
+        ) from None
+    except native.AclError as error:
+        raise UnfitDeviceError(summary, str(error)) from error
+
+
+def _open_library(settings: Settings) -> tuple[native.AclLibrary, Sequence[int]]:
+    """Returns the library and the indices of the devices to serve."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     try:
-        files = native.library_files(settings.backend)
         library = native.open(settings.backend, config)
         count = library.device_count()
         indices = settings.device or range(count)
@@ -266,19 +295,21 @@ def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) 
             missing = ", ".join(map(str, unknown)) or 0
             remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
             raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
-        devices = tuple(Device(library, index, settings, completions, on_lost) for index in indices)
+        return library, indices
     except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
     except native.AclError as error:
         remedy = "check the devices with npu-smi and the file of --acl-config"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
-    name = Path(files[0][0]).name
+
+
+def _group(settings: Settings, name: str, library: native.AclLibrary, devices: tuple[Device, ...]) -> DeviceGroup:
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
     versions = {} if library.is_host else native.installed_versions()
     described = ", ".join(f"{package} {version}" for package, version in versions.items())
     log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
-    # Of the host library it is known that it reads nothing else; of a card it depends on the product.
+    # The host library is known to read nothing else; for a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
     executor_cache = _is_on(settings.executor_cache, library.is_host)
     return DeviceGroup(name, library.version(), devices, shape_only, executor_cache, versions)

@@ -1,4 +1,4 @@
-"""What can go wrong below the service: here the native runtime's exceptions and fault classes become errors of ours."""
+"""The errors below the service: turns the native runtime's exceptions and fault classes into errors of ours."""
 
 from typing import Final
 
@@ -31,13 +31,24 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
         "try again, on another server if there is one",
         RETRY_AFTER_DEVICE_LOSS_S,
     ),
-    # Also for a call that the library refuses: what passed our validation is legal, so the fault is ours.
+    # Also for a call that the library refuses: our validation should have refused it, so the fault is ours.
     "internal": (ServerFaultError, "the device library answered ACL error {code}", None, None),
 }
 
 
 class StartError(Exception):
     """The server cannot start; the message says why and what to do about it."""
+
+
+class UnfitDeviceError(Exception):
+    """A device cannot be used. The server stays up without taking calls: a new process would find the same card.
+
+    `summary` names the card in words that anybody may read; the message, for the log, says more.
+    """
+
+    def __init__(self, summary: str, problem: str) -> None:
+        super().__init__(f"{summary}: {problem}")
+        self.summary = summary
 
 
 def error_of_fault(fault: str, code: int | str) -> AclgradError:

@@ -1,6 +1,6 @@
-"""The native runtime, which no other module of the server imports: its names, and what it checks of requests.
+"""The native runtime, which only this module of the server imports: its names, and its checks of requests.
 
-These are the scan of messages, and the rules of `aclgrad.operators.values`.
+The checks are the scan of messages, and the rules of `aclgrad.operators.values`.
 """
 
 from dataclasses import astuple
@@ -30,18 +30,18 @@ ValueCheck = aclgrad_native.IndexCheck | aclgrad_native.ArgmaxCheck | aclgrad_na
 
 
 def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
-    """Does what `aclgrad.wire.scan` does, faster; raises LimitExceededError for more than MAX_REST_BYTES of rest."""
+    """A faster `aclgrad.wire.scan`; raises LimitExceededError for more than MAX_REST_BYTES of rest."""
     try:
         return aclgrad_native.extract_payloads(message, path, MAX_REST_BYTES)
     except aclgrad_native.RestTooLargeError:
-        problem = f"has more than {MAX_REST_BYTES} bytes beside the data of its tensors"
+        problem = f"has more than {MAX_REST_BYTES} bytes besides the data of its tensors"
         raise LimitExceededError.at("message", problem, "send tensors in Tensor.data, and no unknown fields") from None
     except aclgrad_native.MalformedMessageError as error:
         raise MalformedRequestError(str(error)) from None
 
 
 def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tuple[ValueCheck | None, bool]:
-    """Returns the check of an input of this type, and whether the device reads only a part of what it is given."""
+    """Returns the check of an input of this type, and whether the device reads only a prefix of the input."""
     if isinstance(rule, IndexRule):
         return aclgrad_native.IndexCheck(rule.bound, type.dtype.itemsize), False
     if isinstance(rule, BoxRule):
@@ -58,7 +58,7 @@ def _mask_check(rule: ArgmaxRule, type: TensorType) -> ValueCheck | None:
     is_mask = type.dtype is rule.mask.dtype
     is_bits = rule.layout is MaskLayout.UINT16_BITS
     if is_mask and is_bits:
-        # Any bits are legal: the device ignores one that stands for a cell in the padding.
+        # Any bits are legal: the device ignores bits for cells in the padding.
         return None
     item_bytes = 4 if is_mask else type.dtype.itemsize
     encoding = aclgrad_native.MaskEncoding.NONE if item_bytes == 4 else aclgrad_native.MaskEncoding.INT32
@@ -71,7 +71,12 @@ def _argmax_check(
     pooling: Pooling, leading: tuple[int, ...], item_bytes: int, encoding: aclgrad_native.MaskEncoding
 ) -> ValueCheck:
     native = aclgrad_native.Pooling(
-        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding
+        pooling.input_size,
+        pooling.output_size,
+        pooling.kernel_size,
+        pooling.stride,
+        pooling.padding,
+        pooling.dilation,
     )
     batch, channels = (1, *leading)[-2:]
     return aclgrad_native.ArgmaxCheck(native, item_bytes, batch, channels, encoding)

@@ -1,4 +1,4 @@
-"""The self-test at start: every device computes a sample of every operator, which is compared with the definition."""
+"""The self-test at start: every device computes every operator with every dtype, compared with the definition."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices import native
 from aclgrad_server.devices.device import Device
-from aclgrad_server.devices.faults import StartError
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError
 from aclgrad_server.plan import OperatorPlan, check_size, plan_call
 
 log = logging.getLogger(__name__)
@@ -29,10 +29,6 @@ _OF_THE_CARD: Final = (DeviceLostError, DeviceMemoryError, TimeoutError)
 _DRIVER_GRACE_S: Final = 1.0
 
 Array = np.ndarray[Any, Any]
-
-
-class UnfitDeviceError(Exception):
-    """A device failed its self-test, so the server must not take calls; the message names the card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +47,12 @@ class Sample:
         return cls(typed, plan, reference.define(typed.spec.name, arrays, typed.case.attributes))
 
     def fault_of(self, reply: bytes, product: Product) -> str | None:
-        """Returns what is wrong with a reply, or None if every element is within the operator's tolerance."""
+        """Returns the problem of a reply, or None if every element is within the operator's tolerance."""
         output = self.plan.output
         gradient = np.frombuffer(reply, output.dtype.numpy, offset=len(self.plan.reply_prefix)).reshape(output.shape)
         limit = self.typed.spec.tolerance(product, self.typed.dtype).limit(self.truth)
         with np.errstate(invalid="ignore"):
-            # Written so that NaN is outside.
+            # Written so that a NaN is out of tolerance.
             outside = ~(np.abs(gradient.astype(self.truth.dtype) - self.truth) <= limit)
         if not outside.any():
             return None
@@ -68,24 +64,23 @@ class Sample:
 async def self_test(devices: Sequence[Device], product: Product, timeout_s: float) -> Mapping[str, str]:
     """Returns the operators that a device computes wrongly or not at all, each with a reason that clients may read.
 
-    Raises UnfitDeviceError if a device does not answer in time or is lost, or if no operator is left, and StartError if
-    the setup is at fault.
+    One dtype that is wrong turns its operator off. Raises UnfitDeviceError if a device does not answer in time or is
+    lost, or if no operator is left, and StartError if the setup is at fault.
     """
     _check_table(native.operator_symbols())
     # In a thread: definitions are slow, and the event loop already answers health checks.
     samples = await asyncio.to_thread(_samples_of, product)
     found = await asyncio.gather(*(_test(device, samples, product, timeout_s) for device in devices))
     off = {name: reason for reasons in found for name, reason in reasons.items()}
-    if len(off) == len(samples):
+    if len(off) == len({sample.typed.spec.name for sample in samples}):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in off.items())
-        names = ", ".join(f"device {device.index} ({device.soc_name})" for device in devices)
-        raise UnfitDeviceError(f"no operator passed the self-test of {names}: {reasons}")
+        raise UnfitDeviceError(_summary(*devices), f"no operator passed: {reasons}")
     return off
 
 
 def _samples_of(product: Product) -> list[Sample]:
-    """Returns the first case of every operator of the product."""
-    return [Sample.of(typed, product) for typed in first_cases(product)]
+    """Returns the first case of every operator of the product, with every dtype."""
+    return [Sample.of(typed, product) for typed in first_cases(product, every_dtype=True)]
 
 
 def _check_table(symbols: Sequence[str]) -> None:
@@ -98,43 +93,54 @@ def _check_table(symbols: Sequence[str]) -> None:
 
 async def _test(device: Device, samples: Sequence[Sample], product: Product, timeout_s: float) -> dict[str, str]:
     """Returns the operators that this device fails; nothing of the test stays in its pool."""
-    name = f"device {device.index} ({device.soc_name})"
+    name, summary = _name(device), _summary(device)
     start = time.monotonic()
-    off = {}
+    off: dict[str, str] = {}
+    passed = 0
     for sample in samples:
-        spec = sample.typed.spec
+        spec, dtype = sample.typed.spec, sample.typed.dtype
         try:
             fault = sample.fault_of(await _run(device, sample, timeout_s), product)
-            why = f"device {device.index} computes it wrongly"
+            why = f"device {device.index} computes {dtype} wrongly"
         except LimitExceededError as error:
             raise StartError(f"{name} has no room for {spec.symbol}: {error}") from error
         except _OF_THE_CARD as error:
-            raise UnfitDeviceError(f"{name} does not answer {spec.symbol}: {_told(error)}") from error
+            raise UnfitDeviceError(summary, f"it does not answer {spec.symbol} ({dtype}): {_told(error)}") from error
         except native.LibraryError as error:
             fault, why = str(error), "the server's device library lacks it"
         except AclgradError as error:
-            fault, why = _told(error), f"device {device.index} fails: {error.message}"
-        if fault:
-            off[spec.name] = why
-            log.error("%s fails the self-test of %s, which is turned off: %s", name, spec.symbol, fault)
+            fault, why = _told(error), f"device {device.index} fails with {dtype}: {error.message}"
+        if fault is None:
+            passed += 1
+            continue
+        off.setdefault(spec.name, why)
+        log.error("%s fails the self-test of %s (%s), which is turned off: %s", name, spec.symbol, dtype, fault)
     try:
         async with asyncio.timeout(timeout_s):
             await device.trim()
     except (AclgradError, TimeoutError) as error:
-        raise UnfitDeviceError(f"{name} does not take memory back: {_told(error)}") from error
+        raise UnfitDeviceError(summary, f"it does not take memory back: {_told(error)}") from error
     took_ms = (time.monotonic() - start) * 1e3
-    log.info("%s passed %d of %d self-tests in %.0f ms", name, len(samples) - len(off), len(samples), took_ms)
+    log.info("%s passed %d of %d self-tests in %.0f ms", name, passed, len(samples), took_ms)
     return off
 
 
 async def _run(device: Device, sample: Sample, timeout_s: float) -> bytes:
     check_size(sample.plan.size_bytes, device.pool_limit_bytes)
     prepared = sample.plan.with_prepared(device.prepare(sample.plan))
-    # The device ends the wait for a kernel at the deadline by itself, but nothing ends a driver that hangs.
+    # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
     async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
         return await device.execute(prepared, prepared.contents(()), time.monotonic() + timeout_s, lambda: None)
 
 
+def _name(device: Device) -> str:
+    return f"device {device.index} ({device.soc_name})"
+
+
+def _summary(*devices: Device) -> str:
+    return f"{', '.join(map(_name, devices))} failed the self-test"
+
+
 def _told(error: Exception) -> str:
-    """Returns what the log says of an error: the library's own words, which no client sees, if it has some."""
+    """Returns the log's text for an error: the library's own words, if there are any, which no client sees."""
     return str(error.__cause__ or error) or "its driver does not return"

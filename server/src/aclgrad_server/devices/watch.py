@@ -1,4 +1,4 @@
-"""Looks after the devices beside the calls: losses, abandoned work, and memory that lies idle."""
+"""Watches the devices: losses, abandoned work, and idle memory."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ RELEASE_INTERVAL_S: Final = 0.5
 
 
 async def watch_device(device: Device) -> None:
-    """Asks whether a device is lost, also while no call comes, and reclaims what abandoned calls held."""
+    """Checks for lost devices, also when there are no calls, and reclaims what abandoned calls held."""
     release: asyncio.Task[None] | None = None
     due = time.monotonic()
     while True:
         await asyncio.sleep(CHECK_INTERVAL_S)
         try:
-            # Without the driver, so that a driver that hangs cannot hide it.
+            # Does not call the driver, so that it also works if the driver hangs.
             device.check()
         except DeviceLostError:
             return  # the device has reported it
@@ -42,12 +42,12 @@ async def _release(device: Device) -> None:
 
 
 async def trim_memory(devices: Sequence[Device]) -> None:
-    """Gives free memory of the devices and of the process back."""
+    """Releases free memory of the devices and of the process."""
     for device in devices:
         try:
             await device.trim()
         except AclgradError as error:
-            # Calls meet the fault as well, and end the server if necessary.
+            # Calls see the fault too, and end the server if necessary.
             log.warning("device %d cannot give back memory: %s", device.index, error)
     had_some = await asyncio.to_thread(trim_allocator)
     log.debug("pools trimmed, heap %s", "trimmed" if had_some else "without free memory")

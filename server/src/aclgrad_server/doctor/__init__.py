@@ -1,1 +1,1 @@
-"""`aclgrad-server doctor`: what keeps a server from running here, and with `--device` what its device does."""
+"""`aclgrad-server doctor`: finds out what keeps a server from running here, and with `--device` examines its device."""

@@ -1,4 +1,4 @@
-"""The ACL functions that the doctor calls, by ctypes: it measures what the runtime hides."""
+"""The ACL functions that the doctor calls, with ctypes, because the runtime hides what it measures."""
 
 import ctypes
 import os
@@ -36,14 +36,15 @@ _PROTOTYPES: Final[dict[str, tuple[Any, ...]]] = {
 
 
 class AbiError(Exception):
-    """A function that should succeed did not; the message has its code and the library's words."""
+    """A function failed that should succeed; the message has its code and the library's text."""
 
 
 class Abi:
-    """The functions of a set of libraries, initialised and without a device."""
+    """The functions of a set of libraries. `calling` names the last that was called: it may hang."""
 
-    def __init__(self, files: Sequence[tuple[str, bool]], config: str | None) -> None:
-        """Raises OSError for a required file that cannot be opened, and AbiError for what does not work."""
+    def __init__(self, files: Sequence[tuple[str, bool]]) -> None:
+        """Raises OSError for a required file that cannot be opened, and AbiError for a function that is missing."""
+        self.calling = ""
         libraries = []
         for path, is_required in files:
             try:
@@ -55,10 +56,10 @@ class Abi:
         self._message = _bound(libraries, "aclGetRecentErrMsg", c_char_p, ())
         self._soc_name = _bound(libraries, "aclrtGetSocName", c_char_p, ())
         self._release = _bound(libraries, "aclFinalizeReference", c_int32, (c_void_p,), is_required=False)
-        self.call("aclInit", config.encode() if config else None)
 
     def code(self, function: str, *arguments: Any) -> int:
-        """Returns what a function returns."""
+        """Calls a function and returns its result."""
+        self.calling = function
         return int(self._functions[function](*arguments))
 
     def call(self, function: str, *arguments: Any) -> None:
@@ -101,7 +102,7 @@ class Abi:
         return free.value, total.value
 
     def release(self) -> None:
-        """Takes one aclInit back; libraries without aclFinalizeReference count none but the first."""
+        """Undoes one aclInit; libraries without aclFinalizeReference count only the first."""
         if self._release is not None:
             self._release(None)
 
@@ -132,7 +133,7 @@ class Abi:
             self.call("aclrtDestroyStream", stream)
 
     def copy(self, target: int, source: int, size_bytes: int, kind: int) -> None:
-        """Copies and returns when it is done."""
+        """Copies, and returns when the copy is done."""
         self.call("aclrtMemcpy", target, size_bytes, source, size_bytes, kind)
 
     def wait(self, stream: int, timeout_ms: int = 10_000) -> None:

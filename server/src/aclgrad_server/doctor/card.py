@@ -1,4 +1,4 @@
-"""What one device does at the ABI: the rules that the runtime relies on, and what its calls cost."""
+"""Examines one device at the ABI: the rules that the runtime relies on, and the cost of calls."""
 
 import ctypes
 import statistics
@@ -30,7 +30,7 @@ _ALONE: Final = "make sure that nobody else uses the device"
 
 
 def charges(abi: Abi) -> Iterator[Found]:
-    """What allocations take from the device, and whether it comes back."""
+    """The memory that allocations take from the device, and whether it is returned."""
     start, total = abi.free_memory()
     yield "free", fine(f"{start / 2**20:.0f} of {total / 2**20:.0f} MiB", free_bytes=start, total_bytes=total)
     for size, count in _CHARGED.items():
@@ -48,7 +48,7 @@ def charges(abi: Abi) -> Iterator[Found]:
 
 
 def waits(abi: Abi) -> Iterator[Found]:
-    """What it costs to wait for a stream and to look at it."""
+    """The cost of waiting for a stream and of querying it."""
     for name, flags in _FLAGS.items():
         with abi.stream(flags) as stream:
             state = c_int32()
@@ -79,7 +79,7 @@ def _timed_out_wait(abi: Abi) -> Finding:
 
 
 def bandwidth(abi: Abi) -> Iterator[Found]:
-    """How fast blocking copies are, from pinned and from pageable memory."""
+    """The speed of blocking copies, from pinned and from pageable memory."""
     pageable = ctypes.create_string_buffer(_LARGE_BYTES)
     with abi.memory(_LARGE_BYTES) as device, abi.pinned(_LARGE_BYTES) as pinned:
         for name, host in (("pinned", pinned), ("pageable", ctypes.addressof(pageable))):
@@ -122,7 +122,7 @@ def refusals(abi: Abi) -> Iterator[Found]:
 
 
 def _drill(abi: Abi, misuse: Callable[[], int], expected: int | None) -> Finding:
-    """Judges the code of a misuse, any if none is expected, and what comes after it."""
+    """Judges the code of a misuse (any code if none is expected), and the calls after it."""
     code = misuse()
     found = f"code {code}: {abi.message() or 'no text'}"
     with abi.memory(64):
@@ -132,7 +132,7 @@ def _drill(abi: Abi, misuse: Callable[[], int], expected: int | None) -> Finding
 
 
 def copies(abi: Abi) -> Iterator[Found]:
-    """Asynchronous copies at every offset within 64 bytes. They come last: a card may take an unaligned one badly."""
+    """Asynchronous copies at every offset within 64 bytes. They are last, because a card may fail after one of them."""
     for kind, direction in ((H2D, "host to device"), (D2H, "device to host")):
         for side in ("device", "host"):
             yield f"async {direction}, offset of the {side}", _copies(abi, kind, is_device_moved=side == "device")
@@ -202,7 +202,7 @@ EXAMINATIONS: Final = (charges, waits, bandwidth, refusals, copies)
 
 
 def opened(abi: Abi, index: int) -> Finding:
-    """Makes the device current and says how long that took."""
+    """Makes the device current, and returns how long that took."""
     begin = time.perf_counter()
     abi.call("aclrtSetDevice", index)
     seconds = time.perf_counter() - begin

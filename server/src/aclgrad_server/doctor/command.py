@@ -4,9 +4,11 @@ import json
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import click
@@ -31,6 +33,7 @@ EXAMINATIONS: Final[tuple[Examination, ...]] = (
     machine.addresses,
 )
 _BAD: Final = 1
+_INTERRUPTED: Final = 130
 _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "white"}
 
 
@@ -50,9 +53,13 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     """
     given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
     rows = []
-    for row in _rows(given, with_device):
-        rows.append(row)
-        click.echo(json.dumps(row.to_json()) if as_json else _line(row))
+    try:
+        for row in _rows(given, with_device):
+            rows.append(row)
+            click.echo(json.dumps(row.to_json()) if as_json else _line(row))
+    except KeyboardInterrupt:
+        click.echo("aclgrad-server doctor: interrupted", err=True)
+        os._exit(_INTERRUPTED)
     failed = sum(row.verdict is Verdict.FAILED for row in rows)
     exit_code = _BAD if failed else 0
     counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
@@ -61,7 +68,7 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     else:
         click.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
     sys.stdout.flush()
-    # A driver may hold threads that would keep the interpreter from ending.
+    # A driver may have threads that would keep the interpreter from ending.
     os._exit(exit_code)
 
 
@@ -83,21 +90,55 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
 
 
 def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]]) -> Iterator[Row]:
-    library = os.path.basename(files[0][0])
+    """Yields what the devices do; ends with a row of its own if they do not work, or a driver hangs."""
+    library, limit_s = os.path.basename(files[0][0]), settings.hang_timeout_s
     origin = Origin(target, "", library, "")
+
+    def failure(problem: str) -> Iterator[Row]:
+        return _timed(origin, "device", iter([("", bad(problem, "see npu-smi info and CANN's log"))]))
+
     try:
-        abi = Abi(files, str(settings.acl_config) if settings.acl_config else None)
-        origin = Origin(target, product_of_soc(abi.soc_name) or abi.soc_name, library, abi.version)
-        for index in settings.device or range(abi.device_count()):
-            with _opened(abi, index) as finding:
-                yield from _timed(origin, "device", iter([(f"device {index}", finding)]))
-                for examination in card.EXAMINATIONS:
-                    found = ((f"device {index}: {case}", finding) for case, finding in examination(abi))
-                    yield from _timed(origin, examination.__name__, found)
-        abi.call("aclFinalize")
+        abi = Abi(files)
+        yield from _in_time(_examined(abi, settings, target, library), limit_s)
+    except TimeoutError:
+        yield from failure(f"{abi.calling} has not returned within {limit_s:g} s (--hang-timeout-s)")
     except (AbiError, OSError) as error:
-        remedy = "see npu-smi info and CANN's log"
-        yield from _timed(origin, "device", iter([("", bad(str(error), remedy))]))
+        yield from failure(str(error))
+
+
+def _examined(abi: Abi, settings: Settings, target: str, library: str) -> Iterator[Row]:
+    abi.call("aclInit", os.fsencode(settings.acl_config) if settings.acl_config else None)
+    origin = Origin(target, product_of_soc(abi.soc_name) or abi.soc_name, library, abi.version)
+    for index in settings.device or range(abi.device_count()):
+        with _opened(abi, index) as finding:
+            yield from _timed(origin, "device", iter([(f"device {index}", finding)]))
+            for examination in card.EXAMINATIONS:
+                found = ((f"device {index}: {case}", finding) for case, finding in examination(abi))
+                yield from _timed(origin, examination.__name__, found)
+    abi.call("aclFinalize")
+
+
+def _in_time(rows: Iterator[Row], limit_s: float) -> Iterator[Row]:
+    """Yields rows that one thread makes; raises what it raises, and TimeoutError if a row takes longer."""
+    made: SimpleQueue[Row | Exception | None] = SimpleQueue()
+
+    def make() -> None:
+        try:
+            for row in rows:
+                made.put(row)
+        except Exception as error:
+            made.put(error)
+        made.put(None)
+
+    # A daemon: a driver that hangs does not keep the process.
+    threading.Thread(target=make, daemon=True).start()
+    try:
+        while (row := made.get(timeout=limit_s)) is not None:
+            if isinstance(row, Exception):
+                raise row
+            yield row
+    except Empty:
+        raise TimeoutError from None
 
 
 @contextmanager

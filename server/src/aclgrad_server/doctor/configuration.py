@@ -9,14 +9,14 @@ from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, not
 from aclgrad_server.settings import source_of, unknown_variables
 
 LOG_BYTES: Final = 400 * 2**20
-"""CANN keeps 10 files of 20 MB for each process, and dumps of its trace beside them."""
+"""CANN keeps 10 files of 20 MB for each process, and dumps of its trace."""
 _REMEDY_LOGS: Final = "mount 1 GiB there, or set ASCEND_PROCESS_LOG_PATH, and ASCEND_HOST_LOG_FILE_NUM=2"
 
 
 def settings(subject: Subject) -> Iterator[Found]:
-    """Every setting with its value and where it comes from."""
+    """Every setting with its value and source."""
     for name in unknown_variables(subject.environment):
-        yield name, bad("is no setting of the server", "unset it, or see aclgrad-server --help")
+        yield name, bad("is not a setting of the server", "unset it, or see aclgrad-server --help")
     for name, value in subject.settings:
         source = source_of(name, subject.given, subject.environment)
         if source is None:
@@ -48,7 +48,7 @@ def variables(subject: Subject) -> Iterator[Found]:
 
 
 def log_folder(environment: Mapping[str, str]) -> Path:
-    """Returns where CANN writes its log: the first variable that is set decides."""
+    """Returns the folder of CANN's log: the first variable that is set decides."""
     for name, below in (("ASCEND_PROCESS_LOG_PATH", ""), ("ASCEND_WORK_PATH", "log"), ("HOME", "ascend/log")):
         if environment.get(name):
             return Path(environment[name], below)
@@ -56,7 +56,7 @@ def log_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _free_bytes(folder: Path) -> int:
-    """Returns what may still be written there, also if CANN would make the folder first."""
+    """Returns the free bytes there, also if CANN would create the folder first."""
     existing = next((each for each in (folder, *folder.parents) if each.is_dir()), Path("/"))
     return shutil.disk_usage(existing).free
 

@@ -1,4 +1,4 @@
-"""The device library: which files are looked for, which are found, and what they have."""
+"""The device library: the files that are searched, those that are found, and their content."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ _REMEDY: Final = "source CANN's set_env.sh and mount the driver's lib64, or give
 
 
 def versions(subject: Subject) -> Iterator[Found]:
-    """The packages, which have to be of one version, and what the machine has of driver and CANN."""
+    """The packages, which must have the same version, and the machine's driver and CANN."""
     found = {name: version(name) for name in _PACKAGES}
     for name in _PACKAGES:
         is_same = found[name] == found["aclgrad-server"]
@@ -33,13 +33,13 @@ def versions(subject: Subject) -> Iterator[Found]:
 
 
 def libraries(subject: Subject) -> Iterator[Found]:
-    """Each file that the server would open, and the operators that they have between them."""
+    """Each file that the server would open, and the operators that they have together."""
     opened = []
     for path, is_required in native.library_files(subject.settings.backend, subject.environment):
         try:
             opened.append(ctypes.CDLL(path, os.RTLD_LAZY | os.RTLD_LOCAL))
         except OSError as error:
-            # An optional one is absent from most installations.
+            # Most installations lack some optional files.
             yield path, bad(str(error), _REMEDY) if is_required else noted(f"is not used: {error}")
         else:
             yield path, fine(f"found at {_place(path)}")
@@ -56,7 +56,7 @@ def _has(opened: Sequence[ctypes.CDLL], symbol: str) -> bool:
 
 
 def _place(path: str) -> str:
-    """Returns where the loader found a library of this name."""
+    """Returns the path at which the loader found a library."""
     if "/" in path:
         return path
     mapped = (line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines())

@@ -1,4 +1,4 @@
-"""What the machine or the container grants: device nodes, memory, limits, addresses."""
+"""The resources of the machine or the container: device nodes, memory, limits, addresses."""
 
 import glob
 import os
@@ -22,7 +22,7 @@ _MANAGERS: Final = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 _UNIX: Final = "unix:"
 _MAX_SOCKET_PATH: Final = 107
 _SHARED_BYTES: Final = 64 * 2**20
-"""What Docker gives /dev/shm by default: too little for more than a few tensors."""
+"""Docker's default size of /dev/shm, which holds only a few tensors."""
 
 
 def nodes(subject: Subject) -> Iterator[Found]:

@@ -1,4 +1,4 @@
-"""What the doctor examines, and what it says of each thing."""
+"""The doctor's subject, and its findings."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Found = tuple[str, Finding]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A server as it would start now. `given` has the settings that come from flags."""
+    """A server that would start now. `given` has the settings from flags."""
 
     settings: Settings
     given: Mapping[str, object]
@@ -25,7 +25,7 @@ Examination = Callable[[Subject], Iterator[Found]]
 
 
 def fine(message: str, **figures: float) -> Finding:
-    """Returns a finding that needs nothing done."""
+    """Returns a finding that needs no action."""
     return Finding(Verdict.PASSED, message, figures)
 
 
@@ -40,5 +40,5 @@ def noted(message: str, **figures: float) -> Finding:
 
 
 def judged(is_fine: bool, found: str, remedy: str, **figures: float) -> Finding:
-    """Returns what was found, with the remedy unless all is well."""
+    """Returns the finding, with the remedy unless all is well."""
     return fine(found, **figures) if is_fine else bad(found, remedy, **figures)

@@ -1,6 +1,6 @@
 """`aclgrad.v1.OperatorService`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Final
 
@@ -34,11 +34,12 @@ class OperatorService:
         group: DeviceGroup,
         path: Path,
         endpoints: Sequence[str],
-        turned_off: Collection[str] = (),
+        turned_off: Mapping[str, str],
     ) -> None:
         self._settings = settings
         self._product = product
         self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
+        self._turned_off = [pb.TurnedOffOperator(name=name, reason=why) for name, why in sorted(turned_off.items())]
         self._group = group
         self._path = path
         self._endpoints = endpoints
@@ -103,4 +104,5 @@ class OperatorService:
             deterministic=all(device.deterministic for device in self._group.devices),
             endpoints=self._endpoints,
             executor_cache=self._group.executor_cache,
+            turned_off_operators=self._turned_off,
         ).SerializeToString()

@@ -1,4 +1,4 @@
-"""The command line of a benchmark: flags to a load, and what was measured to a terminal and to files."""
+"""The command line of a benchmark: turns flags into a load, and shows the results on a terminal and in files."""
 
 import asyncio
 import sys
@@ -91,7 +91,7 @@ def bench(**given: Any) -> None:
 
 
 def _case(client: Client, options: Options) -> TypedCase:
-    """Returns the call to make, of the dtype that was asked for or the server's first."""
+    """Returns the call to make, with the requested dtype or the server's first."""
     product = Product(client.server_status().product)
     spec = OPERATORS[options.operator]
     dtypes = spec.inputs[0].dtypes.get(product, ())
@@ -104,7 +104,7 @@ def _case(client: Client, options: Options) -> TypedCase:
 
 async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
     arrays, attributes = typed.arrays(), typed.attributes
-    # Retries would hide what the server refuses.
+    # Without retries, which would hide the server's refusals.
     async with AsyncClient(options.target, timeout_s=options.timeout_s, retries=0) as client:
 
         async def send() -> None:

@@ -1,4 +1,4 @@
-"""The load: calls one after the other by so many callers, or calls that are due at a rate."""
+"""The load: sequential calls of several callers, or calls that are due at a rate."""
 
 import asyncio
 import itertools
@@ -14,7 +14,7 @@ import numpy as np
 from aclgrad.errors import AclgradError
 
 MAX_WAITING: Final = 10_000
-"""Calls of an open loop that wait for their answer; a call that is due beyond them fails at once."""
+"""The most calls of an open loop that wait for their answer; a further call fails at once."""
 NOT_SENT: Final = "not sent: too many calls wait"
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 
@@ -52,7 +52,7 @@ class Measured:
 
 
 async def closed_loop(send: Send, callers: int, seconds: float, measured: Measured) -> None:
-    """Runs so many callers, each of which makes its next call when the last one has ended."""
+    """Runs several callers; each makes its next call when its last one has ended."""
     start = time.perf_counter()
 
     async def caller() -> None:
@@ -66,7 +66,7 @@ async def closed_loop(send: Send, callers: int, seconds: float, measured: Measur
 async def open_loop(send: Send, rate: float, seconds: float, measured: Measured) -> None:
     """Makes calls at a rate, whether earlier ones have ended or not.
 
-    A time counts from when the call was due, so a server that stands still is not flattered.
+    Times count from the moment when the call was due, so a stalled server gets no better figures.
     """
     start = time.perf_counter()
     waiting: set[asyncio.Task[None]] = set()
@@ -75,7 +75,7 @@ async def open_loop(send: Send, rate: float, seconds: float, measured: Measured)
             due = start + number / rate
             if due >= start + seconds:
                 break
-            # Also where the call is late already: the answers need their turn.
+            # Also if the call is already late, so that the event loop can handle answers.
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             measured.seconds = time.perf_counter() - start
             if len(waiting) >= MAX_WAITING:

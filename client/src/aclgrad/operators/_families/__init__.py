@@ -1,1 +1,1 @@
-"""What several operators of a family share: a folder for each family."""
+"""The code that operators of a family share: one folder for each family."""

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aclgrad.masks import pair
+from aclgrad.masks import Pooling, pair
+from aclgrad.operators._families.pooling2d.definition import windows
 from aclgrad.operators.definitions import Array, shape_of
 
 
@@ -43,23 +44,10 @@ def forward(
     divisor_override: int = 0,
     cube_math_type: int = 0,
 ) -> Array:
-    """The sum of every window, cell by cell of the kernel, over the sum of a plane of ones that counts as asked."""
-    ones = np.ones(input.shape[-2:])
-    pads = pair(padding)
-    counted = np.pad(ones, [(pads[0],) * 2, (pads[1],) * 2], constant_values=float(count_include_pad))
-    padded = np.pad(input, [(0, 0)] * (input.ndim - 2) + [(pads[0],) * 2, (pads[1],) * 2])
-    sums, counts = (
-        _window_sums(array, grad_output.shape[-2:], pair(kernel_size), pair(stride or kernel_size))
-        for array in (padded, counted)
-    )
-    return sums / (divisor_override or counts)
-
-
-def _window_sums(array: Array, size: tuple[int, ...], kernel: tuple[int, int], steps: tuple[int, int]) -> Array:
-    # Beyond the padding, where ceil_mode may reach, there is nothing.
-    ends = [(count - 1) * step + cells for count, step, cells in zip(size, steps, kernel, strict=True)]
-    need = [max(end - have, 0) for end, have in zip(ends, array.shape[-2:], strict=True)]
-    whole = np.pad(array, [(0, 0)] * (array.ndim - 2) + [(0, more) for more in need])
-    windows = np.lib.stride_tricks.sliding_window_view(whole, kernel, axis=(-2, -1))
-    sums: Array = windows[..., :: steps[0], :: steps[1], :, :].sum((-2, -1))
-    return sums[..., : size[0], : size[1]]
+    """The sum of every window over the sum of the same window on a plane of ones."""
+    pooling = Pooling.of(input.shape[-2:], kernel_size, stride, padding, ceil_mode)
+    ones = np.ones(pooling.input_size)
+    sums = windows(input, pooling, padding=0, beyond=0).sum((-2, -1))
+    counts = windows(ones, pooling, padding=float(count_include_pad), beyond=0).sum((-2, -1))
+    pooled: Array = sums / (divisor_override or counts)
+    return pooled

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from aclgrad.masks import pair
-from aclgrad.operators.definitions import Array, shape_of
+from aclgrad.masks import Pooling
+from aclgrad.operators._families.pooling2d.definition import maxima, scatter
+from aclgrad.operators.definitions import Array
 
 
 def backward(
@@ -19,12 +18,7 @@ def backward(
     ceil_mode: bool = False,
 ) -> Array:
     """Each pooled cell gives its gradient to the cell that its index names; the windows make no difference."""
-    gradient = np.zeros(shape_of(input))
-    width = gradient.shape[-1]
-    for pooled in np.ndindex(*grad_output.shape):
-        row, column = divmod(int(indices[pooled]), width)
-        gradient[(*pooled[:-2], row, column)] += np.float64(grad_output[pooled])
-    return gradient
+    return scatter(grad_output, input, indices)
 
 
 def forward(
@@ -37,16 +31,5 @@ def forward(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> Array:
-    """The maximum over every window, cell by cell of the kernel; padding is minus infinity."""
-    kernel, steps, pads, between = (pair(each) for each in (kernel_size, stride or kernel_size, padding, dilation))
-    maxima = np.full(grad_output.shape, -np.inf)
-    for cell in np.ndindex(*kernel):
-        places = [
-            np.arange(count) * step - pad + offset * apart
-            for count, step, pad, offset, apart in zip(maxima.shape[-2:], steps, pads, cell, between, strict=True)
-        ]
-        inside = [(at >= 0) & (at < size) for at, size in zip(places, input.shape[-2:], strict=True)]
-        rows, columns = (np.clip(at, 0, size - 1) for at, size in zip(places, input.shape[-2:], strict=True))
-        values = np.where(inside[0][:, None] & inside[1], input[..., rows[:, None], columns], -np.inf)
-        maxima = np.maximum(maxima, values)
-    return maxima
+    """The maximum of every window."""
+    return maxima(input, Pooling.of(input.shape[-2:], kernel_size, stride, padding, ceil_mode, dilation))

@@ -1,7 +1,7 @@
 """aclnnMaxUnpool2dBackward: the gradient of two-dimensional max unpooling.
 
-No device checks the indices, and the 950 adds them to an address: they are checked before. CANN's BOOL, and an output
-of another dtype than the gradient's, are not served.
+No device checks the indices, and the 950 adds them to an address, so the server checks them. It does not serve CANN's
+BOOL, or an output of another dtype than the gradient's.
 """
 
 import math

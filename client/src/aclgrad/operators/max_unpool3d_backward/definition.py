@@ -33,7 +33,7 @@ def forward(
     stride: Sequence[int] = (1, 1, 1),
     padding: Sequence[int] = (0, 0, 0),
 ) -> Array:
-    """Every value added at its index: where indices repeat, a gradient of the sum is what the gather computes."""
+    """Every value is added at its index: if indices repeat, the gather computes the gradient of the sum."""
     leading = input.shape[:-3]
     flat = np.zeros((*leading, int(np.prod(output_size))))
     for plane in np.ndindex(*leading):

@@ -12,7 +12,7 @@ _SPATIAL: Final = 3
 
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
-    """Indices of any cell; where the size was doubled, of one of the own eight, as a max pooling chooses them."""
+    """Indices of any cell; if the size was doubled, of one of its own eight cells, as max pooling chooses them."""
     input, output = example.shapes["self"], example.shapes["grad_output"][-_SPATIAL:]
     if output != tuple(2 * size for size in input[-_SPATIAL:]):
         return {**arrays, "indices": generator.integers(0, math.prod(output), input)}

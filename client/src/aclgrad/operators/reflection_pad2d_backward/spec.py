@@ -1,6 +1,6 @@
 """aclnnReflectionPad2dBackward: the gradient of reflection padding over two dimensions.
 
-Devices add up bfloat16 only in a kernel that takes no negative padding, and large padding of rows alone.
+Devices add up bfloat16 in one kernel, which takes no negative padding, and large padding only within rows.
 """
 
 from aclgrad.operators._families.pad.spec import ON_ALL, REFLECTION, pad_spec

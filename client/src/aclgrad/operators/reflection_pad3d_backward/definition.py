@@ -12,5 +12,5 @@ def backward(grad_output: Array, input: Array | Sequence[int], padding: Sequence
 
 
 def forward(grad_output: Array, input: Array, padding: Sequence[int]) -> Array:
-    """numpy's reflect padding, then a crop for what is negative."""
+    """numpy's reflect padding, then a crop for negative padding."""
     return definition.forward(input, padding, "reflect")

@@ -25,10 +25,10 @@ _PRODUCTS = (Product.ATLAS_TRAINING, Product.ATLAS_A2, Product.ATLAS_A3, Product
 _DTYPES = same_on(_PRODUCTS, ("float32",))
 BOX: Final = 5
 _MAX_BINS: Final = 4096
-"""Far beyond any model; a bound on what a device prepares for each bin."""
+"""Far more than any model has; limits the preparation of a device for each bin."""
 _FLOAT32: Final = np.finfo(np.float32)
 _SMALLEST_SCALE: Final = float(np.nextafter(_FLOAT32.tiny, np.float32(1)))
-"""The first float32 above FLT_MIN: CANN wants more than that."""
+"""The first float32 above FLT_MIN, which CANN requires to be exceeded."""
 
 
 def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:

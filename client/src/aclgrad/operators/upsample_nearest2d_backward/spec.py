@@ -30,8 +30,8 @@ _DTYPES = {
     **same_on((Product.ATLAS_INFERENCE, Product.ATLAS_TRAINING), ("float32", "float16")),
     **same_on((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16")),
 }
-_MAX_SCALED: Final = 65536
-"""Up to so many rows or columns the rules are compared, one by one."""
+_MAX_SCALED: Final = 8192
+"""The most rows or columns for which the rules are compared, one by one: that takes 0.2 ms of the event loop."""
 
 
 def nearest(output: int, input: int) -> np.ndarray[Any, Any]:
@@ -69,7 +69,7 @@ def _rules_agree(output: int, input: int, ratio: np.float32) -> bool:
     cells = np.arange(output, dtype=np.float32)
     expected = nearest(output, input)
     by_reciprocal = np.minimum(np.floor(cells * (np.float32(1) / ratio)), input - 1)
-    # Cell i has the outputs from ceil(i * ratio) up to where cell i + 1 begins.
+    # Cell i has the outputs from ceil(i * ratio) up to the first output of cell i + 1.
     begins = np.ceil(np.arange(input + 1, dtype=np.float32) * ratio)
     by_scale = np.searchsorted(begins, cells, side="right") - 1
     return bool((by_reciprocal == expected).all() and (by_scale == expected).all())

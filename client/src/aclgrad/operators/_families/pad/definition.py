@@ -33,7 +33,7 @@ def backward(
 
 
 def forward(input: Array, padding: Sequence[int], mode: Literal["edge", "reflect"]) -> Array:
-    """numpy's padding, then a crop for what is negative."""
+    """numpy's padding, then a crop for negative padding."""
     sides = list(zip(padding[::2], padding[1::2], strict=True))[::-1]
     leading = [(0, 0)] * (input.ndim - len(sides))
     padded = np.pad(input, leading + [(max(low, 0), max(high, 0)) for low, high in sides], mode=mode)

@@ -8,7 +8,7 @@ from aclgrad.operators._families.pad.spec import DTYPES, REFLECTION, sums_bfloat
 from aclgrad.operators.samples import PLANES, Case, Integer, Samples, case, draw_leading, draw_sizes
 
 _WITH_EVERY_DTYPE = ("two_around", "wide_rows", "cropped_and_padded")
-"""The others have one dtype that is summed as it is, and one that is widened."""
+"""The other cases have one dtype that is summed as it is, and one that is widened."""
 
 # A name, the leading sizes, then depth, height and width, and the padding left, right, top, bottom, front and back.
 # Over fewer axes the last sizes and the first paddings count.
@@ -95,7 +95,7 @@ def _draw(integer: Integer, rule: str, axes: int) -> Case:
 
 
 def _timed(rule: str, axes: int, shape: tuple[int, ...]) -> Case:
-    """As many cells in rows as long as planes, in planes, or in volumes as deep as there are of them."""
+    """The cells of the shape as long rows, as planes, or as volumes that are as deep as their number."""
     batch, channels, height, width = shape
     depth = math.isqrt(channels)
     sizes = {1: (channels, height * width), 2: shape[1:], 3: (channels // depth, depth, height, width)}[axes]

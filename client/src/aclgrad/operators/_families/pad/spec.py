@@ -23,7 +23,7 @@ WITHOUT_BFLOAT16 = (Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE)
 PRODUCTS = (*WITHOUT_BFLOAT16, *WITH_BFLOAT16)
 DTYPES = ("float32", "float16", "bfloat16", "float64", "complex64", "complex128")
 _MAX_PADDING: Final = 2**31 - 1
-"""So that no sum of a size and two paddings leaves 64 bits."""
+"""Keeps the sum of a size and two paddings within 64 bits."""
 _SIDES: Final = ("left", "right", "top", "bottom", "front", "back")
 _AXES: Final = (("W", "left", "right"), ("H", "top", "bottom"), ("D", "front", "back"))
 
@@ -118,12 +118,12 @@ def _check_sizes(arguments: Arguments, axes: int) -> Iterator[Violation]:
     both = [before + after for before, after in zip(padding[::2], padding[1::2], strict=True)]
     expected = tuple(size + more for size, more in zip(input[-axes:], reversed(both), strict=True))
     if grad_output[-axes:] != expected:
-        problem = f"ends with {grad_output[-axes:]} where inputs[self] with padding ends with {expected}"
+        problem = f"ends with {grad_output[-axes:]}, but inputs[self] with padding ends with {expected}"
         yield Violation("inputs[grad_output].shape", problem, "send the gradient of the padded tensor")
 
 
 def _check_empty(arguments: Arguments, rank: int) -> Iterator[Violation]:
-    """CANN takes an empty first dimension, and what is cropped to nothing, above this rank."""
+    """Above this rank, CANN accepts an empty first dimension, and padding that crops everything."""
     input, grad_output = arguments.inputs["self"].shape, arguments.inputs["grad_output"].shape
     first = 1 if len(input) > rank else 0
     if 0 in input[first:]:
@@ -133,7 +133,7 @@ def _check_empty(arguments: Arguments, rank: int) -> Iterator[Violation]:
 
 
 def sums_bfloat16(rule: str, padding: tuple[int, ...]) -> bool:
-    """Says whether devices can add up bfloat16 for this padding: what they leave to the AI CPU, they cannot."""
+    """Says whether devices can add up bfloat16 for this padding. Their AI CPU, which does the rest, cannot."""
     if len(padding) == 2:
         return min(padding) >= 0 and (rule == REPLICATION or max(padding) <= _MAX_BFLOAT16_REFLECTION)
     if len(padding) == 4:

@@ -1,0 +1,108 @@
+"""What a server lists of its operators. A newer server may list more than this client knows; nothing of it is lost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aclgrad.operators.spec import AttributeKind
+from aclgrad.tensors import DType, dtype_of_wire
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import AttributeValue, attribute_value
+
+_KINDS: Final = {pb.AttributeKind.Value(f"ATTRIBUTE_KIND_{kind.name}"): kind for kind in AttributeKind}
+
+
+@dataclass(frozen=True, slots=True)
+class InputDescription:
+    """One input of an operator.
+
+    `dtypes` are those that the server's product takes, `ranks` the numbers of dimensions. With `shape_only` a shape may
+    stand for the array. `unknown_dtypes` are the numbers of dtypes that this client does not know.
+    """
+
+    name: str
+    dtypes: tuple[DType, ...]
+    ranks: tuple[int, ...]
+    shape_only: bool
+    summary: str
+    unknown_dtypes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeDescription:
+    """One attribute of an operator.
+
+    `kind` is None if this client does not know it. `lengths` says how many values a list may have; it is empty if the
+    attribute is no list. `minimum` and `maximum` bound each value. An attribute that is not `required` has a `default`.
+    """
+
+    name: str
+    kind: AttributeKind | None
+    lengths: tuple[int, ...]
+    required: bool
+    default: AttributeValue | None
+    minimum: float | None
+    maximum: float | None
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputDescription:
+    """One output of an operator; `summary` has the rule for its shape and dtype."""
+
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDescription:
+    """One operator of a server: its name on the wire, CANN's function for it, and what it takes and returns."""
+
+    name: str
+    symbol: str
+    summary: str
+    inputs: tuple[InputDescription, ...]
+    attributes: tuple[AttributeDescription, ...]
+    outputs: tuple[OutputDescription, ...]
+
+
+def operators_of(message: pb.ListOperatorsResponse) -> list[OperatorDescription]:
+    """Returns the operators of a server's answer, in its order."""
+    return [
+        OperatorDescription(
+            each.name,
+            each.symbol,
+            each.summary,
+            tuple(map(_input, each.inputs)),
+            tuple(map(_attribute, each.attributes)),
+            tuple(OutputDescription(output.name, output.summary) for output in each.outputs),
+        )
+        for each in message.operators
+    ]
+
+
+def _input(message: pb.InputDescription) -> InputDescription:
+    numbers: Sequence[int] = message.data_types
+    dtypes = [(number, dtype_of_wire(number)) for number in numbers]
+    return InputDescription(
+        message.name,
+        tuple(dtype for _, dtype in dtypes if dtype is not None),
+        tuple(message.ranks),
+        message.shape_only,
+        message.summary,
+        tuple(number for number, dtype in dtypes if dtype is None),
+    )
+
+
+def _attribute(message: pb.AttributeDescription) -> AttributeDescription:
+    has_known_default = message.HasField("default_value") and message.default_value.WhichOneof("value")
+    return AttributeDescription(
+        message.name,
+        _KINDS.get(message.kind),
+        tuple(message.lengths),
+        not message.HasField("default_value"),
+        attribute_value(message.name, message.default_value) if has_known_default else None,
+        message.minimum if message.HasField("minimum") else None,
+        message.maximum if message.HasField("maximum") else None,
+        message.summary,
+    )

@@ -1,0 +1,1 @@
+"""Average and max pooling over the last two axes."""

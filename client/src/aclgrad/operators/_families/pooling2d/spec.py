@@ -1,0 +1,112 @@
+"""What the rows of the operator table that are gradients of two-dimensional pooling share."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from aclgrad.errors import Violation
+from aclgrad.masks import Pooling
+from aclgrad.operators.rules import equal_sizes
+from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec, InputSpec, OutputSpec, Tolerance
+from aclgrad.products import Product
+
+Dtypes = Mapping[Product, tuple[str, ...]]
+
+RANKS: Final = (3, 4)
+_MAX_CELLS: Final = 2**31 - 1
+"""Cells of a plane that is max-pooled: indices are checked in int32, and devices count in it."""
+_MAX_SPAN: Final = 2**31 - 1
+"""Cells along an axis from the first of a window to its last."""
+
+WINDOWS: Final = (
+    AttributeSpec("kernel_size", "Height and width of a window.", AttributeKind.INTS, (1, 2), minimum=1),
+    AttributeSpec(
+        "stride",
+        "Distance of the windows; empty for the size of the kernel.",
+        AttributeKind.INTS,
+        (0, 1, 2),
+        default=(),
+        minimum=1,
+    ),
+    AttributeSpec(
+        "padding",
+        "Cells added on both sides, at most half the kernel.",
+        AttributeKind.INTS,
+        (1, 2),
+        default=(0,),
+        minimum=0,
+    ),
+)
+CEIL_MODE: Final = AttributeSpec(
+    "ceil_mode",
+    "Rounds the pooled size up, so that a last window may reach beyond the padded plane.",
+    AttributeKind.BOOL,
+    default=False,
+)
+MAX_FORMULA: Final = (
+    "grad_input[n, c, indices[n, c, oh, ow]] += grad_output[n, c, oh, ow], every other cell is 0; an index counts "
+    "ih * W + iw in the unpadded plane (PyTorch: aten::max_pool2d_with_indices_backward)."
+)
+GRAD_INPUT: Final = OutputSpec(
+    "grad_input", "The gradient of `self`, with its shape and dtype.", lambda arguments: arguments.inputs["self"]
+)
+TOLERANCES: Final = {
+    "float32": Tolerance(relative=1e-5, absolute=1e-6),
+    "float16": Tolerance(relative=1e-3, absolute=1e-3),
+    "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+}
+
+
+def grad_output(dtypes: Dtypes) -> InputSpec:
+    """Returns the input that is the gradient of the pooled tensor."""
+    summary = "The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW)."
+    return InputSpec("grad_output", summary, dtypes, RANKS)
+
+
+def pooled_input(
+    dtypes: Dtypes, unread_on: frozenset[Product], read_for: Callable[[Arguments], bool] = lambda _: False
+) -> InputSpec:
+    """Returns the input `self`."""
+    summary = "The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter."
+    return InputSpec("self", summary, dtypes, RANKS, unread_on, read_for)
+
+
+def pooling_of(arguments: Arguments) -> Pooling:
+    """Returns the geometry that the arguments describe."""
+    dilation = arguments.ints("dilation") if "dilation" in arguments.attributes else 1
+    return Pooling.of(
+        arguments.inputs["self"].shape[-2:],
+        arguments.ints("kernel_size"),
+        arguments.ints("stride"),
+        arguments.ints("padding"),
+        bool(arguments.attributes["ceil_mode"]),
+        dilation,
+    )
+
+
+def check_windows(pooling: Pooling) -> Iterator[Violation]:
+    """The padding is at most half the kernel, and a window fits the padded plane."""
+    kernel = f"kernel_size {pooling.kernel_size}"
+    if any(padding > size // 2 for padding, size in zip(pooling.padding, pooling.kernel_size, strict=True)):
+        problem = f"is {pooling.padding} for {kernel}"
+        yield Violation("attributes[padding]", problem, "send at most half the kernel, rounded down")
+    elif min(pooling.output_size) <= 0 or max(pooling.span) > _MAX_SPAN:
+        dilation = f" with dilation {pooling.dilation}" if pooling.dilation != (1, 1) else ""
+        problem = f"is {pooling.kernel_size}{dilation}, larger than the padded {pooling.input_size} of inputs[self]"
+        yield Violation("attributes[kernel_size]", problem, "send a kernel that fits")
+
+
+def check_planes(arguments: Arguments) -> Iterator[Violation]:
+    """Only the batch may be empty, and an int32 counts the cells of a plane."""
+    input = arguments.inputs["self"].shape
+    if 0 in input[-3:]:
+        yield Violation("inputs[self].shape", f"is {input}", "send a channel, height and width above 0")
+    elif input[-2] * input[-1] > _MAX_CELLS:
+        yield Violation("inputs[self].shape", f"has planes of more than {_MAX_CELLS} cells", "send smaller planes")
+
+
+def check_pooled(arguments: Arguments, pooling: Pooling, *names: str) -> Iterator[Violation]:
+    """The named inputs have the shape of the pooled tensor."""
+    pooled = (*arguments.inputs["self"].shape[:-2], *pooling.output_size)
+    for name in names:
+        have = arguments.inputs[name].shape
+        yield from equal_sizes(f"inputs[{name}].shape", have, "the pooled inputs[self]", pooled)

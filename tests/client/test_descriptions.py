@@ -1,0 +1,92 @@
+"""Both clients: what a server says of itself as Python values, also a server that knows more than the client."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+import aclgrad
+from aclgrad.tensors import DTYPES
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.v1 import tensor_pb2
+from tests.calling import maybe_await
+
+from .scripted_service import ScriptedService
+
+Connect = Callable[..., Any]
+NEWER = b"\xc2\x3e\x03abc"
+"""Field 1000, which nobody knows."""
+
+
+async def test_operators_are_plain_values(connect: Connect, service: ScriptedService) -> None:
+    padding = pb.AttributeDescription(
+        name="padding", kind="ATTRIBUTE_KIND_INTS", lengths=[1, 2], minimum=0, summary="p"
+    )
+    padding.default_value.ints_value.values.extend([0, 0])
+    ceil = pb.AttributeDescription(name="ceil", kind="ATTRIBUTE_KIND_BOOL", summary="c")
+    grad = pb.InputDescription(
+        name="grad", data_types=["DATA_TYPE_FLOAT16"], ranks=[3, 4], shape_only=True, summary="g"
+    )
+    output = pb.OutputDescription(name="out", summary="o")
+    told = pb.OperatorDescription(name="pool", symbol="aclnnPool", summary="s", inputs=[grad], outputs=[output])
+    told.attributes.extend([padding, ceil])
+    service.answer = lambda context: pb.ListOperatorsResponse(operators=[told]).SerializeToString()
+    (found,) = await maybe_await(connect(service.address).list_operators())
+    ints, bool = aclgrad.AttributeKind.INTS, aclgrad.AttributeKind.BOOL
+    assert found == aclgrad.OperatorDescription(
+        "pool",
+        "aclnnPool",
+        "s",
+        (aclgrad.InputDescription("grad", (DTYPES["float16"],), (3, 4), True, "g"),),
+        (
+            aclgrad.AttributeDescription("padding", ints, (1, 2), False, (0, 0), 0.0, None, "p"),
+            aclgrad.AttributeDescription("ceil", bool, (), True, None, None, None, "c"),
+        ),
+        (aclgrad.OutputDescription("out", "o"),),
+    )
+
+
+async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, service: ScriptedService) -> None:
+    client = connect(service.address)
+    grad = pb.InputDescription(name="grad", data_types=[1, 99], ranks=[3])
+    angle = pb.AttributeDescription(name="angle", kind=77, default_value=tensor_pb2.Attribute.FromString(NEWER))
+    for part in (grad, angle):
+        part.MergeFromString(NEWER)
+    told = pb.OperatorDescription(name="turn", inputs=[grad], attributes=[angle])
+    service.answer = lambda context: pb.ListOperatorsResponse(operators=[told]).SerializeToString() + NEWER
+    (found,) = await maybe_await(client.list_operators())
+    assert (found.inputs[0].dtypes, found.inputs[0].unknown_dtypes) == ((DTYPES["float32"],), (99,))
+    assert (found.attributes[0].kind, found.attributes[0].default, found.attributes[0].required) == (None, None, False)
+    late = Timestamp(seconds=2**62)
+    status = pb.GetServerStatusResponse(product="960", start_time=late, devices=[pb.DeviceStatus(index=1)])
+    service.answer = lambda context: status.SerializeToString() + NEWER
+    answer = await maybe_await(client.server_status())
+    assert (answer.product, answer.start_time, answer.devices[0].pool.limit_bytes) == ("960", None, 0)
+
+
+async def test_status_is_plain_values(connect: Connect, service: ScriptedService) -> None:
+    start = Timestamp()
+    start.FromDatetime(datetime(2026, 11, 22, tzinfo=UTC))
+    device = pb.DeviceStatus(index=2, soc_name="Ascend910B1", pool=pb.PoolStatus(hit_count=7), free_bytes=2**40)
+    status = pb.GetServerStatusResponse(
+        version="0.1.0",
+        product="910B",
+        start_time=start,
+        devices=[device],
+        queue=pb.QueueStatus(running_limit=4),
+        limits=pb.Limits(message_bytes=2**24),
+        endpoints=["10.0.0.1:50051"],
+        versions={"driver": "25.0"},
+    )
+    service.answer = lambda context: status.SerializeToString()
+    found = await maybe_await(connect(service.address).server_status())
+    assert (found.version, found.product, found.start_time) == (
+        "0.1.0",
+        aclgrad.Product.ATLAS_A2,
+        datetime(2026, 11, 22, tzinfo=UTC),
+    )
+    (told,) = found.devices
+    assert (told.index, told.soc_name, told.pool.hit_count, told.free_bytes) == (2, "Ascend910B1", 7, 2**40)
+    assert (found.queue.running_limit, found.limits.message_bytes) == (4, 2**24)
+    assert (found.endpoints, found.versions) == (("10.0.0.1:50051",), {"driver": "25.0"})
