@@ -27,7 +27,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist image ci clean
 
 ##@ Use
 
@@ -189,6 +189,9 @@ build/bench/libcopies.so: tests/benchmarks/copies.cpp
 
 bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure the overhead of aclgrad.torch per call (installs PyTorch)
 	$(BIN)/python -m tests.benchmarks.bridge
+
+bench-concurrency: $(BUILT) ## Measure the ways of one client to make many small calls, and what out= saves: BENCH_FLAGS=--quick
+	$(BIN)/python -m tests.benchmarks.concurrency $(BENCH_FLAGS)
 
 bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Compare the kernels' times with PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
