@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from aclgrad.errors import (
+    AccessDeniedError,
     AclgradError,
     CallCancelledError,
     CallCutError,
@@ -26,8 +27,10 @@ from aclgrad.errors import (
     MalformedRequestError,
     MessageTooLargeError,
     MethodNotServedError,
+    NotAuthenticatedError,
     OperatorNotSupportedError,
     OperatorTurnedOffError,
+    PermissionDeniedError,
     RequestError,
     RetryableError,
     ServerBusyError,
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT",
+    "AccessDeniedError",
     "AclgradError",
     "AsyncClient",
     "AttributeDescription",
@@ -80,10 +84,12 @@ __all__ = [
     "MalformedRequestError",
     "MessageTooLargeError",
     "MethodNotServedError",
+    "NotAuthenticatedError",
     "OperatorDescription",
     "OperatorNotSupportedError",
     "OperatorTurnedOffError",
     "OutputDescription",
+    "PermissionDeniedError",
     "PoolStatus",
     "Product",
     "QueueStatus",

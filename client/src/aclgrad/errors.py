@@ -20,6 +20,9 @@
     │   └── ConnectionLostError          the connection broke (ConnectionError)
     │       ├── ServerUnreachableError   no connection could be made: nothing was sent
     │       └── CallCutError             the server ended the call and gave no reason
+    ├── AccessDeniedError (PermissionError) the server does not let this caller in, or not to this method
+    │   ├── NotAuthenticatedError        the server does not know the caller's token or certificate
+    │   └── PermissionDeniedError        the server knows the caller, who has no right to the method
     ├── InvalidSettingError (ValueError) an argument of a client makes no sense
     ├── WrongEventLoopError (RuntimeError) an AsyncClient is used in a second event loop
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
@@ -258,6 +261,25 @@ class CallCutError(ConnectionLostError):
     """The server ended the call and gave no reason: it stops, or the client was too slow for it."""
 
     code = grpc.StatusCode.CANCELLED
+
+
+class AccessDeniedError(AclgradError, PermissionError):
+    """The server does not let this caller in, or not to this method."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class NotAuthenticatedError(AccessDeniedError):
+    """The server does not know the caller: it has no valid token and no known certificate."""
+
+    reason = "UNAUTHENTICATED"
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class PermissionDeniedError(AccessDeniedError):
+    """The server knows the caller, who has no right to the method."""
+
+    reason = "PERMISSION_DENIED"
 
 
 class DeadlinePassedError(AclgradError, TimeoutError):
