@@ -48,7 +48,7 @@ STOPSIGNAL SIGTERM
 # Asks the admin listener, at ACLGRAD_ADMIN or 127.0.0.1:9464, whether the server is ready.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["aclgrad-server", "probe"]
 
-# Neither target sets a listen address: pass it explicitly, for example `--listen 0.0.0.0:50051`.
+# Neither target sets a listen address or --insecure: pass them explicitly, as `--listen 0.0.0.0:50051 --insecure`.
 FROM runtime AS ascend
 # The driver's libraries are mounted from the host, because they must match the host's driver.
 ARG DRIVER=/usr/local/Ascend/driver/lib64

@@ -81,7 +81,7 @@ lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, p
 
 lint-overlays: $(BIN)/.setup-lint
 	mkdir -p build/kubernetes
-	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
+	for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 test: $(BUILT) ## Set up and run the tests
