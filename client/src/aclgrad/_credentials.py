@@ -90,7 +90,7 @@ def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
         raise InvalidSettingError("ACLGRAD_TOKEN is set without ACLGRAD_TLS", field="ACLGRAD_TLS", remedy=remedy)
     if not given and not _SWITCHES.get(switch or "false"):
         return None
-    return Credentials(**given, tls=_SWITCHES[switch or "true"])  # type: ignore[arg-type]
+    return Credentials(**given, tls=_SWITCHES[switch or "true"])
 
 
 def _content(name: str, given: Pem | None) -> bytes | None:

@@ -1,7 +1,7 @@
 """Which listeners are open to others than this machine, and what has to protect them."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -17,6 +17,16 @@ def is_local(address: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return _is_local_name(host)
+
+
+def dangers(listen: Sequence[str], has_tls: bool, has_client_ca: bool, has_identities: bool) -> Iterator[str]:
+    """Yields what a server that is open to the network should be warned of."""
+    if all(map(is_local, listen)):
+        return
+    if not has_tls and has_identities:
+        yield "tokens come over the network without encryption, and others can read them; give --tls-certificate"
+    if not (has_client_ca or has_identities):
+        yield "everybody who reaches the server may call it; give --identities or --tls-client-ca"
 
 
 def _is_local_name(host: str) -> bool:

@@ -30,6 +30,7 @@ from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bin
 from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
 from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
 from aclgrad_server.edge.tls import Certificates, open_certificates
+from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
 from aclgrad_server.services.handlers import Handlers
@@ -124,12 +125,14 @@ class Server:
 
     def _open_files(self) -> tuple[Certificates | None, Access | None]:
         """Returns what the files of certificates and identities give, which are watched from now on."""
-        path = self._settings.identities
+        settings, path = self._settings, self._settings.identities
         try:
-            certificates = open_certificates(self._settings)
+            certificates = open_certificates(settings)
             identities = Reloaded("file of identities", [path], partial(read_identities, path)) if path else None
         except UnusableFileError as error:
             raise StartError(str(error)) from error
+        for danger in dangers(settings.listen, certificates is not None, bool(settings.tls_client_ca), bool(path)):
+            log.warning(danger)
         self._access = Access(identities) if identities else None
         self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
         return certificates, self._access
