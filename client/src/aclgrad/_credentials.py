@@ -22,10 +22,9 @@ class Credentials:
 
     aclgrad.Client("gradients.example.org:50051", credentials=aclgrad.Credentials(ca="ca.crt", token=token))
 
-    The server has to have a certificate of the authorities in `ca`, by default of those that gRPC brings along.
-    `certificate` and `key` are the client's own, `token` is what `aclgrad-server token` made. `tls=False` sends the token
-    over plaintext, which anybody on the way can read: for unix sockets, loopback, and proxies that encrypt. Files are read
-    when the client is made.
+    The server needs a certificate of the authorities in `ca`, by default of those that gRPC brings along. `certificate`
+    and `key` are the client's own, `token` is what `aclgrad-server token` made. `tls=False` sends the token without
+    encryption: for unix sockets, loopback, and proxies that encrypt. Files are read when the client connects.
     """
 
     ca: Pem | None = None
