@@ -23,6 +23,7 @@
     ├── AccessDeniedError (PermissionError) the server does not let this caller in, or not to this method
     │   ├── NotAuthenticatedError        the server does not know the caller's token or certificate
     │   └── PermissionDeniedError        the server knows the caller, who has no right to the method
+    ├── TlsError (ConnectionError)       client and server do not agree on TLS, or a certificate is refused
     ├── InvalidSettingError (ValueError) an argument of a client makes no sense
     ├── WrongEventLoopError (RuntimeError) an AsyncClient is used in a second event loop
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
@@ -261,6 +262,12 @@ class CallCutError(ConnectionLostError):
     """The server ended the call and gave no reason: it stops, or the client was too slow for it."""
 
     code = grpc.StatusCode.CANCELLED
+
+
+class TlsError(AclgradError, ConnectionError):
+    """Client and server do not agree on TLS, or the client refuses the server's certificate; nothing was sent."""
+
+    code = grpc.StatusCode.UNAVAILABLE
 
 
 class AccessDeniedError(AclgradError, PermissionError):
