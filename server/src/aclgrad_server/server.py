@@ -33,6 +33,7 @@ from aclgrad_server.edge.tls import Certificates, open_certificates
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
+from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import OperatorService
@@ -75,6 +76,7 @@ class Server:
         self._admission: Admission | None = None
         self._grpc: grpc.aio.Server | None = None
         self._access: Access | None = None
+        self._access_log = AccessLog() if settings.access_log else None
         self._file_watch = FileWatch([])
         self._tasks: list[asyncio.Task[None]] = []
         self._spawn(self._beat())
@@ -114,7 +116,7 @@ class Server:
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
         self.addresses = bind(self._grpc, settings.listen, certificates, permissions)
         service = OperatorService(settings, product, group, path, self.addresses, turned_off)
-        handlers = Handlers(self._calls, admission, access, settings.access_log)
+        handlers = Handlers(self._calls, admission, access, self._access_log)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)
@@ -153,6 +155,8 @@ class Server:
                 self._admission.sweep()
             if self._access is not None:
                 self._access.audit.sweep()
+            if self._access_log is not None:
+                self._access_log.flush()
             await asyncio.sleep(BEAT_INTERVAL_S)
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
@@ -193,6 +197,8 @@ class Server:
             # Only streams of health and reflection are left, and calls that are being refused.
             await self._grpc.stop(STOP_GRACE_S if drained else None)
         self._file_watch.stop()
+        if self._access_log is not None:
+            self._access_log.flush()
         for task in self._tasks:
             task.cancel()
         if drained and not self.is_device_lost:

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc.aio
@@ -16,9 +17,9 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Calls, Context
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.logs import line_of
+from aclgrad_server.services.access_log import AccessLog
 
 log = logging.getLogger(__name__)
-access_log = logging.getLogger("aclgrad_server.access_log")
 
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
@@ -33,13 +34,13 @@ class Handlers:
     """Makes gRPC's handlers of coroutines that take a call and return or send bytes."""
 
     def __init__(
-        self, calls: Calls, admission: Admission, access: Access | None = None, logs_access: bool = False
+        self, calls: Calls, admission: Admission, access: Access | None = None, access_log: AccessLog | None = None
     ) -> None:
         """Without `access`, everybody may call."""
         self._calls = calls
         self._admission = admission
         self._access = access
-        self._logs_access = logs_access
+        self._access_log = access_log
 
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
@@ -82,8 +83,8 @@ class Handlers:
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
-        if self._logs_access:
-            call.at_end(lambda: _log_access(call))
+        if self._access_log is not None:
+            call.at_end(partial(self._access_log.add, call))
         try:
             self._calls.admit()
             if self._access is not None:
@@ -150,13 +151,6 @@ def _as_ours(error: Exception, request_id: str) -> AclgradError:
         remedy = "try again later, or send a smaller tensor"
         return ServerBusyError("the server has not enough memory", remedy=remedy, retry_after_s=1.0)
     return ServerFaultError(f"the server failed unexpectedly; report request id {request_id}")
-
-
-def _log_access(call: Call) -> None:
-    # The request id, which a client chose, comes last: no text in it passes for another field.
-    line = "peer=%s identity=%s method=%s operator=%s received=%d sent=%d ms=%.1f reason=%s id=%s"
-    sizes = call.received_bytes, call.sent_bytes, _milliseconds(call)
-    access_log.info(line, call.peer, call.identity, call.method, call.operator, *sizes, call.outcome, call.request_id)
 
 
 def _milliseconds(call: Call) -> float:
