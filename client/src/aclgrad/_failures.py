@@ -85,6 +85,24 @@ def wrong_loop_error(target: str) -> AclgradError:
     return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop", remedy=remedy)
 
 
+def channel_closed_error(target: str) -> AclgradError:
+    """Returns the error of a call on a channel that its owner has closed."""
+    remedy = "make a new channel and a new client"
+    return errors.CallCancelledError(f"{target}: the channel is closed", remedy=remedy)
+
+
+def forked_error(target: str) -> AclgradError:
+    """Returns the error of a call in a process that was forked off the client's."""
+    remedy = "make a client in each process, and start processes by multiprocessing's `spawn` or `forkserver`"
+    return errors.WrongProcessError(f"{target}: the client belongs to the process that made it", remedy=remedy)
+
+
+def not_copyable_error(target: str) -> AclgradError:
+    """Returns the error of pickling or copying a client."""
+    remedy = "pass on the target, and make a client from it in each process; threads share one client"
+    return errors.NotCopyableError(f"{target}: a client cannot be pickled or copied", remedy=remedy)
+
+
 def deadline_error(target: str) -> AclgradError:
     """Returns the error of a call whose time limit passed."""
     remedy = "give a larger timeout_s"

@@ -26,6 +26,8 @@
     ├── TlsError (ConnectionError)       client and server do not agree on TLS, or a certificate is refused
     ├── InvalidSettingError (ValueError) an argument of a client makes no sense
     ├── WrongEventLoopError (RuntimeError) an AsyncClient is used in a second event loop
+    ├── WrongProcessError (RuntimeError) a client is used in a process that was forked off
+    ├── NotCopyableError (TypeError)     a client is pickled or copied
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
     ├── ClientTooSlowError               the client sent or fetched too slowly (TimeoutError)
     ├── CallCancelledError               the client was closed, before the call or during it
@@ -130,6 +132,18 @@ class InvalidSettingError(AclgradError, ValueError):
 
 class WrongEventLoopError(AclgradError, RuntimeError):
     """An AsyncClient is used in another event loop than that of its first call."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class WrongProcessError(AclgradError, RuntimeError):
+    """A client is used in a process that was forked off the one that made it."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class NotCopyableError(AclgradError, TypeError):
+    """A client is pickled or copied."""
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
