@@ -46,7 +46,7 @@ _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED
 )
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
-    """Say what would keep a server with these FLAGS from running here: aclgrad-server doctor -- --listen 0.0.0.0:50051.
+    """Say what would keep a server with these FLAGS from running here: aclgrad-server doctor -- --streams 8.
 
     Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
     2 after wrong usage.
