@@ -30,14 +30,14 @@ def reasons(kind: type[AclgradError] = AclgradError) -> dict[str, str]:
 
 
 def test_every_reason_has_a_row_with_its_status() -> None:
-    told = {reason.strip("`"): status for reason, status, _, _ in rows("reason")}
-    assert told == reasons()
-    assert len(told) == len(error_reason_pb2.ErrorReason.keys()) - 1
+    stated = {reason.strip("`"): status for reason, status, _, _ in rows("reason")}
+    assert stated == reasons()
+    assert len(stated) == len(error_reason_pb2.ErrorReason.keys()) - 1
 
 
 def test_every_data_type_has_a_row_with_its_number_and_size() -> None:
-    told = {name.strip("`"): (int(number), int(size)) for name, number, size, _ in rows("`data_type`")}
-    assert told == {f"DATA_TYPE_{each.name.upper()}": (each.wire, each.itemsize) for each in DTYPES.values()}
+    stated = {name.strip("`"): (int(number), int(size)) for name, number, size, _ in rows("`data_type`")}
+    assert stated == {f"DATA_TYPE_{each.name.upper()}": (each.wire, each.itemsize) for each in DTYPES.values()}
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_every_data_type_has_a_row_with_its_number_and_size() -> None:
     ],
 )
 def test_a_limit_has_its_row(what: str, limit: str) -> None:
-    told = {name: value for name, value, _ in rows("what")}
-    assert told[what].split(" (")[0] == limit
+    stated = {name: value for name, value, _ in rows("what")}
+    assert stated[what].split(" (")[0] == limit

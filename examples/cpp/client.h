@@ -28,7 +28,7 @@ class Client {
  private:
   using Attempt = std::function<grpc::Status(grpc::ClientContext*)>;
 
-  // Makes a call again after a failure that passes, within one deadline.
+  // Retries after temporary failures, all attempts within one deadline.
   void Retried(const Attempt& attempt);
 
   std::unique_ptr<aclgrad::v1::OperatorService::Stub> service_;

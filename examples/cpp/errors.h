@@ -21,7 +21,7 @@ class CallError : public std::runtime_error {
   [[nodiscard]] const google::protobuf::Map<std::string, std::string>& metadata() const { return info_.metadata(); }
   // Has the fields of the request that are at fault.
   [[nodiscard]] const google::rpc::BadRequest& bad_request() const { return bad_request_; }
-  // How long to wait before the same call can succeed; empty if a retry is of no use.
+  // How long to wait before the same call can succeed; empty if a retry does not help.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> retry_delay() const { return retry_delay_; }
 
  private:

@@ -82,8 +82,8 @@ ExecuteOperatorRequest Upsampling(int64_t scale) {
   return call;
 }
 
-bool Say(const std::string& what, bool is_right, const std::string& told) {
-  std::cout << what << (is_right ? " right  " : " WRONG  ") << told << std::endl;
+bool Say(const std::string& what, bool is_right, const std::string& details) {
+  std::cout << what << (is_right ? " right  " : " WRONG  ") << details << std::endl;
   return is_right;
 }
 

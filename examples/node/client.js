@@ -95,7 +95,7 @@ export class Client {
     }
   }
 
-  /** Makes a call again after a failure that passes, within one deadline. */
+  /** Retries after temporary failures, all attempts within one deadline. */
   async #retried(attempt) {
     const deadline = Date.now() + this.#timeoutMs;
     for (let failures = 0; ; failures++) {

@@ -16,7 +16,7 @@ export class CallError extends Error {
     this.metadata = info?.metadata ?? {};
     this.violations = detail('BadRequest')?.fieldViolations ?? [];
     const delay = detail('RetryInfo')?.retryDelay;
-    /** How long to wait before the same call can succeed; undefined if a retry is of no use. */
+    /** How long to wait before the same call can succeed; undefined if a retry does not help. */
     this.retryDelayMs = delay && Number(delay.seconds) * 1000 + delay.nanos / 1e6;
     // The connection was lost or could not be made. Every call may be repeated.
     if (code === grpc.status.UNAVAILABLE && details.length === 0) this.retryDelayMs = 0;

@@ -39,7 +39,7 @@ function upsampling(scale) {
   };
 }
 
-const say = (what, isRight, told) => console.log(`${what.padEnd(10)} ${isRight ? 'right' : 'WRONG'}  ${told}`);
+const say = (what, isRight, details) => console.log(`${what.padEnd(10)} ${isRight ? 'right' : 'WRONG'}  ${details}`);
 
 async function oneCall(client) {
   const { call, gradOutput } = pooling(6, 7);

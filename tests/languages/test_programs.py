@@ -10,7 +10,7 @@ import pytest
 from tests.serving import Server
 
 PROGRAMS = {"node": ("node", "examples/node/gradients.js"), "cpp": ("build/cpp/gradients",)}
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 """A port below those that servers of tests get."""
 
 
@@ -22,13 +22,13 @@ def run(language: str, address: str) -> subprocess.CompletedProcess[str]:
 def test_gradients_are_right(language: str, server: Server) -> None:
     done = run(language, server.address)
     assert (done.returncode, done.stderr) == (0, "")
-    told = [line.split()[:3] for line in done.stdout.splitlines()[1:]]
-    assert told == [["one", "call", "right"], ["a", "batch", "right"], ["in", "chunks", "right"]]
+    verdicts = [line.split()[:3] for line in done.stdout.splitlines()[1:]]
+    assert verdicts == [["one", "call", "right"], ["a", "batch", "right"], ["in", "chunks", "right"]]
     assert "INVALID_FIELD: is int32" in done.stdout  # of the wrong call in the batch
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
-def test_a_refused_call_is_told_by_its_reason(language: str) -> None:
+def test_a_refused_call_is_reported_with_its_reason(language: str) -> None:
     with Server("--shape-only", "off") as server:
         done = run(language, server.address)
     assert done.returncode == 1
@@ -37,8 +37,8 @@ def test_a_refused_call_is_told_by_its_reason(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
-def test_a_missing_server_is_told(language: str) -> None:
-    done = run(language, NOBODY)
+def test_a_missing_server_is_reported(language: str) -> None:
+    done = run(language, NO_SERVER)
     assert done.returncode == 1
     assert done.stderr.startswith("UNAVAILABLE: ")
     assert len(done.stderr.splitlines()) == 1
