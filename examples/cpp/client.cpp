@@ -20,17 +20,17 @@ using aclgrad::v1::ExecuteOperatorResponse;
 using std::chrono::system_clock;
 using Stream = grpc::ClientReaderWriter<ExecuteOperatorChunkedRequest, ExecuteOperatorChunkedResponse>;
 
-constexpr int kMessageBytes = 16 << 20;  // gRPC by itself takes replies of 4 MiB
 constexpr std::size_t kChunkBytes = 1 << 20;
 constexpr std::chrono::seconds kReadyWait(1);
 constexpr int kRetries = 4;
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> Connect(const std::string& address,
+                                       const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytes);
   // Between its attempts to connect, gRPC fails every call: by itself for up to two minutes.
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 // At random, so that clients that failed together do not come back together.
@@ -84,8 +84,9 @@ ExecuteOperatorResponse ReceiveChunks(Stream& stream) {
 
 }  // namespace
 
-Client::Client(const std::string& address, std::chrono::milliseconds timeout)
-    : service_(aclgrad::v1::OperatorService::NewStub(Connect(address))), timeout_(timeout) {}
+Client::Client(const std::string& address, std::chrono::milliseconds timeout,
+               const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+    : service_(aclgrad::v1::OperatorService::NewStub(Connect(address, credentials))), timeout_(timeout) {}
 
 aclgrad::v1::GetServerStatusResponse Client::ServerStatus() {
   aclgrad::v1::GetServerStatusResponse reply;

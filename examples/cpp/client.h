@@ -2,16 +2,21 @@
 #pragma once
 
 #include <aclgrad/v1/operator_service.grpc.pb.h>
+#include <grpcpp/security/credentials.h>
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
+constexpr int kMessageBytes = 16 << 20;  // the default limit of a server; gRPC by itself receives only 4 MiB
+
 // Every method throws a CallError if the call failed, and may be called from several threads.
 class Client {
  public:
-  explicit Client(const std::string& address, std::chrono::milliseconds timeout = std::chrono::minutes(1));
+  // For TLS, give grpc::SslCredentials.
+  explicit Client(const std::string& address, std::chrono::milliseconds timeout = std::chrono::minutes(1),
+                  const std::shared_ptr<grpc::ChannelCredentials>& credentials = grpc::InsecureChannelCredentials());
 
   // Tells what the server runs on, how busy it is, and its limits.
   [[nodiscard]] aclgrad::v1::GetServerStatusResponse ServerStatus();

@@ -7,7 +7,7 @@ import { CallError } from './errors.js';
 import { OperatorService } from './protos.js';
 import { sizeBytes } from './values.js';
 
-const MESSAGE_BYTES = 16 * 2 ** 20; // grpc-js by itself takes replies of 4 MiB
+export const MESSAGE_BYTES = 16 * 2 ** 20; // grpc-js by itself takes replies of 4 MiB
 const WINDOW_BYTES = 2 ** 20; // and 64 KiB for each round trip, which is slow on a real network
 const CHUNK_BYTES = 2 ** 20;
 const READY_WAIT_MS = 1000;
@@ -17,14 +17,15 @@ export class Client {
   #service;
   #timeoutMs;
 
-  constructor(address, { timeoutMs = 60_000 } = {}) {
+  /** For TLS, give `grpc.credentials.createSsl(...)`. */
+  constructor(address, { timeoutMs = 60_000, credentials = grpc.credentials.createInsecure() } = {}) {
     const options = {
       'grpc.max_receive_message_length': MESSAGE_BYTES,
       'grpc-node.flow_control_window': WINDOW_BYTES,
       // Between its attempts to connect, grpc-js fails every call: by itself for up to two minutes.
       'grpc.max_reconnect_backoff_ms': 1000,
     };
-    this.#service = new OperatorService(address, grpc.credentials.createInsecure(), options);
+    this.#service = new OperatorService(address, credentials, options);
     this.#timeoutMs = timeoutMs;
   }
 
