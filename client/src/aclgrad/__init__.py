@@ -26,6 +26,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from aclgrad.errors import (
+    AccessDeniedError,
     AclgradError,
     CallCancelledError,
     CallCutError,
@@ -41,9 +42,11 @@ from aclgrad.errors import (
     MalformedRequestError,
     MessageTooLargeError,
     MethodNotServedError,
+    NotAuthenticatedError,
     NotCopyableError,
     OperatorNotSupportedError,
     OperatorTurnedOffError,
+    PermissionDeniedError,
     RequestError,
     RetryableError,
     ServerBusyError,
@@ -51,6 +54,7 @@ from aclgrad.errors import (
     ServerFaultError,
     ServerUnreachableError,
     SharedMemoryUnavailableError,
+    TlsError,
     UnknownOperatorError,
     Violation,
     WrongEventLoopError,
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT",
+    "AccessDeniedError",
     "AclgradError",
     "Array",
     "AsyncBatch",
@@ -113,6 +118,7 @@ __all__ = [
     "MessageTooLargeError",
     "Metadata",
     "MethodNotServedError",
+    "NotAuthenticatedError",
     "NotCopyableError",
     "OnCall",
     "OperatorDescription",
@@ -120,6 +126,7 @@ __all__ = [
     "OperatorTurnedOffError",
     "Output",
     "OutputDescription",
+    "PermissionDeniedError",
     "PoolStatus",
     "Product",
     "QueueStatus",
@@ -133,6 +140,7 @@ __all__ = [
     "SharedMemoryUnavailableError",
     "TensorLike",
     "Timeout",
+    "TlsError",
     "TurnedOffOperator",
     "UnknownOperatorError",
     "Violation",
