@@ -21,6 +21,7 @@ BAD_SETTINGS: dict[str, list[Any]] = {
     "retries": [-1, 1.5, "3", None, float("nan"), True],
     "connect_timeout_s": [-1, "3", None, float("nan"), True],
     "max_message_bytes": [-1, 0, 1.5, "x", None, 2**31, True],
+    "on_call": [3, "print"],
 }
 bad_settings = pytest.mark.parametrize(
     ("name", "value"),

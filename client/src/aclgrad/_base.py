@@ -29,6 +29,7 @@ from aclgrad._settings import (
     ChannelOption,
     Compression,
     all_channel_options,
+    checked_hook,
     checked_seconds,
     checked_target,
     grpc_compression,
@@ -116,18 +117,20 @@ class BaseClient(OperatorMethods[Result]):
         self._regions = RegionPool() if shared_memory else None
         self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
-        self._on_call = on_call
+        self._on_call = checked_hook("on_call", on_call)
         self._process_id = os.getpid()
         self._open()
 
     @classmethod
-    def from_env(cls, **settings: Any) -> Self:
+    def from_env(cls, target: str | None = None, **settings: Any) -> Self:
         """Returns a client with the settings of the environment; those given here go before them.
 
         ACLGRAD_TARGET is the target; ACLGRAD_TIMEOUT_S (`none` for no limit), ACLGRAD_CONNECT_TIMEOUT_S,
         ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and ACLGRAD_SHARED_MEMORY (true
         or false) are the arguments of these names. Raises InvalidSettingError that names the variable.
         """
+        if target is not None:
+            settings["target"] = target
         without = _own_channel.DEFAULTS if settings.get("channel") is not None else ()
         found = settings_of_environment({*settings, *without})
         try:

@@ -4,7 +4,7 @@ import math
 import operator
 import re
 from collections.abc import Iterable
-from typing import Any, Final, Literal, NoReturn, SupportsFloat
+from typing import Any, Final, Literal, NoReturn, SupportsFloat, TypeVar
 
 import grpc
 
@@ -16,6 +16,7 @@ DEFAULT_TIMEOUT_S: Final = 120.0
 
 Compression = Literal["gzip"] | None
 ChannelOption = tuple[str, int | str]
+_Hook = TypeVar("_Hook")
 
 _COMPRESSIONS: Final = {None: grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
 _ADDRESS: Final = re.compile(r"(?:\[[^\[\]\s]+\]|[^:\[\]/\s]+):(?P<port>[^:\s]+)")
@@ -55,6 +56,13 @@ def checked_seconds(name: str, value: SupportsFloat, minimum_s: float = -math.in
     if not seconds >= minimum_s:
         raise _refused(name, value, f"give a number of seconds{at_least}")
     return seconds
+
+
+def checked_hook(name: str, value: _Hook) -> _Hook:
+    """Returns the value; raises InvalidSettingError unless it can be called or is None."""
+    if value is not None and not callable(value):
+        raise _refused(name, value, "give a function")
+    return value
 
 
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:

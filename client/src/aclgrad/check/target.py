@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import aclgrad
 from aclgrad._client import Client
@@ -87,7 +87,7 @@ class Target:
 @contextmanager
 def open_target(address: str, timeout_s: float) -> Iterator[Target]:
     """Yields the server; raises CheckError for a product without a table, and an AclgradError without an answer."""
-    settings = {"target": address, "timeout_s": timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
+    settings: dict[str, Any] = {"target": address, "timeout_s": timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
     with Client.from_env(**settings) as client, Client.from_env(**settings, shape_only=False) as sender:
         status = client.server_status()
         described = {each.name: each for each in client.list_operators()}
