@@ -47,6 +47,10 @@ PoolBlock::~PoolBlock() {
   if (block_ != nullptr) pool_->Release(block_);
 }
 
+bool PoolBlock::Holds(std::size_t size_bytes) const noexcept {
+  return block_ != nullptr && size_bytes <= block_->size - pool_->padding();
+}
+
 PoolBlock::PoolBlock(PoolBlock&& other) noexcept { *this = std::move(other); }
 
 PoolBlock& PoolBlock::operator=(PoolBlock&& other) noexcept {
@@ -69,6 +73,8 @@ MemoryPool::~MemoryPool() {
   }
 }
 
+std::size_t MemoryPool::padding() const noexcept { return options_.pass_through ? 0 : kPadding; }
+
 PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   if (size_bytes == 0) return {};
   std::unique_lock lock(mutex_);
@@ -77,7 +83,7 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
     ++statistics_.out_of_memory_count;
     throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, "");
   }
-  const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + kPadding, kGranule);
+  const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + padding(), kGranule);
   const bool is_small = size <= kSmallSize;
   KeepBlocks();
   Block* block = FindOrReserve(size, is_small);

@@ -69,6 +69,8 @@ class PoolBlock {
   [[nodiscard]] void* address() const noexcept { return block_ != nullptr ? block_->address : nullptr; }
   // At least the requested size.
   [[nodiscard]] std::size_t capacity() const noexcept { return block_ != nullptr ? block_->size : 0; }
+  // Whether a tensor of this size fits, with the pool's padding behind it.
+  [[nodiscard]] bool Holds(std::size_t size_bytes) const noexcept;
 
  private:
   MemoryPool* pool_ = nullptr;
@@ -98,6 +100,7 @@ class MemoryPool {
  private:
   friend class PoolBlock;
 
+  [[nodiscard]] std::size_t padding() const noexcept;
   [[nodiscard]] FreeList& ListOf(const Block& block) noexcept { return free_[block.is_small]; }
   // A free block, or a new segment; null if there is no room for one. Throws AclError.
   [[nodiscard]] Block* FindOrReserve(std::size_t size, bool is_small);

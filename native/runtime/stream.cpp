@@ -31,7 +31,7 @@ Stream::~Stream() {
 
 void* Stream::Workspace(std::size_t size_bytes) {
   // In pass-through mode each call gets a block of exactly its size, so that the library detects writes beyond its end.
-  const bool fits = workspace_.capacity() >= size_bytes && !memory_.is_pass_through();
+  const bool fits = workspace_.Holds(size_bytes) && !memory_.is_pass_through();
   if (!fits) {
     workspace_ = {};
     workspace_ = memory_.Allocate(size_bytes, stream_);

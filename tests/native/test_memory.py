@@ -13,6 +13,8 @@ from aclgrad_native import AclError, CallPlan, OutOfMemoryError
 from .blocking import BlockingDevice
 from .pooling import FLOAT32, pool
 
+INT32 = 3
+
 GRAD = np.ones((1, 2, 2), np.float32)
 MEBIBYTE = 1 << 20
 
@@ -20,7 +22,7 @@ MEBIBYTE = 1 << 20
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aclgrad_native.AclLibrary]:
     config: Path = tmp_path_factory.mktemp("config") / "acl.json"
-    config.write_text('{"host": {"host_pointers": false}}')
+    config.write_text('{"host": {"host_pointers": false, "strict": true}}')
     yield aclgrad_native.open("host", str(config))
     gc.collect()
 
@@ -126,3 +128,15 @@ def test_workspaces_that_nobody_needs_now_make_room(library: aclgrad_native.AclL
     statistics = device.state().pool
     assert (statistics.out_of_memory_count, statistics.retry_count, statistics.workspace_bytes) == (0, 1, 0)
     assert roi_align(device, 2) == [None, None]
+
+
+def test_a_kept_workspace_has_padding_behind_it(library: aclgrad_native.AclLibrary) -> None:
+    """The sizes grow by 4 bytes, so some fit in an earlier call's block only without the padding."""
+    device = BlockingDevice(library, pool_limit_bytes=64 * MEBIBYTE, stream_limit=1)
+    for width in range(1, 160):
+        shape = (1, 1, width)
+        inputs = [(shape, dtype, False, None) for dtype in (FLOAT32, FLOAT32, INT32)]
+        attributes: list[list[int] | bool] = [[1], [1], [0], [1], False]
+        plan = CallPlan("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, shape, FLOAT32, 4 * width)
+        grad = np.arange(width, dtype=np.float32).tobytes()
+        assert device.execute(plan, [grad, None, np.arange(width, dtype=np.int32).tobytes()]) == grad

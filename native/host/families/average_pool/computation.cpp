@@ -33,22 +33,30 @@ class Rows {
 
   // Rows [begin, end), counted through all planes and their depth.
   void Make(int64_t begin, int64_t end) {
-    const auto row_bytes = static_cast<size_t>(pool_.columns.size) * sizeof(T);
-    for (int64_t row = begin; row < end;) {
-      const int64_t slice = row / pool_.rows.size;
-      const int64_t slice_row = slice * pool_.rows.size;
-      const Range& cover = windows_.rows.cover(row - slice_row);
-      std::byte* const target = out_ + static_cast<size_t>(row) * row_bytes;
-      MakeRow(slice / pool_.depth.size, windows_.depth.cover(slice % pool_.depth.size), cover, target);
-      int64_t made = 1;
-      for (++row; row < end && row < slice_row + pool_.rows.size; ++row, ++made) {
-        if (!(windows_.rows.cover(row - slice_row) == cover)) break;
-      }
-      Repeat(target, row_bytes, made);
+    const int64_t height = pool_.rows.size;
+    for (int64_t slice = begin / height; slice * height < end; ++slice) {
+      const int64_t first = slice * height;
+      MakeSlice(slice, std::max(begin - first, int64_t{0}), std::min(end - first, height));
     }
   }
 
  private:
+  // Rows [y, end) of a slice.
+  void MakeSlice(int64_t slice, int64_t y, int64_t end) {
+    const auto row_bytes = static_cast<size_t>(pool_.columns.size) * sizeof(T);
+    const int64_t plane = slice / pool_.depth.size;
+    const Range& slices = windows_.depth.cover(slice % pool_.depth.size);
+    while (y < end) {
+      const Range& rows = windows_.rows.cover(y);
+      std::byte* const target = out_ + static_cast<size_t>(slice * pool_.rows.size + y) * row_bytes;
+      MakeRow(plane, slices, rows, target);
+      int64_t made = 1;
+      while (y + made < end && windows_.rows.cover(y + made) == rows) ++made;
+      Repeat(target, row_bytes, made);
+      y += made;
+    }
+  }
+
   // Adds up the rows of windows that cover a row.
   void MakeRow(int64_t plane, const Range& slices, const Range& rows, std::byte* __restrict target) {
     const int64_t width = pool_.columns.size;

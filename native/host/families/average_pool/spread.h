@@ -93,9 +93,9 @@ class SpreadRows {
         spread_size_(std::max(padded_.size, pool.columns.size)),
         grads_(kConverts<T> ? static_cast<size_t>(pool.columns.pooled) : 0),
         shares_(static_cast<size_t>(pool.columns.pooled + 2 * kMargin)) {
-    constexpr int64_t kMostPlaces = 64;
-    const int64_t slices = windows.depth.MostCovers();
-    const int64_t rows = windows.rows.MostCovers();
+    constexpr int64_t kMostPlaces = 128;
+    const int64_t slices = PowerOfTwo(windows.depth.MostCovers());
+    const int64_t rows = PowerOfTwo(windows.rows.MostCovers());
     if (slices <= kMostPlaces / rows) {
       slices_ = slices;
       rows_ = rows;
@@ -110,7 +110,7 @@ class SpreadRows {
   // same cells are made, unless there is only one place.
   const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
     const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
-    const auto place = static_cast<size_t>(slice % slices_ * rows_ + row % rows_);
+    const auto place = static_cast<size_t>((slice & (slices_ - 1)) * rows_ + (row & (rows_ - 1)));
     Wide<T>* const memory = spread_.data() + place * static_cast<size_t>(spread_size_);
     Wide<T>* const spread = padded_.size > 0 ? memory + pool_.columns.padding : memory;
     if (numbers_[place] == number) return spread;
@@ -133,6 +133,13 @@ class SpreadRows {
   }
 
  private:
+  // The least that is not below the number: dividing by others takes longer than spreading a short row.
+  static int64_t PowerOfTwo(int64_t least) {
+    int64_t power = 1;
+    while (power < least && power <= INT64_MAX / 2) power *= 2;
+    return power;
+  }
+
   // Shares before the first window and after the last, which are 0.
   static constexpr int64_t kMargin = 2;
 

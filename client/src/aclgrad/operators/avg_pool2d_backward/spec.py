@@ -38,8 +38,8 @@ _DTYPES = {
 }
 _MAX_DIVISOR: Final = 2**31 - 1
 _MAX_CONVOLVED_DIVISOR: Final = 255
-_MAX_OVERLAP: Final = 256
-"""Windows that may cover one cell along an axis: each costs time."""
+_MAX_OVERLAP: Final = 64
+"""Windows that may cover one cell along an axis, because each costs time: few bytes must not keep a device busy."""
 _LARGE: Final = 10
 """From this height and width on, a device has a kernel of its own for one window over all of a plane."""
 
