@@ -1,6 +1,5 @@
 """What takes a server of its own from its start: a driver that hangs, and two servers for one socket."""
 
-import json
 import math
 import os
 import subprocess
@@ -18,7 +17,7 @@ from tests.hostile.judgement import Figures, Verdict
 from tests.hostile.measure import has_ended
 from tests.hostile.processes import Bystander, Child
 from tests.hostile.servers import Attacked, end_at_once
-from tests.serving import clean_environment, command
+from tests.serving import clean_environment, command, write_host_config
 
 CALL_TIMEOUT_S: Final = 2.0
 HANG_TIMEOUT_S: Final = 2.0
@@ -32,8 +31,8 @@ DYING_S: Final = 1.0
 """A process that ends may leave its last questions without an answer."""
 HANGS: Final = ("hang_copy", "hang_allocation", "hang_launch", "hang")
 """Kinds of the host library's faults: three calls that do not return, and a kernel that does not end."""
-FIRST_HANG: Final = 60
-"""Beyond what the start of a server takes, and soon reached."""
+FIRST_HANG: Final = 20
+"""Counted from after the self-test: the bystander has had some answers, and it is soon reached."""
 HANG_COUNT: Final = 4
 STARTS: Final = 2
 READY: Final = "ready: "
@@ -43,10 +42,9 @@ START_S: Final = 30.0
 
 def _hanging_server(folder: Path, kind: str, *flags: str) -> Attacked:
     fault = {"kind": kind, "at": FIRST_HANG, "count": HANG_COUNT}
-    config = folder / "acl.json"
-    config.write_text(json.dumps({"host": {"host_pointers": False, "faults": [fault]}}))
+    config = write_host_config(folder, host_pointers=False, faults=[fault])
     # Without a pool, each call asks the driver for memory.
-    return Attacked("--acl-config", str(config), "--pool-pass-through", "true", *flags)
+    return Attacked("--acl-config", config, "--pool-pass-through", "true", *flags)
 
 
 def hang(kind: str, bystander: Bystander) -> Verdict:

@@ -96,7 +96,7 @@ def test_a_position_outside_its_own_window_is_refused(argmax: np.ndarray, dtype:
 def test_each_position_of_a_dilated_window_is_a_cell_or_refused() -> None:
     """Windows of 2x2 cells that lie 2 rows and 3 columns apart, the first of them with its corner in the padding."""
     rows, columns = {-1, 1}, {-1, 2}
-    pooling = aclgrad_native.Pooling((4, 5), (1, 1), (3, 4), (1, 1), (1, 1), (2, 3))
+    pooling = aclgrad_native.Pooling((4, 5), (1, 1), (2, 2), (1, 1), (1, 1), (2, 3))
     check = aclgrad_native.ArgmaxCheck(pooling, 8, 1, 1, MaskEncoding.NONE)
     for position in range(20):
         data = np.array([position]).tobytes()
@@ -104,8 +104,7 @@ def test_each_position_of_a_dilated_window_is_a_cell_or_refused() -> None:
         if y in rows and x in columns:
             assert check.apply(data) is None
             continue
-        why = "between the cells" if y < 2 and x < 3 else "outside its window"
-        with pytest.raises(aclgrad_native.InvalidValueError, match=f"has {position} at position 0, {why}"):
+        with pytest.raises(aclgrad_native.InvalidValueError, match=f"has {position} at position 0, outside its window"):
             check.apply(data)
 
 

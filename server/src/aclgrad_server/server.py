@@ -162,13 +162,14 @@ class Server:
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
         """Ends what waits for the devices: only a new process has a sound context."""
         told = str(error.__cause__)
-        is_first = not self.is_device_lost
-        # Threads that meet one loss share the library's text in any way: it may be in a later error alone.
-        if told not in self._losses and len(self._losses) < MAX_LOSSES:
-            self._losses.add(told)
-            log.error("device %d is lost: %s", device.index, told)
-        if not is_first:
+        if self.is_device_lost:
+            # Only one of the threads that meet a loss gets the library's text, and it may report late.
+            if told not in self._losses and len(self._losses) < MAX_LOSSES:
+                self._losses.add(told)
+                log.info("device %d after the loss: %s", device.index, told)
             return
+        log.error("device %d is lost: %s", device.index, told)
+        self._losses.add(told)
         self.is_device_lost = True
         self._health.set_ready(False)
         self._readiness.set_not_ready("device lost")

@@ -80,7 +80,7 @@ def test_a_call_outlives_the_connection_that_it_came_over(tmp_path: Path) -> Non
 
 async def test_a_call_waits_for_a_server_that_comes_back(connect: Callable[..., AnyClient], tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/socket"
-    client = connect(address, retries=50)
+    client = connect(address, retries=50, connect_timeout_s=60)
     with Server(listen=(address,)):
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)))
     # Nobody listens now. The call begins, and the server comes back while it is about to be repeated.
@@ -118,7 +118,7 @@ def test_a_lost_device_is_made_up_for_by_its_successor(tmp_path: Path) -> None:
     supervisor = threading.Thread(target=supervise)
     supervisor.start()
     try:
-        with aclgrad.Client(address, retries=50) as client:
+        with aclgrad.Client(address, retries=50, connect_timeout_s=60) as client:
             wait_until(lambda: Path(address.removeprefix("unix:")).exists())
             assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2), timeout_s=60).sum() == 1
     finally:

@@ -9,6 +9,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import aclgrad
+from aclgrad.operators.cases import first_cases
+from aclgrad.products import Product
 from tests.calling import wait_until
 from tests.e2e.fault_plans import (
     LIBRARY_TEXT,
@@ -20,6 +22,7 @@ from tests.e2e.fault_plans import (
     once,
     write_config,
 )
+from tests.native import shims
 from tests.serving import Server
 
 pytestmark = once
@@ -56,6 +59,36 @@ def test_a_loss_is_told_to_whoever_calls_and_ends_the_server(
         assert sum(LIBRARY_TEXT in server.record_of(error) for error in errors) <= 1
         assert LIBRARY_TEXT in server.log
         assert server.misuse == ""
+
+
+# Two calls meet the loss together; the first of them gets the library's text, which takes it a moment.
+LATE_TEXT = """
+std::atomic<int> waits{0}, losses{0};
+thread_local bool has_text = false;
+extern "C" int aclrtSynchronizeStreamWithTimeout(void* stream, int timeout) {
+  const int code = Real<int(void*, int)>("aclrtSynchronizeStreamWithTimeout")(stream, timeout);
+  if (++waits <= SELF_TESTS) return code;
+  has_text = ++losses == 1;
+  while (losses < 2) usleep(1000);
+  return 507015;
+}
+extern "C" const char* aclGetRecentErrMsg() {
+  if (!has_text) return nullptr;
+  has_text = false;
+  usleep(20000);
+  return "EZ9999: trap";
+}
+"""
+
+
+def test_the_librarys_text_is_logged_whoever_reports_the_loss_first(tmp_path: Path) -> None:
+    self_tests = len(list(first_cases(Product.ATLAS_A2, every_dtype=True)))
+    library = shims.build(tmp_path, LATE_TEXT.replace("SELF_TESTS", str(self_tests)), whole=True)
+    with Server("--backend", str(library)) as server:
+        assert errors_among(call_together(server.address))
+        assert server.exit_code() == 4
+        assert server.log.count(" ERROR aclgrad_server.server: device 0 is lost: ") == 1
+        assert "EZ9999: trap" in server.log
 
 
 def test_a_restart_loop_brings_service_back(tmp_path: Path) -> None:
