@@ -20,7 +20,7 @@ RUN_HERE = [page for page, found in SNIPPETS.items() if found and page != RUNBOO
 
 
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_snippets_of_a_page_run(page: Path, server: Server, tmp_path: Path) -> None:
     run(SNIPPETS[page], server, tmp_path)
 
