@@ -3,14 +3,16 @@
 import inspect
 from collections.abc import Iterator
 
-from aclgrad.errors import AclgradError, RequestError, RetryableError
+from aclgrad.errors import AccessDeniedError, AclgradError, RequestError, RetryableError
+
+_GROUPS = (RequestError, RetryableError, AccessDeniedError)
 
 
 def error_table() -> str:
     """Returns a row for each class that is raised."""
     rows = ["| exception | reason | gRPC status | meaning | repeated |", "|---|---|---|---|---|"]
     for each in _classes(AclgradError):
-        if each not in (RequestError, RetryableError):
+        if each not in _GROUPS:
             reason = f"[{each.reason}](#{each.reason.lower()})" if each.reason else ""
             meaning = (inspect.getdoc(each) or "").partition("\n")[0]
             repeated = "yes" if issubclass(each, RetryableError) else "no"

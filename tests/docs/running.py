@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from tests.authority import Authority, write_identities
 from tests.docs import stand_ins
 from tests.docs.snippets import ROOT, Snippet
 from tests.serving import Server, clean_environment
@@ -29,6 +30,8 @@ def run(snippets: Sequence[Snippet], server: Server, folder: Path) -> None:
     environment = _environment(server, folder / "bin")
     work = folder / "work"
     work.mkdir()
+    Authority(work).pair("server")
+    write_identities(work / "identities.toml", {"trainer": {"token": "a token"}})
     able = [each for each in snippets if not each.needs and _is_installed(each)]
     for language, group in groupby(able, key=lambda each: each.language):
         files = [_written(each, server, folder) for each in group]

@@ -9,7 +9,8 @@ ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md")
 _BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK: Final = re.compile(r"# needs (?P<what>.+)")
-RUN: Final = ("python", "sh")
+LANGUAGES: Final = ("python", "sh", "console")
+"""A console is for people: its blocks are marked."""
 
 
 class Snippet(NamedTuple):
@@ -30,6 +31,6 @@ def snippets(page: Path) -> Iterator[Snippet]:
     """Yields the blocks of a page that are programs, in order."""
     text = page.read_text()
     for found in _BLOCK.finditer(text):
-        if found["language"] in RUN:
+        if found["language"] in LANGUAGES:
             line = text.count("\n", 0, found.start()) + 1
             yield Snippet(f"{page.relative_to(ROOT)}:{line}", found["language"], found["text"])

@@ -21,7 +21,7 @@ TARGET: Final = "SNIPPETS_TARGET"
 """The variable with the address of the server that `aclgrad` calls by default."""
 _REQUIREMENT: Final = re.compile(r"(?P<folder>\./\w+)(\[(?P<extra>\w+)\])?")
 _SHORTER: Final = {"check": ["--quick", "--only", "layouts"], "bench": ["--seconds", "0.2"]}
-_ENDS: Final = ("--help", "--version", "probe", "doctor")
+_ENDS: Final = ("--help", "--version", "probe", "doctor", "token")
 
 
 def make(words: list[str]) -> int:
@@ -51,12 +51,13 @@ def aclgrad(words: list[str]) -> int:
 
 def aclgrad_server(words: list[str]) -> int:
     program = str(INSTALLED / "aclgrad-server")
-    if words[0] in _ENDS:
+    if words and words[0] in _ENDS:
         # The addresses of its environment are those of a server that runs.
         flags = ["--", "--listen", "127.0.0.1:0", "--admin", "off"] if words == ["doctor"] else []
         os.execv(program, [program, *words, *flags])
     words = [word.replace(":50051", ":0").replace("/run/", "") for word in words]
-    server = subprocess.Popen([program, "--admin", "127.0.0.1:0", *words], stdout=subprocess.PIPE, text=True)
+    addresses = ["--admin", "127.0.0.1:0", *([] if "--listen" in words else ["--listen", "127.0.0.1:0"])]
+    server = subprocess.Popen([program, *addresses, *words], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     with server.stdout:
         is_ready = any(line.startswith("ready: ") for line in server.stdout)

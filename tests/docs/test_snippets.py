@@ -1,5 +1,6 @@
 """The Python, `aclgrad` and `make` snippets of README and docs run as they stand, but for the address."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,15 +11,17 @@ from tests.docs.running import LIMIT_S, run
 from tests.docs.snippets import PAGES, ROOT, Snippet, snippets
 from tests.rehearsal.__main__ import RUNBOOK
 from tests.serving import Server
+from website.commands import PROGRAMS
 from website.operators.pages import example
 
+SNIPPETS = {page: list(snippets(page)) for page in PAGES}
 # `make rehearsal` runs the runbook.
-SNIPPETS = {str(page.relative_to(ROOT)): list(snippets(page)) for page in PAGES if page != RUNBOOK}
+RUN_HERE = [page for page, found in SNIPPETS.items() if found and page != RUNBOOK]
 
 
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize("page", [page for page, found in SNIPPETS.items() if found])
-def test_the_snippets_of_a_page_run(page: str, server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_snippets_of_a_page_run(page: Path, server: Server, tmp_path: Path) -> None:
     run(SNIPPETS[page], server, tmp_path)
 
 
@@ -28,4 +31,19 @@ def test_the_examples_of_the_operators_run(server: Server, tmp_path: Path) -> No
 
 def test_what_cannot_run_here_is_marked_and_counted() -> None:
     marked = Counter(each.needs for found in SNIPPETS.values() for each in found if each.needs)
-    assert marked == {"Docker": 4, "a cluster": 1}
+    assert marked == {"Docker": 4, "a card": 1, "a cluster": 1}
+    assert all(each.needs for found in SNIPPETS.values() for each in found if each.language == "console")
+
+
+def test_every_make_target_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", ROOT / "SECURITY.md"):
+        named = set(re.findall(r"`make ([a-z0-9-]+)", page.read_text()))
+        assert named <= targets, page.name
+
+
+def test_every_flag_that_a_page_names_exists() -> None:
+    # Of the programs, and of `aclgrad-server probe`, which reads its arguments itself.
+    flags = {flag for command in PROGRAMS.values() for each in command.params for flag in each.opts} | {"--live"}
+    for page in [page for page in PAGES if page != ROOT / "deploy/README.md"]:
+        assert set(re.findall(r"`(--[a-z-]+)[ `]", page.read_text())) <= flags, page.name

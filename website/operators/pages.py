@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Final
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from aclgrad._operator_methods import OperatorMethods
@@ -85,7 +84,7 @@ def _argument(spec: InputSpec, array: Array) -> str:
         return str(array.shape)
     if spec.name == "grad_output":
         return f"np.ones({array.shape}, np.{array.dtype})"
-    return f"np.array({np.round(array, 2).tolist()}, np.{array.dtype})"
+    return f"np.array({array.tolist()}, np.{array.dtype})"
 
 
 def signature(spec: OperatorSpec) -> str:

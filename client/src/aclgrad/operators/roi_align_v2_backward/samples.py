@@ -31,6 +31,8 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
         low = generator.uniform(0, 0.6, (count, 2)) * (width, height)
         size = np.minimum(generator.uniform(20, 120, (count, 2)), (width / 3, height / 3))
         image = np.arange(count) * images // count
+    if "picture" in example.name:
+        low, size = np.array([[1.0, 0.5]]), np.array([[4.0, 3.0]])
     boxes = np.column_stack([image, low / scale, (low + size) / scale])
     return {**arrays, "boxes": boxes.astype(np.float32)}
 
