@@ -1,8 +1,10 @@
 # Two targets: `host` computes on the CPU; `ascend` needs BASE to be an image with CANN. See deploy/README.md.
+# The base is named by its tag, which gets fixes of Debian and Python; for the same bytes each time, give a digest:
+# --build-arg BASE=python:3.11-slim-bookworm@sha256:...
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS builder
-# The compiler is not in the final image, so its version needs no pin; the wheels' own dependencies have ranges.
+# Compiler and build tools are not in the final image, so their versions need no pin.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ make \
@@ -13,12 +15,15 @@ COPY proto ./proto
 COPY client ./client
 COPY native ./native
 COPY server ./server
+COPY deploy/requirements.lock ./
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./client ./native ./server
 # An environment without pip, which the last stages copy. It has no files that no program runs: tests of packages, type
 # stubs, headers. The commands run once so that their modules are compiled to byte code: a container with a read-only root
 # cannot store it.
 RUN python3 -m venv --without-pip /opt/aclgrad \
-    && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile /wheels/*.whl \
+    && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile --no-deps --only-binary :all: \
+        --require-hashes --requirement requirements.lock \
+    && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl \
     && find /opt/aclgrad -depth \( -type d \( -name tests -o -name include \) -o -name '*.pyi' -o -name '*.a' \) \
         -exec rm -r {} + \
     && /opt/aclgrad/bin/aclgrad-server --version \
@@ -48,7 +53,7 @@ STOPSIGNAL SIGTERM
 # Asks the admin listener, at ACLGRAD_ADMIN or 127.0.0.1:9464, whether the server is ready.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["aclgrad-server", "probe"]
 
-# Neither target sets a listen address: pass it explicitly, for example `--listen 0.0.0.0:50051`.
+# Neither target sets a listen address or --insecure: pass them explicitly, as `--listen 0.0.0.0:50051 --insecure`.
 FROM runtime AS ascend
 # The driver's libraries are mounted from the host, because they must match the host's driver.
 ARG DRIVER=/usr/local/Ascend/driver/lib64

@@ -27,7 +27,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -60,7 +60,7 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 ci: SECOND_RUN := yes
-ci: lint test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
+ci: lint docs test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -81,7 +81,7 @@ lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, p
 
 lint-overlays: $(BIN)/.setup-lint
 	mkdir -p build/kubernetes
-	for each in host ascend; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
+	for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 test: $(BUILT) ## Set up and run the tests
@@ -104,7 +104,7 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device t
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
-	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py)
+	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/docs/test_snippets.py)
 
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
@@ -215,8 +215,11 @@ h2load: ## Install h2load from Debian's nghttp2-client if it is missing; needs r
 
 ##@ Release
 
+docs: $(SETUP) $(BIN)/.setup-docs ## Build the documentation as a site in build/site, with a page for each operator, and check its links
+	$(BIN)/python -m website
+
 # The native wheel gets the tag of the oldest glibc that has every symbol it needs, so that it runs on other machines.
-dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and run the demo with nothing but them
+dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of materials, check them, and run the demo with nothing but them
 	rm -rf dist build/dist
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/dist ./client ./native ./server
 	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/dist/aclgrad_native-*.whl
@@ -226,6 +229,11 @@ dist: $(BIN)/.setup-dist ## Build the three wheels into dist, check them, and ru
 	$(PYTHON) -m venv build/dist/venv
 	build/dist/venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
 	build/dist/venv/bin/python examples/demo.py
+	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
+
+lock: $(BIN)/.setup-lock ## Pin what the image installs, with hashes, in deploy/requirements.lock
+	$(PYTHON) deploy/dependencies.py | $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-annotate --upgrade --output-file deploy/requirements.lock
 
 image: ## Build the container image aclgrad:host, or aclgrad:ascend with IMAGE=ascend BUILD_FLAGS="--build-arg BASE=..."
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \

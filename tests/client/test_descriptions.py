@@ -78,6 +78,7 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
         limits=pb.Limits(message_bytes=2**24),
         endpoints=["10.0.0.1:50051"],
         versions={"driver": "25.0"},
+        turned_off_operators=[pb.TurnedOffOperator(name="pool", reason="it is wrong")],
     )
     service.answer = lambda context: status.SerializeToString()
     found = await maybe_await(connect(service.address).server_status())
@@ -89,4 +90,5 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
     (told,) = found.devices
     assert (told.index, told.soc_name, told.pool.hit_count, told.free_bytes) == (2, "Ascend910B1", 7, 2**40)
     assert (found.queue.running_limit, found.limits.message_bytes) == (4, 2**24)
+    assert found.turned_off_operators == (aclgrad.TurnedOffOperator("pool", "it is wrong"),)
     assert (found.endpoints, found.versions) == (("10.0.0.1:50051",), {"driver": "25.0"})

@@ -31,7 +31,7 @@ def test_profile_starts_one_server_of_its_own_target(name: str, service: dict[st
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 def test_address_is_in_plain_sight_and_published_for_this_machine_alone(service: dict[str, Any]) -> None:
-    assert service["command"] == ["--listen", "0.0.0.0:50051"]
+    assert service["command"] == ["--listen", "0.0.0.0:50051", "--insecure"]
     assert service["ports"] == ["127.0.0.1:50051:50051"]
 
 

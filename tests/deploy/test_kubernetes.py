@@ -11,13 +11,15 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from aclgrad_server.access.identities import read_identities
 from aclgrad_server.server import LOST_DRAIN_S, STOP_GRACE_S
 from aclgrad_server.settings import Settings
 from tests.serving import Server
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
 BASE = FOLDER / "base"
-OVERLAYS = sorted((FOLDER / "overlays").iterdir())
+MTLS = FOLDER / "overlays/mtls"
+OVERLAYS = sorted(set((FOLDER / "overlays").iterdir()) - {MTLS})
 SETTINGS = BASE / "aclgrad.toml"
 PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
 
@@ -81,6 +83,49 @@ def test_rendered_pod_has_one_container_its_settings_and_its_volumes(overlay: Pa
     assert volumes["settings"]["configMap"]["name"] == of_kind["ConfigMap"]["metadata"]["name"]
     assert of_kind["NetworkPolicy"]["spec"] == manifest("NetworkPolicy")["spec"]
     assert container["resources"]["limits"]["memory"]
+
+
+def environment(container: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in container.get("env", ())}
+
+
+def test_servers_without_tls_say_so_where_everybody_can_see_it() -> None:
+    assert "--insecure" not in CONTAINER["args"]
+    assert not environment(CONTAINER)
+    for overlay in OVERLAYS:
+        (container,) = manifest("Deployment", overlay)["spec"]["template"]["spec"]["containers"]
+        assert environment(container) == {"ACLGRAD_INSECURE": "true"}
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
+def test_overlay_mtls_takes_certificates_and_identities_from_where_they_are_mounted() -> None:
+    rendered = subprocess.run(["kubectl", "kustomize", str(MTLS)], capture_output=True, text=True, check=True).stdout
+    documents = list(yaml.safe_load_all(rendered))
+    spec = next(each for each in documents if each["kind"] == "Deployment")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    variables = environment(container)
+    assert set(variables) <= {f"ACLGRAD_{name.upper()}" for name in Settings.model_fields}
+    assert "ACLGRAD_INSECURE" not in variables
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"] if each.get("readOnly")}
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    for file in variables.values():
+        folder, _, name = file.rpartition("/")
+        volume = volumes[mounts[folder]]
+        if "secret" in volume:
+            assert name in ("tls.crt", "tls.key", "ca.crt")
+            certificate = next(
+                each["spec"]
+                for each in documents
+                if each["kind"] == "Certificate" and each["spec"]["secretName"] == volume["secret"]["secretName"]
+            )
+            services = {each["metadata"]["name"] for each in documents if each["kind"] == "Service"}
+            assert set(certificate["dnsNames"]) == services
+        else:
+            content = next(each for each in documents if each["metadata"]["name"] == volume["configMap"]["name"])
+            assert content["data"][name] == (MTLS / name).read_text()
+    names = {name for each in documents if each["kind"] == "Certificate" for name in each["spec"].get("dnsNames", ())}
+    identities = read_identities(MTLS / "identities.toml")
+    assert len(identities.of_sans([("dns", name.encode()) for name in names])) == 1
 
 
 def test_pod_waits_for_the_drain() -> None:

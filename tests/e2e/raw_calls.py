@@ -34,13 +34,13 @@ SMALL = {operator: next(call for call in CALLS.values() if call.operator == oper
 BAD = OperatorCall("adaptive_avg_pool2d_backward", (), {})
 
 
-def open_channel(server: Server) -> grpc.Channel:
+def open_channel(server: Server, address: str = "") -> grpc.Channel:
     """Returns a channel that takes replies of any size, with a connection of its own.
 
     The server closes the connection of a client that does not read, and no other call is to go with it.
     """
     options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
-    return grpc.insecure_channel(server.address, options)
+    return grpc.insecure_channel(address or server.address, options)
 
 
 def execute(channel: grpc.Channel, call: OperatorCall) -> bytes:
@@ -117,9 +117,12 @@ def _error_of(status: status_pb2.Status) -> aclgrad.AclgradError:
     return error
 
 
-def assert_idle(server: Server) -> None:
-    """Soon nothing is in use, every operator is answered, and the server has told of no surprise."""
-    with aclgrad.Client(server.address) as client, open_channel(server) as channel:
+def assert_idle(server: Server, address: str = "") -> None:
+    """Soon nothing is in use, every operator is answered, and the server has told of no surprise.
+
+    The address is the one that takes calls from everybody: the first, unless given.
+    """
+    with aclgrad.Client(address or server.address) as client, open_channel(server, address) as channel:
 
         def is_idle() -> bool:
             status = client.server_status()

@@ -1,6 +1,7 @@
-"""Attacks servers and judges how they withstand: `python -m tests.hostile [NAME...] [--short]`."""
+"""Attacks servers and judges how they withstand: `python -m tests.hostile --help`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.hostile.catalogue import ATTACKS, SECONDS, SHORT_SECONDS
 from tests.hostile.judgement import LONG, SHORT, Verdict, judge
 from tests.hostile.measure import measure
 from tests.hostile.processes import Bystander, attackers
+from tests.hostile.roles import ROLE, ROLES
 from tests.hostile.scenes import SCENES, SHORT_SCENES
 from tests.hostile.servers import Servers
 
@@ -38,7 +40,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="attacks; all of the form by default")
     parser.add_argument("--short", action="store_true", help="less of each, and no judgement of times")
+    parser.add_argument("--role", choices=ROLES, help="turn identities on: the attacker is nobody, or a tenant")
     arguments = parser.parse_args()
+    os.environ[ROLE] = arguments.role or ""
     known = {*(each.name for each in ATTACKS), *SCENES}
     if unknown := set(arguments.names) - known:
         parser.error(f"{', '.join(sorted(unknown))} is no attack; known: {', '.join(sorted(known))}")

@@ -54,6 +54,12 @@ ATTACKS: Final = (
         lambda: messages.send(UNARY, [bodies.small()], 8, most=10**6),
         in_short=False,
     ),
+    Attack(
+        "wrong_tokens",
+        "small calls of 32 callers with a token that nobody has (refused if the server has identities)",
+        lambda: messages.send(UNARY, [bodies.small()], 32, most=10**6, authorization="Bearer a-guess"),
+        in_short=False,
+    ),
     # What takes long to check.
     Attack(
         "shape_270k",

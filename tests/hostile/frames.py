@@ -4,6 +4,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from tests.hostile.roles import own_metadata
+
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM: Final = 0x1
@@ -71,7 +73,7 @@ def request_fields(path: str, **extra: str) -> bytes:
     """Returns the header block of a gRPC call; names of further fields have underscores for hyphens."""
     fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "localhost"}
     fields |= {"te": "trailers", "content-type": "application/grpc"}
-    fields |= {name.replace("_", "-"): value for name, value in extra.items()}
+    fields |= own_metadata() | {name.replace("_", "-"): value for name, value in extra.items()}
     return b"".join(header(name, value) for name, value in fields.items())
 
 

@@ -122,7 +122,7 @@ def problems_of(server: Attacked) -> list[str]:
                 return [f"not idle {RECOVERY_S:.0f} s later: {problem}"]
             time.sleep(SAMPLE_S)
     try:
-        assert_idle(server)
+        assert_idle(server, server.quiet_address)
     except Exception as error:
         # Whatever it is: the server is not as it was.
         return [f"not as before: {type(error).__name__}: {error}"[:200]]

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.hostile.roles import server_flags
 from tests.serving import Server
 
 FLAGS: Final = ("--idle-trim-s", "0.3", "--memory-limit-bytes", str(640 * 2**20))
@@ -22,8 +23,8 @@ class Attacked(Server):
 
     def __init__(self, *flags: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        listen = ("127.0.0.1:0", f"unix:{Path(self._folder.name) / 'socket'}")
-        super().__init__(*FLAGS, *flags, listen=listen)
+        folder = Path(self._folder.name)
+        super().__init__(*FLAGS, *server_flags(folder), *flags, listen=("127.0.0.1:0", f"unix:{folder / 'socket'}"))
         self.rest_mb = 0.0
         """Its memory before the first attack; 0 until it is measured."""
 

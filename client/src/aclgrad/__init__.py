@@ -4,6 +4,21 @@ import aclgrad
 
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
+
+Calls: `Client`, `AsyncClient` and their batches (`Batch`, `AsyncBatch`). `request_id` names calls, a `CallReport` tells
+of one that has ended, `channel_options` are for a channel of your own, `tune_allocator` makes large messages faster.
+
+Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors` draws the tree.
+
+What a server offers: `OperatorDescription` with `InputDescription`, `AttributeDescription` (of an `AttributeKind`) and
+`OutputDescription`; `ServerStatus` with `DeviceStatus`, `PoolStatus`, `QueueStatus`, `Limits` and
+`TurnedOffOperator`; `Product`; `DType`.
+
+For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
+takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
+client's), `Metadata`, `Compression`, `ChannelOption` and `OnCall` (arguments of a client).
+
+Without a server: `reference` has the operators' definitions in float64, `masks` the layouts of max-pool indices.
 """
 
 from importlib import import_module
@@ -11,6 +26,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from aclgrad.errors import (
+    AccessDeniedError,
     AclgradError,
     CallCancelledError,
     CallCutError,
@@ -26,8 +42,11 @@ from aclgrad.errors import (
     MalformedRequestError,
     MessageTooLargeError,
     MethodNotServedError,
+    NotAuthenticatedError,
+    NotCopyableError,
     OperatorNotSupportedError,
     OperatorTurnedOffError,
+    PermissionDeniedError,
     RequestError,
     RetryableError,
     ServerBusyError,
@@ -35,55 +54,79 @@ from aclgrad.errors import (
     ServerFaultError,
     ServerUnreachableError,
     SharedMemoryUnavailableError,
+    TlsError,
     UnknownOperatorError,
     Violation,
     WrongEventLoopError,
+    WrongProcessError,
 )
 
 if TYPE_CHECKING:
     from aclgrad import masks, reference
-    from aclgrad._aio import AsyncClient
-    from aclgrad._client import Client
+    from aclgrad._aio import AsyncBatch, AsyncClient
+    from aclgrad._arrays import Array, TensorLike
+    from aclgrad._client import Batch, Client
     from aclgrad._descriptions import AttributeDescription, InputDescription, OperatorDescription, OutputDescription
-    from aclgrad._reports import CallReport
+    from aclgrad._destination import Output
+    from aclgrad._metadata import Metadata
+    from aclgrad._operator_methods import Ints
+    from aclgrad._planning import Input
+    from aclgrad._reports import CallReport, OnCall
     from aclgrad._request_ids import request_id
-    from aclgrad._server_status import DeviceStatus, Limits, PoolStatus, QueueStatus, ServerStatus
+    from aclgrad._server_status import DeviceStatus, Limits, PoolStatus, QueueStatus, ServerStatus, TurnedOffOperator
+    from aclgrad._settings import ChannelOption, Compression, channel_options
     from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
+    from aclgrad.operators.attributes import AttributeLike
     from aclgrad.operators.spec import AttributeKind
     from aclgrad.products import Product
     from aclgrad.tensors import DType
 
 __all__ = [
     "DEFAULT",
+    "AccessDeniedError",
     "AclgradError",
+    "Array",
+    "AsyncBatch",
     "AsyncClient",
     "AttributeDescription",
     "AttributeKind",
+    "AttributeLike",
+    "Batch",
     "CallCancelledError",
     "CallCutError",
     "CallReport",
+    "ChannelOption",
     "Client",
     "ClientTooSlowError",
+    "Compression",
     "ConnectionLostError",
     "DType",
     "DeadlinePassedError",
     "DeviceLostError",
     "DeviceMemoryError",
     "DeviceStatus",
+    "Input",
     "InputDescription",
     "InputValuesRequiredError",
+    "Ints",
     "InvalidFieldError",
     "InvalidSettingError",
     "LimitExceededError",
     "Limits",
     "MalformedRequestError",
     "MessageTooLargeError",
+    "Metadata",
     "MethodNotServedError",
+    "NotAuthenticatedError",
+    "NotCopyableError",
+    "OnCall",
     "OperatorDescription",
     "OperatorNotSupportedError",
     "OperatorTurnedOffError",
+    "Output",
     "OutputDescription",
+    "PermissionDeniedError",
     "PoolStatus",
     "Product",
     "QueueStatus",
@@ -95,11 +138,15 @@ __all__ = [
     "ServerStatus",
     "ServerUnreachableError",
     "SharedMemoryUnavailableError",
+    "TensorLike",
     "Timeout",
+    "TlsError",
     "TurnedOffOperator",
     "UnknownOperatorError",
     "Violation",
     "WrongEventLoopError",
+    "WrongProcessError",
+    "channel_options",
     "masks",
     "reference",
     "request_id",
@@ -109,14 +156,21 @@ __all__ = [
 __version__ = version("aclgrad")
 
 _NAMES: Final = {
-    "_aio": ("AsyncClient",),
-    "_client": ("Client",),
+    "_aio": ("AsyncBatch", "AsyncClient"),
+    "_arrays": ("Array", "TensorLike"),
+    "_client": ("Batch", "Client"),
     "_descriptions": ("AttributeDescription", "InputDescription", "OperatorDescription", "OutputDescription"),
-    "_reports": ("CallReport",),
+    "_destination": ("Output",),
+    "_metadata": ("Metadata",),
+    "_operator_methods": ("Ints",),
+    "_planning": ("Input",),
+    "_reports": ("CallReport", "OnCall"),
     "_request_ids": ("request_id",),
     "_server_status": ("DeviceStatus", "Limits", "PoolStatus", "QueueStatus", "ServerStatus", "TurnedOffOperator"),
+    "_settings": ("ChannelOption", "Compression", "channel_options"),
     "_timeouts": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),
+    "operators.attributes": ("AttributeLike",),
     "operators.spec": ("AttributeKind",),
     "products": ("Product",),
     "tensors": ("DType",),

@@ -17,13 +17,14 @@ from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import TimeLimitError
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
-from aclgrad._exchanges import SERVICE, ChunkedCall, Exchange, Execution, operators_query, status_query
+from aclgrad._exchanges import ChunkedCall, Exchange, Execution, operators_query, path_of, status_query
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
+from aclgrad._readiness import HEALTH, Readiness
 from aclgrad._retry import Attempts
 from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
-from aclgrad._timeouts import DEFAULT, Timeout
+from aclgrad._timeouts import DEFAULT, Timeout, time_limit
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.messages import encode_request
@@ -38,10 +39,12 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         gradient = await client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
     """
 
+    _channel_kind = grpc.aio.Channel
+
     def _open(self) -> None:
         self._channel: grpc.aio.Channel | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = asyncio.Event()
+        self._closed: asyncio.Event = asyncio.Event()
         self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
 
     async def execute(
@@ -69,10 +72,26 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
         return await self._run(status_query(), timeout_s)
 
+    async def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
+        wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
+        while True:
+            attempts = self._start(HEALTH.method, wait.look_s())
+            try:
+                seen: str | AclgradError = await self._send(HEALTH, attempts)
+            except AclgradError as error:
+                attempts.explain(error)
+                seen = error
+            delay_s = wait.delay_after(seen)
+            if delay_s is None:
+                return
+            await self._pause(delay_s)
+
     async def close(self) -> None:
         self._closed.set()
+        if self._is_inherited:
+            return
         try:
-            if self._channel is not None:
+            if self._channel is not None and self._own_channel is None:
                 await self._bound().close()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
@@ -83,8 +102,11 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         """Returns the channel, which belongs to the event loop of the first call."""
         loop = asyncio.get_running_loop()
         if self._channel is None:
-            options, compression = self._channel_options, self._compression
-            self._channel = grpc.aio.insecure_channel(self.target, options, compression=compression)
+            if isinstance(self._own_channel, grpc.aio.Channel):
+                self._channel = self._own_channel
+            else:
+                options, compression = self._channel_options, self._compression
+                self._channel = grpc.aio.insecure_channel(self.target, options, compression=compression)
             self._loop = loop
         elif loop is not self._loop:
             raise _failures.wrong_loop_error(self.target)
@@ -171,8 +193,12 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         except (asyncio.CancelledError, grpc.aio.UsageError):
             # What grpc.aio does to the calls of a channel that is closed; but a task may be cancelled as well.
             task = asyncio.current_task()
-            if self._closed.is_set() and not (task and task.cancelling()):
+            if task and task.cancelling():
+                raise
+            if self._closed.is_set():
                 raise _failures.closed_error(self.target) from None
+            if self._own_channel is not None:
+                raise _failures.channel_closed_error(self.target) from None
             raise
 
     async def _send_large(
@@ -195,12 +221,12 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def _send_message(self, channel: grpc.aio.Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
         method = self._methods.get(name)
         if method is None:
-            method = self._methods[name] = channel.unary_unary(SERVICE + name)
+            method = self._methods[name] = channel.unary_unary(path_of(name))
         return await method(request, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
 
     async def _send_chunks(self, channel: grpc.aio.Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
-        method: Any = channel.stream_stream(SERVICE + "ExecuteOperatorChunked")
+        method: Any = channel.stream_stream(path_of("ExecuteOperatorChunked"))
         stream = method(timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
         answer = ChunkedAnswer(chunked.destination)
         writer = asyncio.create_task(_write(stream, messages))

@@ -1,15 +1,23 @@
 """What both clients are: their state, and the documentation of what they do."""
 
+import asyncio
 import logging
+import os
+import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, NoReturn, Self
 
+import grpc.aio
+
+from aclgrad import _failures, _own_channel
 from aclgrad._batch import BaseBatch
 from aclgrad._coalesce import Coalescer, Lane, Message
 from aclgrad._destination import Output
+from aclgrad._environment import named_by_variable, settings_of_environment
 from aclgrad._exchanges import Execution
 from aclgrad._message_limit import MessageLimit
+from aclgrad._metadata import Metadata, Pair, checked_metadata
 from aclgrad._operator_methods import OperatorMethods, Result
 from aclgrad._planning import Input, SentValues
 from aclgrad._reports import OnCall, log
@@ -27,7 +35,7 @@ from aclgrad._settings import (
 )
 from aclgrad._shared_memory import RegionPool
 from aclgrad._timeouts import DEFAULT, Timeout, time_limit
-from aclgrad.errors import AclgradError
+from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
@@ -52,6 +60,8 @@ class BaseClient(OperatorMethods[Result]):
         shared_memory: bool = False,
         coalesce: bool = False,
         channel_options: Iterable[ChannelOption] = (),
+        metadata: Metadata = (),
+        channel: grpc.Channel | grpc.aio.Channel | None = None,
         on_call: OnCall | None = None,
     ) -> None:
         """Raises InvalidSettingError for an argument that makes no sense.
@@ -84,19 +94,50 @@ class BaseClient(OperatorMethods[Result]):
         have it as `request_id`; `on_call` is given a CallReport of each call that has ended, with its id, its time and
         its error, in the thread or task of the call and before the call returns. What `on_call` raises, the call
         raises. `with aclgrad.request_id(...)` gives calls an id of yours.
+
+        `metadata`, pairs or a mapping, goes with each call. `channel` is a channel of your own, of `grpc` for a Client
+        and of `grpc.aio` for an AsyncClient, for example with interceptors. Its target, its options and its compression
+        are yours then, and so is closing it: `close` only ends the client. Give its options `aclgrad.channel_options()`
+        unless you know better.
         """
-        self.target = checked_target(target)
+        self.target = checked_target(target) if channel is None else _own_channel.TARGET
         self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
         self._retry_policy = RetryPolicy(retries, connect_timeout_s)
         self._sent_values = SentValues(shape_only=shape_only)
         self._limit = MessageLimit(max_message_bytes)
-        self._channel_options = all_channel_options(self._limit.size_bytes, channel_options)
+        overrides = list(channel_options)
+        self._channel_options = all_channel_options(self._limit.size_bytes, overrides)
         self._compression = grpc_compression(compression)
+        self._metadata = checked_metadata(metadata)
+        self._own_channel = channel
+        if channel is not None:
+            given = {"target": target, "compression": compression, "channel_options": overrides}
+            _own_channel.check_own_channel(channel, self._channel_kind, **given)
         self._regions = RegionPool() if shared_memory else None
         self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
         self._on_call = on_call
+        self._process_id = os.getpid()
         self._open()
+
+    @classmethod
+    def from_env(cls, **settings: Any) -> Self:
+        """Returns a client with the settings of the environment; those given here go before them.
+
+        ACLGRAD_TARGET is the target; ACLGRAD_TIMEOUT_S (`none` for no limit), ACLGRAD_CONNECT_TIMEOUT_S,
+        ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and ACLGRAD_SHARED_MEMORY (true
+        or false) are the arguments of these names. Raises InvalidSettingError that names the variable.
+        """
+        without = _own_channel.DEFAULTS if settings.get("channel") is not None else ()
+        found = settings_of_environment({*settings, *without})
+        try:
+            return cls(**found, **settings)
+        except InvalidSettingError as error:
+            raise named_by_variable(error, settings) from None
+
+    _channel_kind: ClassVar[type]
+    """What `channel` has to be."""
+    _closed: threading.Event | asyncio.Event
 
     @abstractmethod
     def _open(self) -> None:
@@ -136,8 +177,31 @@ class BaseClient(OperatorMethods[Result]):
         """Returns what the server runs on and how busy it is."""
 
     @abstractmethod
+    def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> Any:
+        """Returns once the server says that it takes calls (`grpc.health.v1`), by default within the client's limit.
+
+        Raises DeadlinePassedError that says what was seen last: no server at the address, or one that is not ready.
+        Other errors are raised at once, such as MethodNotServedError by a server without health checks.
+        """
+
+    @abstractmethod
     def close(self) -> Any:
-        """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError."""
+        """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError.
+
+        A channel of the caller's own stays open, and calls in flight on it go on.
+        """
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed.is_set() else "open"
+        return f"<aclgrad.{type(self).__name__} of {self.target}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise _failures.not_copyable_error(self.target)
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
+        return os.getpid() != self._process_id
 
     def _lane(self, call: object, attempts: Attempts) -> Lane | None:
         """Returns the lane of a call that may share a message with others, else None."""
@@ -146,6 +210,8 @@ class BaseClient(OperatorMethods[Result]):
         return self._coalescer.lane(call, attempts.time_left_s())
 
     def _start(self, method: str, timeout_s: Timeout) -> Attempts:
+        if self._is_inherited:
+            raise _failures.forked_error(self.target)
         return self._retry_policy.start(time_limit(timeout_s, self.timeout_s), method, self._request_ids.new())
 
     def _start_message(self, limit_s: float | None, ids: Sequence[str]) -> Attempts:
@@ -160,6 +226,5 @@ class BaseClient(OperatorMethods[Result]):
             if self._on_call is not None:
                 self._on_call(report)
 
-    @staticmethod
-    def _metadata_of(attempts: Attempts) -> tuple[tuple[str, str], ...]:
-        return ((REQUEST_ID, attempts.request_id),)
+    def _metadata_of(self, attempts: Attempts) -> tuple[Pair, ...]:
+        return (*self._metadata, (REQUEST_ID, attempts.request_id))

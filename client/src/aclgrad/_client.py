@@ -17,21 +17,22 @@ from aclgrad._coalesce import Message, TimeLimitError
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import (
-    SERVICE,
     ChunkedCall,
     Exchange,
     Execution,
     only_reply,
     operators_query,
+    path_of,
     status_query,
 )
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues
+from aclgrad._readiness import HEALTH, Readiness
 from aclgrad._retry import Attempts
 from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._submit import Submissions
-from aclgrad._timeouts import DEFAULT, Timeout
+from aclgrad._timeouts import DEFAULT, Timeout, time_limit
 from aclgrad.errors import AclgradError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.messages import encode_request
@@ -47,9 +48,14 @@ class Client(BaseClient[Array]):
         gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
     """
 
+    _channel_kind = grpc.Channel
+
     def _open(self) -> None:
-        self._channel = grpc.insecure_channel(self.target, self._channel_options, compression=self._compression)
-        self._closed = threading.Event()
+        self._closed: threading.Event = threading.Event()
+        if isinstance(self._own_channel, grpc.Channel):
+            self._channel = self._own_channel
+        else:
+            self._channel = grpc.insecure_channel(self.target, self._channel_options, compression=self._compression)
         self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
         self._submissions = Submissions()
 
@@ -95,11 +101,28 @@ class Client(BaseClient[Array]):
     def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
         return self._run(status_query(), timeout_s)
 
+    def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
+        wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
+        while True:
+            attempts = self._start(HEALTH.method, wait.look_s())
+            try:
+                seen: str | AclgradError = self._send(HEALTH, attempts)
+            except AclgradError as error:
+                attempts.explain(error)
+                seen = error
+            delay_s = wait.delay_after(seen)
+            if delay_s is None:
+                return
+            self._pause(delay_s)
+
     def close(self) -> None:
         self._closed.set()
+        if self._is_inherited:
+            return
         try:
             self._submissions.end_waiting()
-            self._close_channel()
+            if self._own_channel is None:
+                self._close_channel()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
             if self._regions is not None:
@@ -195,16 +218,18 @@ class Client(BaseClient[Array]):
             # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
-        except ValueError:
-            # What grpc raises for a channel that another thread closed since it was asked.
+        except ValueError as error:
+            # What grpc raises for a channel that another thread closed since it was asked, or its owner.
             if self._closed.is_set():
                 raise _failures.closed_error(self.target) from None
+            if self._own_channel is not None and "closed channel" in str(error):
+                raise _failures.channel_closed_error(self.target) from None
             raise
 
     def _send_message(self, name: str, request: bytes, attempts: Attempts) -> bytes:
         method = self._methods.get(name)
         if method is None:
-            method = self._methods[name] = self._channel.unary_unary(SERVICE + name)
+            method = self._methods[name] = self._channel.unary_unary(path_of(name))
         if len(request) <= LARGE_BYTES:
             limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
             # A message of several calls goes on for the others if one of them is cancelled.
@@ -218,7 +243,7 @@ class Client(BaseClient[Array]):
         return only_reply(self._stream(name, iter((request,)), attempts))
 
     def _stream(self, name: str, messages: Iterator[bytes], attempts: Attempts) -> Iterator[bytes]:
-        method: Any = self._channel.stream_stream(SERVICE + name)
+        method: Any = self._channel.stream_stream(path_of(name))
         limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
         replies: Any = method(messages, timeout=limit_s, metadata=metadata)
         self._submissions.watch(replies)

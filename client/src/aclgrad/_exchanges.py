@@ -151,6 +151,11 @@ def status_query() -> Query[ServerStatus]:
     return Query("GetServerStatus", request, _reader(pb.GetServerStatusResponse, status_of))
 
 
+def path_of(method: str) -> str:
+    """Returns what gRPC calls a method of our service; another service's name is complete."""
+    return method if method.startswith("/") else SERVICE + method
+
+
 def only_reply(replies: Iterable[bytes]) -> bytes:
     """Returns the reply to a call of one message; raises ServerFaultError unless there is exactly one."""
     try:

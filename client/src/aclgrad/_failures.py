@@ -1,7 +1,7 @@
 """The errors that a client raises for failed calls, without any input or output: both clients share it."""
 
 import re
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -17,6 +17,25 @@ _UNREACHED = re.compile(r"failed to connect|all backends failing|errors resolvin
 """What the core says when no connection could be made; in any other words the call counts as sent."""
 _TOO_LARGE = re.compile(r"message larger than max( \((?P<size>\d+) vs\. (?P<limit>\d+)\))?")
 """For a compressed message the core reports no sizes."""
+
+
+_TLS_FAILURE: Final = re.compile(r"SSL_ERROR_SSL|verification check failed", re.IGNORECASE)
+_TLS_CAUSES: Final = (
+    (
+        "WRONG_VERSION_NUMBER",
+        "the server does not speak TLS",
+        "give no credentials or tls=False, or put TLS on the server",
+    ),
+    ("hostname verification", "the server's certificate is for another host", "give the target a name that it has"),
+    ("certificate has expired", "the server's certificate has expired", "renew it"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "the server's certificate is not trusted",
+        "give ca= of the authority that signed it",
+    ),
+)
+"""What the core says of a failed handshake, what it means, and what helps."""
+_CUT: Final = re.compile(r"socket closed|connection reset|end of tcp stream|broken pipe", re.IGNORECASE)
 
 
 class RpcFailure(Protocol):
@@ -66,6 +85,24 @@ def wrong_loop_error(target: str) -> AclgradError:
     return errors.WrongEventLoopError(f"{target}: the client belongs to another event loop", remedy=remedy)
 
 
+def channel_closed_error(target: str) -> AclgradError:
+    """Returns the error of a call on a channel that its owner has closed."""
+    remedy = "make a new channel and a new client"
+    return errors.CallCancelledError(f"{target}: the channel is closed", remedy=remedy)
+
+
+def forked_error(target: str) -> AclgradError:
+    """Returns the error of a call in a process that was forked off the client's."""
+    remedy = "make a client in each process, and start processes by multiprocessing's `spawn` or `forkserver`"
+    return errors.WrongProcessError(f"{target}: the client belongs to the process that made it", remedy=remedy)
+
+
+def not_copyable_error(target: str) -> AclgradError:
+    """Returns the error of pickling or copying a client."""
+    remedy = "pass on the target, and make a client from it in each process; threads share one client"
+    return errors.NotCopyableError(f"{target}: a client cannot be pickled or copied", remedy=remedy)
+
+
 def deadline_error(target: str) -> AclgradError:
     """Returns the error of a call whose time limit passed."""
     remedy = "give a larger timeout_s"
@@ -96,7 +133,14 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
             message = f"a message of {sizes['size']} bytes exceeds the limit of {sizes['limit']} bytes"
         return errors.MessageTooLargeError(message, field="message", remedy=remedy, metadata=sizes)
     if code is grpc.StatusCode.UNAVAILABLE:
+        if _TLS_FAILURE.search(details):
+            return _tls_error(details, target)
         remedy = f"check that a server listens on {target} and that the network lets it through"
+        if _UNREACHED.search(details) and _CUT.search(details):
+            remedy = (
+                "the server ended the connection before the first call: if it has TLS, give credentials="
+                "aclgrad.Credentials(ca=...), with a certificate and its key if it asks for one"
+            )
         kind = errors.ServerUnreachableError if _UNREACHED.search(details) else errors.ConnectionLostError
         return kind(f"{target}: {details}", remedy=remedy)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -110,3 +154,11 @@ def _core_error(code: grpc.StatusCode, details: str, target: str) -> AclgradErro
         remedy = "check that the target is an aclgrad server of this version or a newer one"
         return errors.MethodNotServedError(f"{target}: {details}", remedy=remedy)
     return AclgradError(f"{target}: {code.name}: {details}")
+
+
+def _tls_error(details: str, target: str) -> errors.TlsError:
+    """Returns the error of a handshake that failed on this side; the server hears nothing of the reason."""
+    for sign, problem, remedy in _TLS_CAUSES:
+        if sign.lower() in details.lower():
+            return errors.TlsError(f"{target}: no TLS connection: {problem}", remedy=remedy)
+    return errors.TlsError(f"{target}: no TLS connection: {details}", remedy="check the certificates of both sides")

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NoReturn, SupportsFloat
 import grpc
 
 from aclgrad.errors import InvalidSettingError
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 
 DEFAULT_TARGET: Final = "127.0.0.1:50051"
 DEFAULT_TIMEOUT_S: Final = 120.0
@@ -99,6 +100,14 @@ def _check_address(target: str, address: str) -> None:
 
 def _refuse_target(target: object, problem: str) -> NoReturn:
     raise InvalidSettingError(f"target is {target!r}: it {problem}", field="target", remedy=_TARGET_REMEDY)
+
+
+def channel_options(max_message_bytes: int = DEFAULT_MESSAGE_BYTES) -> list[ChannelOption]:
+    """Returns the options that a client gives its channel, for a channel of your own.
+
+    grpc.insecure_channel("127.0.0.1:50051", aclgrad.channel_options())
+    """
+    return all_channel_options(max_message_bytes)
 
 
 def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOption] = ()) -> list[ChannelOption]:

@@ -20,8 +20,14 @@
     │   └── ConnectionLostError          the connection broke (ConnectionError)
     │       ├── ServerUnreachableError   no connection could be made: nothing was sent
     │       └── CallCutError             the server ended the call and gave no reason
+    ├── AccessDeniedError (PermissionError) the server does not let this caller in, or not to this method
+    │   ├── NotAuthenticatedError        the server does not know the caller's token or certificate
+    │   └── PermissionDeniedError        the server knows the caller, who has no right to the method
+    ├── TlsError (ConnectionError)       client and server do not agree on TLS, or a certificate is refused
     ├── InvalidSettingError (ValueError) an argument of a client makes no sense
     ├── WrongEventLoopError (RuntimeError) an AsyncClient is used in a second event loop
+    ├── WrongProcessError (RuntimeError) a client is used in a process that was forked off
+    ├── NotCopyableError (TypeError)     a client is pickled or copied
     ├── DeadlinePassedError              the time limit passed (TimeoutError)
     ├── ClientTooSlowError               the client sent or fetched too slowly (TimeoutError)
     ├── CallCancelledError               the client was closed, before the call or during it
@@ -126,6 +132,18 @@ class InvalidSettingError(AclgradError, ValueError):
 
 class WrongEventLoopError(AclgradError, RuntimeError):
     """An AsyncClient is used in another event loop than that of its first call."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class WrongProcessError(AclgradError, RuntimeError):
+    """A client is used in a process that was forked off the one that made it."""
+
+    code = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class NotCopyableError(AclgradError, TypeError):
+    """A client is pickled or copied."""
 
     code = grpc.StatusCode.FAILED_PRECONDITION
 
@@ -258,6 +276,31 @@ class CallCutError(ConnectionLostError):
     """The server ended the call and gave no reason: it stops, or the client was too slow for it."""
 
     code = grpc.StatusCode.CANCELLED
+
+
+class TlsError(AclgradError, ConnectionError):
+    """Client and server do not agree on TLS, or the client refuses the server's certificate; nothing was sent."""
+
+    code = grpc.StatusCode.UNAVAILABLE
+
+
+class AccessDeniedError(AclgradError, PermissionError):
+    """The server does not let this caller in, or not to this method."""
+
+    code = grpc.StatusCode.PERMISSION_DENIED
+
+
+class NotAuthenticatedError(AccessDeniedError):
+    """The server does not know the caller: it has no valid token and no known certificate."""
+
+    reason = "UNAUTHENTICATED"
+    code = grpc.StatusCode.UNAUTHENTICATED
+
+
+class PermissionDeniedError(AccessDeniedError):
+    """The server knows the caller, who has no right to the method."""
+
+    reason = "PERMISSION_DENIED"
 
 
 class DeadlinePassedError(AclgradError, TimeoutError):

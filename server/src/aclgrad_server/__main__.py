@@ -6,11 +6,16 @@ import sys
 
 
 def main() -> None:
-    """Runs `aclgrad-server probe`, which starts without what only a server needs, the doctor, or else the server."""
+    """Runs `aclgrad-server probe` or `token`, without what only a server needs, the doctor, or else the server."""
     if sys.argv[1:2] == ["probe"]:
         from aclgrad_server.probe import main as probe
 
         probe(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["token"]:
+        from aclgrad_server.token import main as token
+
+        token(sys.argv[2:])
         return
     if sys.argv[1:2] == ["doctor"]:
         from aclgrad_server.doctor.command import main as doctor

@@ -34,6 +34,12 @@ _METAVARS: Final = {
     "s": "SECONDS",
     "ms": "MILLISECONDS",
     "config": "FILE",
+    "certificate": "FILE",
+    "key": "FILE",
+    "ca": "FILE",
+    "identities": "FILE",
+    "mode": "OCTAL",
+    "group": "NAME",
     "prefix": "TEXT",
 }
 """The unit of a setting, by the last word of its name."""
@@ -69,7 +75,8 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command(
     context_settings={"max_content_width": 120},
-    epilog="Health of a server: aclgrad-server probe --help. What keeps one from running: aclgrad-server doctor --help",
+    epilog="Health of a server: aclgrad-server probe --help. What keeps one from running: aclgrad-server doctor --help."
+    " A new token: aclgrad-server token --help",
 )
 @click.version_option(package_name="aclgrad-server", message="%(version)s")
 @_settings_as_options
@@ -159,5 +166,5 @@ class _StopRequest:
 
 
 def _fail(code: int, *lines: str) -> NoReturn:
-    logs.last_words("\n".join(f"aclgrad-server: {line}" for line in lines))
+    logs.last_words(*(f"aclgrad-server: {line}" for line in lines))
     sys.exit(code)

@@ -6,6 +6,7 @@ import select
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final
@@ -18,6 +19,7 @@ MAX_LINES: Final = 4096  # lines that wait to be written: some megabytes at most
 MAX_LOGGED: Final = 1000  # of a text that may hold what a client sent
 FLUSH_LIMIT_S: Final = 1.0  # how long the end of the process waits for those who read its log
 _STDERR: Final = 2
+_TIME: Final = "%Y-%m-%dT%H:%M:%S"
 _GRPC: Final = "grpc._cython.cygrpc"
 
 
@@ -25,7 +27,7 @@ class LineFormatter(logging.Formatter):
     """Escapes control characters and indents tracebacks, so that a client's text never starts a line."""
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+        super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", _TIME)
         self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
@@ -51,10 +53,10 @@ class LineHandler(logging.Handler):
         super().__init__()
         self.setFormatter(LineFormatter())
         self._file = file
-        # Each line with the number of those dropped before it.
-        self._queue: SimpleQueue[tuple[str | threading.Event, int]] = SimpleQueue()
-        self._dropped = 0  # written by `write` alone
-        self._told = 0  # written by the thread alone
+        # Each text with its number of lines, and the number of those dropped before it.
+        self._queue: SimpleQueue[tuple[str | threading.Event, int, int]] = SimpleQueue()
+        self._queued = self._dropped = 0  # lines; written by `write` alone
+        self._written = self._told = 0  # lines; written by the thread alone
         # A daemon, because the thread never ends if the file's reader stops.
         threading.Thread(target=self._run, name="log-writer", daemon=True).start()
 
@@ -66,27 +68,29 @@ class LineHandler(logging.Handler):
             line = f"a line of {record.pathname}:{record.lineno} cannot be formatted"
         self.write(line)
 
-    def write(self, line: str) -> None:
-        """Queues the line, or counts it as dropped if too many wait. One thread at a time may call this."""
-        if self._queue.qsize() >= MAX_LINES:
-            self._dropped += 1
+    def write(self, text: str, lines: int = 1) -> None:
+        """Queues lines, or counts them as dropped if too many wait. One thread at a time may call this."""
+        if self._queued - self._written + lines > MAX_LINES:
+            self._dropped += lines
         else:
-            self._queue.put((line, self._dropped))
+            self._queued += lines
+            self._queue.put((text, lines, self._dropped))
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
         """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
         reached = threading.Event()
-        self._queue.put((reached, self._dropped))
+        self._queue.put((reached, 0, self._dropped))
         return reached.wait(limit_s)
 
     def _run(self) -> None:
         while True:
-            line, dropped = self._queue.get()
+            text, lines, dropped = self._queue.get()
             self._tell_dropped(dropped)
-            if isinstance(line, threading.Event):
-                line.set()
+            if isinstance(text, threading.Event):
+                text.set()
             else:
-                self._write(line)
+                self._write(text)
+                self._written += lines
             if self._queue.empty():
                 # There may be no later line that notes it.
                 self._tell_dropped(self._dropped)
@@ -108,6 +112,16 @@ class LineHandler(logging.Handler):
                 select.select([], [self._file], [])
             except OSError:
                 return  # closed, or its reader is gone: there is nobody to tell
+
+
+def write_lines(name: str, lines: Sequence[str]) -> None:
+    """Logs lines without control characters, all at once and whatever the level, in the form of the others."""
+    begin = f"{time.strftime(_TIME, time.gmtime())}Z INFO {name}: "
+    text = "\n".join(begin + line for line in lines)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler) and handler.lock is not None:
+            with handler.lock:
+                handler.write(text, len(lines))
 
 
 def configure(level: str) -> None:
@@ -132,11 +146,12 @@ def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, Traceba
     return kind, arguments.exc_value or kind(), arguments.exc_traceback
 
 
-def last_words(text: str) -> None:
+def last_words(*lines: str) -> None:
     """Writes to standard error before the process ends, after what was logged; waits only for a moment."""
     logging.shutdown()
     handler = LineHandler()
-    handler.write(text)
+    for line in lines:
+        handler.write(line.translate(_CONTROL_CHARACTERS))
     handler.flush()
 
 

@@ -14,6 +14,8 @@ from aclgrad.allocator import tune_allocator
 from aclgrad.errors import DeviceLostError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
+from aclgrad_server.access.access import Access
+from aclgrad_server.access.identities import read_identities
 from aclgrad_server.admin import BEAT_INTERVAL_S, Heartbeat, Readiness
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Calls
@@ -24,10 +26,14 @@ from aclgrad_server.devices.device import Device, DeviceGroup, open_devices
 from aclgrad_server.devices.faults import StartError, error_of_fault
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
-from aclgrad_server.edge.connections import COMPRESSIONS, bind, close_connections, server_options
+from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, close_connections, server_options
 from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
 from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
+from aclgrad_server.edge.tls import Certificates, open_certificates
+from aclgrad_server.exposure import dangers
+from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
+from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import OperatorService
@@ -69,6 +75,9 @@ class Server:
         self._calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
         self._admission: Admission | None = None
         self._grpc: grpc.aio.Server | None = None
+        self._access: Access | None = None
+        self._access_log = AccessLog() if settings.access_log else None
+        self._file_watch = FileWatch([])
         self._tasks: list[asyncio.Task[None]] = []
         self._spawn(self._beat())
         self.is_device_lost = False
@@ -82,6 +91,7 @@ class Server:
         Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
         """
         settings = self._settings
+        certificates, access = self._open_files()
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
@@ -94,20 +104,40 @@ class Server:
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         running_limit = settings.streams * len(group.devices)
         admission = Admission(running_limit, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes)
+        if access is not None:
+            admission.bounds = access.bounds
         self._admission = admission
         planner = Planner(product, settings.max_tensor_bytes, group.shape_only, group.devices[0].prepare, turned_off)
         path = Path(group.devices, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]
         )
-        self.addresses = bind(self._grpc, settings.listen)
+        mode = settings.unix_socket_mode
+        permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
+        self.addresses = bind(self._grpc, settings.listen, certificates, permissions)
         service = OperatorService(settings, product, group, path, self.addresses, turned_off)
-        self._grpc.add_generic_rpc_handlers((service.handler(Handlers(self._calls, admission)), self._health.handler()))
-        add_reflection(self._grpc, settings.client_timeout_s)
+        handlers = Handlers(self._calls, admission, access, self._access_log)
+        self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
+        if settings.reflection:
+            add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
         self._watch(group)
         self._health.set_ready(True)
         self._readiness.set_ready()
+
+    def _open_files(self) -> tuple[Certificates | None, Access | None]:
+        """Returns what the files of certificates and identities give, which are watched from now on."""
+        settings, path = self._settings, self._settings.identities
+        try:
+            certificates = open_certificates(settings)
+            identities = Reloaded("file of identities", [path], partial(read_identities, path)) if path else None
+        except UnusableFileError as error:
+            raise StartError(str(error)) from error
+        for danger in dangers(settings.listen, certificates is not None, bool(settings.tls_client_ca), bool(path)):
+            log.warning(danger)
+        self._access = Access(identities) if identities else None
+        self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
+        return certificates, self._access
 
     def _watch(self, group: DeviceGroup) -> None:
         """Starts the background tasks of the server."""
@@ -123,6 +153,10 @@ class Server:
             self._calls.sweep()
             if self._admission is not None:
                 self._admission.sweep()
+            if self._access is not None:
+                self._access.audit.sweep()
+            if self._access_log is not None:
+                self._access_log.flush()
             await asyncio.sleep(BEAT_INTERVAL_S)
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
@@ -162,6 +196,9 @@ class Server:
         if self._grpc is not None:
             # Only streams of health and reflection are left, and calls that are being refused.
             await self._grpc.stop(STOP_GRACE_S if drained else None)
+        self._file_watch.stop()
+        if self._access_log is not None:
+            self._access_log.flush()
         for task in self._tasks:
             task.cancel()
         if drained and not self.is_device_lost:

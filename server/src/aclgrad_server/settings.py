@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,7 @@ from pydantic import (
     PositiveInt,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
@@ -29,9 +30,16 @@ from pydantic_settings import (
 )
 
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
+from aclgrad_server.exposure import check_exposure
+from aclgrad_server.files import check_trusted
 
 _PREFIX = "ACLGRAD_"
+_OF_CLIENTS = frozenset(
+    ("ACLGRAD_TARGET", "ACLGRAD_TIMEOUT_S", "ACLGRAD_CONNECT_TIMEOUT_S", "ACLGRAD_RETRIES", "ACLGRAD_COMPRESSION")
+)
+"""Variables that a client in the same environment takes."""
 OFF = "off"
+LIBRARIES = ("auto", "ascend", "host")
 
 
 def _host_and_port(address: str, other: str) -> str:
@@ -85,6 +93,26 @@ class Settings(BaseSettings):
     """Address to serve on, host:port or unix:path; repeatable."""
     admin: Annotated[str, AfterValidator(_admin_address)] = "127.0.0.1:9464"
     """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
+    tls_certificate: Path | None = None
+    """PEM file with the server's certificate and those that vouch for it: TLS on every TCP address; read again when it
+    changes."""
+    tls_key: Path | None = None
+    """PEM file with the key of the certificate, without a password."""
+    tls_client_ca: Path | None = None
+    """PEM file with the authorities that sign clients' certificates: without one, no client gets in."""
+    insecure: bool = False
+    """Serve without TLS on addresses that other machines reach."""
+    identities: Path | None = None
+    """TOML file of those who may call, with their tokens' digests or names in certificates; read again when it changes.
+    By default everybody may call."""
+    reflection: bool = True
+    """Tell tools such as grpcurl which services there are."""
+    access_log: bool = False
+    """Log each call: peer, identity, method, operator, bytes, milliseconds, reason, request id."""
+    unix_socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] | None = None
+    """Permissions of unix sockets, as 0660; by default those that the umask leaves."""
+    unix_socket_group: str | None = None
+    """Group that unix sockets belong to; the server's own by default."""
     backend: str = "auto"
     """Device library: auto, ascend, host, or the path of an ACL library."""
     acl_config: Path | None = None
@@ -160,6 +188,19 @@ class Settings(BaseSettings):
             raise ValueError(f"{', '.join(repeated)} is given more than once")
         return values
 
+    @model_validator(mode="after")
+    def _check_security(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("--tls-certificate and --tls-key belong together; give both")
+        if self.tls_client_ca is not None and self.tls_certificate is None:
+            raise ValueError("--tls-client-ca needs TLS; give --tls-certificate and --tls-key too")
+        for path in (self.acl_config, None if self.backend in LIBRARIES else Path(self.backend)):
+            # A file that is not there is named by whoever opens it.
+            if path is not None and path.exists():
+                check_trusted(path)
+        check_exposure(self.listen, self.tls_certificate is not None, self.insecure)
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -176,6 +217,7 @@ class Settings(BaseSettings):
             return init_settings, env_settings
         if not Path(file).is_file():
             raise ValueError(f"config: {file} is not a file")
+        check_trusted(Path(file))
         try:
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -209,7 +251,7 @@ def variable_of(name: str) -> str:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns variables that look like settings but are not, so that a typing error does not go unnoticed."""
-    known = set(map(variable_of, Settings.model_fields))
+    known = {*map(variable_of, Settings.model_fields), *_OF_CLIENTS}
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
 
 
@@ -240,6 +282,9 @@ def source_of(name: str, flags: Mapping[str, Any], environment: Mapping[str, str
 
 def explain(error: ErrorDetails, flags: Mapping[str, Any], environment: Mapping[str, str]) -> str:
     """Returns the message for an invalid setting: its source, the problem, and the remedy."""
+    if not error["loc"]:
+        # Settings that do not fit each other.
+        return str(error["ctx"]["error"])
     name, kind = str(error["loc"][0]), error["type"]
     file = flags.get("config") or environment.get(variable_of("config"))
     if kind == "extra_forbidden":

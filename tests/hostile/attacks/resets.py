@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.hostile import frames
 from tests.hostile.connection import Connection
+from tests.hostile.roles import own_metadata
 from tests.hostile.target import Target
 
 BLOCK_PAIRS: Final = 20_000
@@ -20,10 +21,11 @@ METHOD_POST, SCHEME_HTTP, NEWEST = 0x83, 0x86, 0x80 | 62
 def resets(path: str, connections: int, rate: int | None = None) -> Callable[[Target], None]:
     """Opens and resets streams on the connections in turn, as fast as the server takes them or at a rate per second."""
     first = bytes([METHOD_POST, SCHEME_HTTP])
-    for name, value in (FIELDS | {":path": path}).items():
+    fields = FIELDS | {":path": path} | own_metadata()
+    for name, value in fields.items():
         # Literal with indexing: from then on, each request is six bytes of header.
         first += b"\x40" + frames.header(name, value)[1:]
-    rest = bytes([METHOD_POST, SCHEME_HTTP, *range(NEWEST + len(FIELDS) - 1, NEWEST - 1, -1)])
+    rest = bytes([METHOD_POST, SCHEME_HTTP, *range(NEWEST + len(fields) - 1, NEWEST - 1, -1)])
     pairs = max(1, round(rate * PACED_S / connections) if rate else BLOCK_PAIRS // connections)
     block = _Block(rest, pairs)
 

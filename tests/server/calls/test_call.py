@@ -109,7 +109,7 @@ async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(call
     ],
 )
 async def test_connections_of_one_host_have_one_address(calls: Calls, peer: str, address: str) -> None:
-    assert calls.begin("Method", FakeContext(peer=peer)).address == address
+    assert calls.begin("Method", FakeContext(peer=peer)).caller == address
 
 
 async def test_messages_come_in_order_and_then_the_end(calls: Calls) -> None:

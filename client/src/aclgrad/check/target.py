@@ -87,10 +87,8 @@ class Target:
 @contextmanager
 def open_target(address: str, timeout_s: float) -> Iterator[Target]:
     """Yields the server; raises CheckError for a product without a table, and an AclgradError without an answer."""
-    with (
-        Client(address, timeout_s=timeout_s, connect_timeout_s=CONNECT_TIMEOUT_S) as client,
-        Client(address, timeout_s=timeout_s, connect_timeout_s=CONNECT_TIMEOUT_S, shape_only=False) as sender,
-    ):
+    settings = {"target": address, "timeout_s": timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
+    with Client.from_env(**settings) as client, Client.from_env(**settings, shape_only=False) as sender:
         status = client.server_status()
         described = {each.name: each for each in client.list_operators()}
         origin = Origin(address, status.product, status.library, status.runtime_version)

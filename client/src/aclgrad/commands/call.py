@@ -45,7 +45,8 @@ def call(
 
     Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed, with 130 if interrupted.
     """
-    with exit_codes("call"), Client(target, timeout_s=timeout_s, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+    settings = {"target": target, "timeout_s": timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
+    with exit_codes("call"), Client.from_env(**settings) as client:
         if output is not None and checked_output(output).exists() and not force:
             raise ValueError(f"{output} exists; give another file, or --force to replace it")
         inputs, attributes = _parse(_description(client, operator), arguments)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from aclgrad._settings import DEFAULT_TARGET
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
 
 FAILED: Final = 1
@@ -17,11 +18,11 @@ CONNECT_TIMEOUT_S: Final = 5.0
 
 
 def target_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --target, which the variable ACLGRAD_TARGET also sets."""
+    """Adds --target, which the variable ACLGRAD_TARGET also sets; `Client.from_env` reads the other variables."""
     return click.option(
         "--target",
         envvar="ACLGRAD_TARGET",
-        default="127.0.0.1:50051",
+        default=DEFAULT_TARGET,
         show_default=True,
         show_envvar=True,
         help="The server: host:port or unix:path.",

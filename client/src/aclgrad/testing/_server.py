@@ -126,7 +126,7 @@ def serve(
             ("grpc.max_send_message_length", max_message_bytes),
         ]
         core = grpc.server(threads, options=options)
-        core.add_generic_rpc_handlers((server.handler(),))
+        core.add_generic_rpc_handlers((server.handler(), _health()))
         server.target = f"127.0.0.1:{core.add_insecure_port('127.0.0.1:0')}"
         core.start()
         try:
@@ -142,6 +142,12 @@ def _answering(behaviour: Callable[[bytes, str], bytes]) -> Callable[[bytes, Any
         raise AssertionError("abort raises")
 
     return answer
+
+
+def _health() -> grpc.GenericRpcHandler:
+    """Returns `grpc.health.v1` of a server that is ready."""
+    check: Any = grpc.unary_unary_rpc_method_handler(lambda message, context: b"\x08\x01")
+    return grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": check})
 
 
 def _request_id(context: Any) -> str:

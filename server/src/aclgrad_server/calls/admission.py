@@ -1,4 +1,7 @@
-"""Bounds the calls that run, the memory that they hold, and the calls that wait; fair between addresses. No locks."""
+"""Bounds the calls that run, the memory that they hold, and the calls that wait; fair between callers. No locks.
+
+A caller is an identity if the server has identities, and an address otherwise.
+"""
 
 import asyncio
 import sys
@@ -8,11 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aclgrad.errors import AclgradError, ServerBusyError
+from aclgrad.errors import AclgradError, LimitExceededError, ServerBusyError
 from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
 from aclgrad_server.plan import check_size
 
 RETRY_AFTER_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one caller may have whether or not others ask, and its turns in each round of those that wait."""
+
+    turns: int = 1
+    size_bytes: int = sys.maxsize  # on each device, and of replies
+    waiting: int = sys.maxsize
+
+
+_NO_BOUNDS: Final = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +44,7 @@ class Claim:
     """Units of one gate that one call holds. Give them back once, in one or several parts."""
 
     gate: "Gate"
-    address: str
+    caller: str
     units: int
     is_granted: bool = False
     waiter: Any = None  # the future of a claim that has to wait
@@ -39,23 +54,26 @@ class Claim:
         part = self.units if units is None else min(units, self.units)
         if part > 0:
             self.units -= part
-            self.gate.give_back(self.address, part)
+            self.gate.give_back(self.caller, part)
 
 
 class Gate:
-    """Gives out up to `limit` units.
+    """Gives out up to `limit` units, which are bytes or places.
 
-    The addresses that wait take turns, each in its order of arrival, and nobody overtakes a claim that waits for room.
-    While several addresses ask, one that already holds something gets no more than `share` units.
+    The callers that wait take turns, each in its order of arrival, and nobody overtakes a claim that waits for room.
+    While several callers ask, one that already holds something gets no more than `share` units.
     """
 
-    def __init__(self, limit: int, share: int, admission: "Admission") -> None:
+    def __init__(self, limit: int, share: int, admission: "Admission", counts_bytes: bool = True) -> None:
         self.limit = limit
         self.used = 0
         self.queues: OrderedDict[str, deque[Claim]] = OrderedDict()
         self._share = max(1, share)
         self._admission = admission
+        self._counts_bytes = counts_bytes
         self._held: dict[str, int] = {}
+        self._turns: dict[str, int] = {}
+        """How many turns each caller that waits has had in this round."""
         self._loss: Callable[[], AclgradError] | None = None
 
     @property
@@ -69,17 +87,17 @@ class Gate:
         waiting = sum(claim.units for queue in self.queues.values() for claim in queue)
         return False, not self._has_room(units), self.used + waiting
 
-    async def take(self, address: str, units: int) -> Claim:
+    async def take(self, caller: str, units: int) -> Claim:
         """Returns the claim when it is served; raises ServerBusyError if too many calls wait already."""
         if self._loss is not None:
             raise self._loss()
-        claim = Claim(self, address, units)
+        claim = Claim(self, caller, units)
         if self._has_room(units) and not self._exceeds_share(claim):
             self._grant(claim)
             return claim
-        self._admission.check_queue(address)
+        self._admission.check_queue(caller)
         claim.waiter = asyncio.get_running_loop().create_future()
-        self.queues.setdefault(address, deque()).append(claim)
+        self.queues.setdefault(caller, deque()).append(claim)
         self.serve()
         try:
             await claim.waiter
@@ -93,11 +111,11 @@ class Gate:
             raise
         return claim
 
-    def give_back(self, address: str, units: int) -> None:
+    def give_back(self, caller: str, units: int) -> None:
         self.used -= units
-        self._held[address] -= units
-        if not self._held[address]:
-            del self._held[address]
+        self._held[caller] -= units
+        if not self._held[caller]:
+            del self._held[caller]
         self.serve()
 
     def lose(self, new_error: Callable[[], AclgradError]) -> None:
@@ -112,8 +130,7 @@ class Gate:
         """Grants what there is room for."""
         while claim := self._next():
             self._leave(claim)
-            if claim.address in self.queues:
-                self.queues.move_to_end(claim.address)
+            self._end_turn(claim.caller)
             self._grant(claim)
             # The waiting task may be cancelled and not yet know; it gives the claim back when it runs.
             if not claim.waiter.done():
@@ -123,14 +140,28 @@ class Gate:
         return not self.queues and self.used + units <= self.limit
 
     def _exceeds_share(self, claim: Claim) -> bool:
-        held = self._held.get(claim.address, 0)
-        return held > 0 and held + claim.units > self._share and self._admission.others_ask(claim.address)
+        held = self._held.get(claim.caller, 0)
+        if not held:
+            return False
+        if self._counts_bytes and held + claim.units > self._admission.bounds(claim.caller).size_bytes:
+            return True
+        return held + claim.units > self._share and self._admission.others_ask(claim.caller)
+
+    def _end_turn(self, caller: str) -> None:
+        """Lets the next caller have its turn when this one has had all of its own."""
+        turns = self._turns.pop(caller, 0) + 1
+        if caller not in self.queues:
+            return
+        if turns < self._admission.bounds(caller).turns:
+            self._turns[caller] = turns
+        else:
+            self.queues.move_to_end(caller)
 
     def _grant(self, claim: Claim) -> None:
         claim.is_granted = True
         self.used += claim.units
         if claim.units:
-            self._held[claim.address] = self._held.get(claim.address, 0) + claim.units
+            self._held[claim.caller] = self._held.get(claim.caller, 0) + claim.units
 
     def _next(self) -> Claim | None:
         """Returns the claim whose turn it is, if there is room for it."""
@@ -141,16 +172,16 @@ class Gate:
         return None
 
     def _leave(self, claim: Claim) -> None:
-        queue = self.queues[claim.address]
+        queue = self.queues[claim.caller]
         queue.remove(claim)
         if not queue:
-            del self.queues[claim.address]
+            del self.queues[claim.caller]
 
 
 class Admission:
     """Lets `running_limit` calls run on tensors of `bytes_limits` bytes on each device, and `waiting_limit` more wait.
 
-    Calls claim memory, then a place to run, so they never wait for each other in a circle. While others ask, an address
+    Calls claim memory, then a place to run, so they never wait for each other in a circle. While others ask, a caller
     gets no more than half of a memory, half of the queue and all places but one.
     """
 
@@ -161,37 +192,42 @@ class Admission:
         bytes_limits: Sequence[int] = (sys.maxsize,),
         clock: Callable[[], float] = time.monotonic,
         reply_limit: int = sys.maxsize,
+        bounds: Callable[[str], Bounds] = lambda caller: _NO_BOUNDS,
     ) -> None:
+        """Takes what bounds each caller; by default nothing does while no others ask."""
         self.running_limit = running_limit
         self.waiting_limit = waiting_limit
         self.bytes_limit = sum(bytes_limits)
+        self.bounds = bounds
         self._clock = clock
-        self._places = Gate(running_limit, running_limit - 1, self)
+        self._places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
         self._replies = Gate(reply_limit, reply_limit // 2, self)
         self._memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
         self._gates = (self._places, self._replies, *self._memories)
-        self._seen: OrderedDict[str, float] = OrderedDict()  # when each address asked last, the oldest first
+        self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
         self._free_at: OrderedDict[str, float] = OrderedDict()
-        """Until when the messages of each address use up its share of the event loop's time."""
+        """Until when the messages of each caller use up its share of the event loop's time."""
 
-    async def memory(self, address: str, size_bytes: int) -> tuple[int, Claim]:
+    async def memory(self, caller: str, size_bytes: int) -> tuple[int, Claim]:
         """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.
 
         Raises LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait.
         """
-        self._asks(address)
+        self._asks(caller)
         index = min(range(len(self._memories)), key=lambda each: self._memories[each].order(size_bytes))
         check_size(size_bytes, self._memories[index].limit)
-        return index, await self._memories[index].take(address, size_bytes)
+        if size_bytes > (limit := self.bounds(caller).size_bytes):
+            raise _too_large(size_bytes, limit)
+        return index, await self._memories[index].take(caller, size_bytes)
 
-    async def reply(self, address: str, size_bytes: int) -> Claim:
+    async def reply(self, caller: str, size_bytes: int) -> Claim:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        return await self._replies.take(address, size_bytes)
+        return await self._replies.take(caller, size_bytes)
 
-    async def place(self, address: str) -> Claim:
+    async def place(self, caller: str) -> Claim:
         """Returns a claim on a place to run; raises ServerBusyError if too many calls wait already."""
-        self._asks(address)
-        return await self._places.take(address, 1)
+        self._asks(caller)
+        return await self._places.take(caller, 1)
 
     def sweep(self) -> None:
         """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
@@ -204,17 +240,17 @@ class Admission:
         for gate in self._gates:
             gate.lose(new_error)
 
-    def receive_delay_s(self, address: str) -> float:
-        """Returns how long the next message of the address is to wait while others ask; at most 0 for no wait."""
-        free_at = self._free_at.get(address)
-        return 0.0 if free_at is None or not self.others_ask(address) else free_at - self._clock()
+    def receive_delay_s(self, caller: str) -> float:
+        """Returns how long the next message of the caller is to wait while others ask; at most 0 for no wait."""
+        free_at = self._free_at.get(caller)
+        return 0.0 if free_at is None or not self.others_ask(caller) else free_at - self._clock()
 
-    def received(self, address: str, size_bytes: int) -> None:
+    def received(self, caller: str, size_bytes: int) -> None:
         """Counts a message that was received."""
         now = self._clock()
-        free_at = max(now, self._free_at.get(address, 0.0)) + size_bytes / RECEIVE_BYTES_PER_S
-        self._free_at[address] = min(free_at, now + LONGEST_PAUSE_S)
-        self._free_at.move_to_end(address)
+        free_at = max(now, self._free_at.get(caller, 0.0)) + size_bytes / RECEIVE_BYTES_PER_S
+        self._free_at[caller] = min(free_at, now + LONGEST_PAUSE_S)
+        self._free_at.move_to_end(caller)
         while next(iter(self._free_at.values())) < now:
             self._free_at.popitem(last=False)
 
@@ -223,35 +259,44 @@ class Admission:
 
     @property
     def asking_count(self) -> int:
-        """How many addresses count as ones that ask."""
+        """How many callers count as ones that ask."""
         return len(self._seen)
 
-    def others_ask(self, address: str) -> bool:
-        """Returns whether another address asked within `ASKING_S`, or waits."""
+    def others_ask(self, caller: str) -> bool:
+        """Returns whether another caller asked within `ASKING_S`, or waits."""
         known: list[Mapping[str, Any]] = [self._seen, *(gate.queues for gate in self._gates)]
-        return any(len(addresses) > (address in addresses) for addresses in known)
+        return any(len(callers) > (caller in callers) for callers in known)
 
-    def check_queue(self, address: str) -> None:
-        """Raises ServerBusyError if one more call of the address may not wait."""
+    def check_queue(self, caller: str) -> None:
+        """Raises ServerBusyError if one more call of the caller may not wait."""
         if self._waiting_count() >= self.waiting_limit:
             raise _busy("the server", self.running_limit + self.waiting_limit)
         share = max(1, self.waiting_limit // 2)
-        if sum(len(gate.queues.get(address, ())) for gate in self._gates) >= share and self.others_ask(address):
-            raise _busy("this client", self.running_limit + share)
+        waiting = sum(len(gate.queues.get(caller, ())) for gate in self._gates)
+        bound = self.bounds(caller).waiting
+        if waiting >= bound or (waiting >= share and self.others_ask(caller)):
+            raise _busy("this client", self.running_limit + min(share, bound))
 
     def _waiting_count(self) -> int:
         return sum(gate.waiting_count for gate in self._gates)
 
-    def _asks(self, address: str) -> None:
-        self._seen[address] = self._clock()
-        self._seen.move_to_end(address)
+    def _asks(self, caller: str) -> None:
+        self._seen[caller] = self._clock()
+        self._seen.move_to_end(caller)
         self._forget()
 
     def _forget(self) -> None:
-        """Forgets addresses that have not asked for `ASKING_S`."""
+        """Forgets callers that have not asked for `ASKING_S`."""
         oldest = self._clock() - ASKING_S
         while self._seen and next(iter(self._seen.values())) < oldest:
             self._seen.popitem(last=False)
+
+
+def _too_large(size_bytes: int, limit: int) -> LimitExceededError:
+    problem = f"takes {size_bytes} bytes and this identity may have {limit} at most"
+    metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
+    remedy = "send smaller tensors or fewer calls, or ask for a larger max_bytes in the server's identities"
+    return LimitExceededError.at("call", problem, remedy, metadata)
 
 
 def _busy(who: str, limit: int) -> ServerBusyError:

@@ -50,6 +50,7 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
             failures[index] = error.with_traceback(None)
         await turns.pause()
         call.check_deadline()
+    call.operator = f"batch of {len(planned) + len(failures)}"
     size_bytes = sum(len(prefix) + plan.output_bytes for plan, _, prefix in planned.values())
     check_reply_size("calls", size_bytes, path.max_message_bytes)
     device, reply = path.devices[0], b""

@@ -44,7 +44,13 @@ class Call:
         self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
         # A client's connections and processes share one address; a unix socket is one address.
-        self.address = self.peer.rpartition(":")[0]
+        self.caller = self.peer.rpartition(":")[0]
+        """Whom admission counts the call for: its address, or its identity if the server has identities."""
+        self.identity = "-"
+        self.sees_details = True
+        self.operator = "-"
+        self.received_bytes = self.sent_bytes = 0
+        self.outcome = "CANCELLED"
         self.waits_since: float | None = self.start
         """Since when the server waits for the client to send or to fetch something."""
         self.has_begun = False  # whether the first message has come
@@ -76,8 +82,12 @@ class Call:
         self._waits()
         if not self._may_read.is_set():
             await self._may_read.wait()
-        message = await self.context.read()
-        return None if message is grpc.aio.EOF else message
+        message: Any = await self.context.read()
+        if message is grpc.aio.EOF:
+            return None
+        read: bytes = message
+        self.received_bytes += len(read)
+        return read
 
     async def peek(self) -> None:
         """Waits for the next message, which the next read returns."""
@@ -88,6 +98,7 @@ class Call:
         self.is_replying = True
         self._waits()
         await self.context.write(message)
+        self.sent_bytes += len(message)
 
     def moved(self, size_bytes: int) -> None:
         """Counts bytes received or sent: a client that moves `PROGRESS_BYTES` in time is not slow."""

@@ -17,6 +17,7 @@ async def execute_chunked(path: Path, call: Call, max_call_bytes: int) -> None:
     header = decode_header(await call.read(), extract_payloads)
     call.works()
     plan = path.planner.plan(header.call)
+    call.operator = plan.spec.name
     if plan.uses_shared_memory:
         raise InvalidFieldError.at("chunk", "would come with shared memory", "send such a call as one message")
     if (size_bytes := plan.staged_bytes(Announced)) > max_call_bytes:

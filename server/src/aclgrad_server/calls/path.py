@@ -50,7 +50,7 @@ class Path:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
-        index, memory = await self.admission.memory(call.address, plan.staged_bytes(source))
+        index, memory = await self.admission.memory(call.caller, plan.staged_bytes(source))
         device = self.devices[index]
         inputs = plan.inputs_in(source)
         sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
@@ -66,7 +66,7 @@ class Path:
     async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
         """Runs a plan whose inputs are complete and whose output stays on the device."""
         await staged.output.finish(call.deadline)
-        place = await self.admission.place(call.address)
+        place = await self.admission.place(call.caller)
         contents = plan.contents(payloads, staged.inputs)
         await staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
 
@@ -74,12 +74,12 @@ class Path:
         """Returns a device with memory and a place for the call, and what gives back both, but the output's memory."""
         claims: list[Claim] = []
         try:
-            index, memory = await self.admission.memory(call.address, size_bytes)
+            index, memory = await self.admission.memory(call.caller, size_bytes)
             claims.append(memory)
             if output_bytes > SMALL_BYTES:
-                claims.append(await self.admission.reply(call.address, output_bytes))
+                claims.append(await self.admission.reply(call.caller, output_bytes))
                 call.at_end(claims[-1].give_back)
-            place = await self.admission.place(call.address)
+            place = await self.admission.place(call.caller)
         except BaseException:
             for claim in claims:
                 claim.give_back()

@@ -2,12 +2,14 @@
 
 import asyncio
 import fcntl
+import grp
 import logging
 import os
 import socket
 import weakref
 from collections.abc import Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -16,6 +18,7 @@ import grpc
 
 from aclgrad_server import limits
 from aclgrad_server.devices.faults import StartError
+from aclgrad_server.edge.tls import Certificates
 from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -66,23 +69,43 @@ def server_options(settings: Settings, connection_limit: int = limits.MAX_CONNEC
 AnyServer = grpc.Server | grpc.aio.Server
 
 
-def bind(server: AnyServer, addresses: Sequence[str]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class SocketPermissions:
+    """Who may connect to a unix socket: its mode and its group; by default what umask and process give it."""
+
+    mode: int | None = None
+    group: str | None = None
+
+
+def bind(
+    server: AnyServer,
+    addresses: Sequence[str],
+    certificates: Certificates | None = None,
+    permissions: SocketPermissions = SocketPermissions(),
+) -> tuple[str, ...]:
     """Returns the addresses as they are bound, with chosen ports; raises StartError for one that is refused.
 
-    A unix socket is locked as long as the server object lives, by a file beside it (`PATH.lock`) that stays.
+    Certificates put TLS on the TCP addresses. A unix socket is locked as long as the server object lives, by a file
+    beside it (`PATH.lock`) that stays.
     """
-    return tuple(_bind(server, address) for address in addresses)
+    return tuple(_bind(server, address, certificates, permissions) for address in addresses)
 
 
-def _bind(server: AnyServer, address: str) -> str:
-    if address.startswith(_UNIX):
+def _bind(server: AnyServer, address: str, certificates: Certificates | None, permissions: SocketPermissions) -> str:
+    is_unix = address.startswith(_UNIX)
+    if is_unix:
         _take_socket(server, address)
     try:
-        port = server.add_insecure_port(address)
+        if is_unix:
+            port = _bind_socket(server, address, permissions)
+        elif certificates is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, certificates.credentials())
     except RuntimeError as error:
         cause = "the port may be taken, or the address not be of this machine"
         raise _refused(address, f"{cause}; {_REMEDY}") from error
-    return address if address.startswith(_UNIX) else f"{address.rpartition(':')[0]}:{port}"
+    return address if is_unix else f"{address.rpartition(':')[0]}:{port}"
 
 
 def _take_socket(server: AnyServer, address: str) -> None:
@@ -104,6 +127,28 @@ def _take_socket(server: AnyServer, address: str) -> None:
         raise _refused(address, f"{lock}: {error.strerror or error}; {_REMEDY}") from error
     if is_answered:
         raise _refused(address, f"another process does; stop it or {_REMEDY}")
+
+
+def _bind_socket(server: AnyServer, address: str, permissions: SocketPermissions) -> int:
+    if permissions == SocketPermissions():
+        return server.add_insecure_port(address)
+    path = address.removeprefix(_UNIX)
+    try:
+        group = -1 if permissions.group is None else grp.getgrnam(permissions.group).gr_gid
+        # Nobody connects before the socket has its group and mode.
+        mask = os.umask(0o177)
+        try:
+            port = server.add_insecure_port(address)
+        finally:
+            os.umask(mask)
+        os.chown(path, -1, group)
+        os.chmod(path, 0o660 if permissions.mode is None else permissions.mode)
+    except KeyError as error:
+        raise _refused(address, f"there is no group {permissions.group}; give another --unix-socket-group") from error
+    except OSError as error:
+        problem = f"its group and mode cannot be set: {error.strerror or error}"
+        raise _refused(address, f"{problem}; give a group that the server's user is in") from error
+    return port
 
 
 def _is_answered(path: Path) -> bool:

@@ -5,16 +5,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc.aio
 
-from aclgrad.errors import AclgradError, ServerBusyError, ServerFaultError, to_status
+from aclgrad.errors import AccessDeniedError, AclgradError, ServerBusyError, ServerFaultError, to_status
 from aclgrad.wire.request_ids import REQUEST_ID
+from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Calls, Context
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.logs import line_of
+from aclgrad_server.services.access_log import AccessLog
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +25,7 @@ STATUS_DETAILS: Final = "grpc-status-details-bin"
 
 Unary = Callable[[bytes, Call], Awaitable[bytes]]
 Stream = Callable[[Call], Awaitable[None]]
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound=bytes | None)
 Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]
 """What a call is ended with: code, message and trailers."""
 
@@ -30,9 +33,14 @@ Status = tuple[grpc.StatusCode, str, tuple[tuple[str, str | bytes], ...]]
 class Handlers:
     """Makes gRPC's handlers of coroutines that take a call and return or send bytes."""
 
-    def __init__(self, calls: Calls, admission: Admission) -> None:
+    def __init__(
+        self, calls: Calls, admission: Admission, access: Access | None = None, access_log: AccessLog | None = None
+    ) -> None:
+        """Without `access`, everybody may call."""
         self._calls = calls
         self._admission = admission
+        self._access = access
+        self._access_log = access_log
 
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
@@ -60,25 +68,32 @@ class Handlers:
 
     async def _receive(self, call: Call) -> bytes:
         """Returns the call's message; it waits while those of its address use up their share of the event loop."""
-        if (delay_s := self._admission.receive_delay_s(call.address)) > 0:
+        if (delay_s := self._admission.receive_delay_s(call.caller)) > 0:
             # It is not the client that is slow.
             call.waits_since = None
             await asyncio.sleep(delay_s)
         try:
             message = await call.read()
         except asyncio.CancelledError:
-            self._admission.received(call.address, CANCELLED_BYTES)
+            self._admission.received(call.caller, CANCELLED_BYTES)
             raise
         if len(message) > SMALL_BYTES:
-            self._admission.received(call.address, len(message))
+            self._admission.received(call.caller, len(message))
         return message
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
+        if self._access_log is not None:
+            call.at_end(partial(self._access_log.add, call))
         try:
             self._calls.admit()
+            if self._access is not None:
+                self._access.admit(call)
             result = await behaviour(call)
             call.replies()
+            call.outcome = "OK"
+            if result is not None:
+                call.sent_bytes = len(result)
             context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
             log.debug("%s %s ok in %.1f ms for %s", call.request_id, method, _milliseconds(call), call.peer)
             return result
@@ -115,10 +130,13 @@ def _explain(call: Call, error: BaseException) -> Status | None:
     if not isinstance(error, Exception):
         return None
     ours = _as_ours(error, call.request_id)
+    call.outcome = ours.reason
     line = "%s %s %s in %.1f ms for %s: %s"
     told = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer, line_of(ours)
     if isinstance(ours, ServerFaultError):
         log.error(line, *told, exc_info=error)
+    elif isinstance(ours, AccessDeniedError):
+        log.debug(line, *told)  # the audit has it
     else:
         log.info(line, *told)
     status = to_status(ours, call.request_id)

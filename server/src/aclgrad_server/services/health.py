@@ -8,6 +8,8 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
+from aclgrad.errors import AccessDeniedError
+from aclgrad_server.access.access import Access
 from aclgrad_server.calls.call import Context
 from aclgrad_server.limits import MAX_HEALTH_BYTES
 from aclgrad_server.services.operators import SERVICE
@@ -85,16 +87,21 @@ class Health:
 
 
 class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
-    def __init__(self, client_timeout_s: float) -> None:
+    def __init__(self, client_timeout_s: float, access: Access | None) -> None:
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._client_timeout_s = client_timeout_s
+        self._access = access
 
     async def ServerReflectionInfo(self, requests: AsyncIterable[Any], context: Context) -> AsyncIterator[Any]:  # noqa: N802
         try:
+            if self._access is not None:
+                self._access.check(context, "ServerReflectionInfo", context.peer(), "-")
             async for reply in super().ServerReflectionInfo(self._in_time(aiter(requests)), context):
                 yield reply
         except TimeoutError:
             await context.abort(*_too_slow(self._client_timeout_s))
+        except AccessDeniedError as error:
+            await context.abort(error.code, error.message)
 
     async def _in_time(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         while True:
@@ -105,9 +112,9 @@ class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
             yield request
 
 
-def add_reflection(server: grpc.aio.Server, client_timeout_s: float) -> None:
-    """Lets tools such as grpcurl discover the services."""
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(client_timeout_s), server)
+def add_reflection(server: grpc.aio.Server, client_timeout_s: float, access: Access | None = None) -> None:
+    """Lets tools such as grpcurl discover the services, for those who may execute operators."""
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(client_timeout_s, access), server)
 
 
 def _too_slow(limit_s: float) -> tuple[grpc.StatusCode, str]:

@@ -65,6 +65,7 @@ class OperatorService:
 
     async def execute_operator(self, request: bytes, call: Call) -> bytes:
         plan, payloads = self._path.planner.read(request)
+        call.operator = plan.spec.name
         if plan.uses_shared_memory:
             return await self._shared_memory.execute(self._path, call, plan, payloads)
         return await self._path.unary(call, plan, payloads)
@@ -82,6 +83,9 @@ class OperatorService:
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)
+        if not call.sees_details:
+            status = pb.GetServerStatusResponse(version=version("aclgrad-server"), product=self._product)
+            return status.SerializeToString()
         admission, settings = self._path.admission, self._settings
         occupancy = admission.occupancy()
         return pb.GetServerStatusResponse(

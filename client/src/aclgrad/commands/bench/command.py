@@ -78,7 +78,7 @@ def bench(**given: Any) -> None:
     with exit_codes("bench"):
         if options.plot is not None and options.plot.suffix != ".svg":
             raise ValueError(f"{options.plot} would hold SVG; end it with .svg")
-        with Client(options.target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+        with Client.from_env(target=options.target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
             typed = _case(client, options)
         measured = Measured()
         is_complete = False
@@ -105,7 +105,7 @@ def _case(client: Client, options: Options) -> TypedCase:
 async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
     arrays, attributes = typed.arrays(), typed.attributes
     # Without retries, which would hide the server's refusals.
-    async with AsyncClient(options.target, timeout_s=options.timeout_s, retries=0) as client:
+    async with AsyncClient.from_env(target=options.target, timeout_s=options.timeout_s, retries=0) as client:
 
         async def send() -> None:
             await client.execute(typed.spec.name, arrays, attributes)

@@ -1,0 +1,110 @@
+"""How a client knows its server and shows who it is: TLS, a certificate of its own, and a token."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from aclgrad.errors import InvalidSettingError
+
+Pem = str | os.PathLike[str] | bytes
+"""The path of a PEM file, or its content as bytes."""
+
+AUTHORIZATION: Final = "authorization"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Credentials:
+    """What `Client(..., credentials=)` connects with; without it, a client speaks plaintext and shows nothing.
+
+    aclgrad.Client("gradients.example.org:50051", credentials=aclgrad.Credentials(ca="ca.crt", token=token))
+
+    The server needs a certificate of the authorities in `ca`, by default of those that gRPC brings along. `certificate`
+    and `key` are the client's own, `token` is what `aclgrad-server token` made. `tls=False` sends the token without
+    encryption: for unix sockets, loopback, and proxies that encrypt. Files are read when the client connects.
+    """
+
+    ca: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    token: str | None = None
+    tls: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises InvalidSettingError for what does not fit together."""
+        if (self.certificate is None) != (self.key is None):
+            raise _refused("certificate", "is given without its key, or the key without it", "give both or neither")
+        if not self.tls and (self.ca is not None or self.certificate is not None):
+            raise _refused("tls", "is False, but there is a certificate", "leave tls=False out")
+        if not self.tls and self.token is None:
+            raise _refused("tls", "is False, and there is no token", "give a token, or no credentials")
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token.strip()):
+            raise _refused("token", "is empty, or has characters that metadata cannot have", "give the token alone")
+
+    def __repr__(self) -> str:
+        """Names no secret."""
+        given = [name for name in ("ca", "certificate", "key", "token") if getattr(self, name) is not None]
+        return f"Credentials(tls={self.tls}, given: {', '.join(given) or 'nothing'})"
+
+    def __reduce__(self) -> str:
+        raise TypeError("Credentials hold secrets and are not pickled; make them anew where they are needed")
+
+    def channel_credentials(self) -> grpc.ChannelCredentials | None:
+        """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files."""
+        if not self.tls:
+            return None
+        ca = _content("ca", self.ca)
+        key, certificate = _content("key", self.key), _content("certificate", self.certificate)
+        return grpc.ssl_channel_credentials(ca, key, certificate)
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Returns what every call carries."""
+        return () if self.token is None else ((AUTHORIZATION, f"Bearer {self.token.strip()}"),)
+
+
+_VARIABLES: Final = {
+    "ACLGRAD_CA": "ca",
+    "ACLGRAD_CERTIFICATE": "certificate",
+    "ACLGRAD_KEY": "key",
+    "ACLGRAD_TOKEN": "token",
+    "ACLGRAD_TLS": "tls",
+}
+_SWITCHES: Final = {"true": True, "false": False}
+
+
+def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
+    """Returns the credentials of ACLGRAD_CA, _CERTIFICATE, _KEY (paths), _TOKEN and _TLS; None if none is set.
+
+    With a token alone, ACLGRAD_TLS has to say true or false.
+    """
+    given = {field: environment[name] for name, field in _VARIABLES.items() if environment.get(name)}
+    switch = given.pop("tls", None)
+    if switch is not None and switch not in _SWITCHES:
+        raise InvalidSettingError(f"ACLGRAD_TLS is {switch!r}", field="ACLGRAD_TLS", remedy="give true or false")
+    if given.keys() == {"token"} and switch is None:
+        remedy = "set ACLGRAD_TLS to true, or to false if the way to the server is safe without"
+        raise InvalidSettingError("ACLGRAD_TOKEN is set without ACLGRAD_TLS", field="ACLGRAD_TLS", remedy=remedy)
+    if not given and not _SWITCHES.get(switch or "false"):
+        return None
+    return Credentials(**given, tls=_SWITCHES[switch or "true"])
+
+
+def _content(name: str, given: Pem | None) -> bytes | None:
+    if given is None:
+        return None
+    content = given
+    if not isinstance(content, bytes):
+        try:
+            content = Path(content).read_bytes()
+        except OSError as error:
+            raise _refused(name, f"is {given!r}, which cannot be read: {error.strerror}", "give a PEM file") from None
+    if b"-----BEGIN " not in content:
+        raise _refused(name, "is no PEM", "give the path of a PEM file, or its content as bytes")
+    return content
+
+
+def _refused(name: str, problem: str, remedy: str) -> InvalidSettingError:
+    return InvalidSettingError(f"credentials: {name} {problem}", field=name, remedy=remedy)

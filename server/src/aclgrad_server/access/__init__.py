@@ -1,0 +1,1 @@
+"""Who may call: identities, their rights, and the audit of refusals."""

@@ -1,0 +1,105 @@
+"""Who a caller is, and whether it may make a call: asked at each call, of the identities of the moment."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerBusyError
+from aclgrad_server.access.audit import Audit
+from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
+from aclgrad_server.calls.admission import RETRY_AFTER_S, Bounds
+from aclgrad_server.calls.call import Call, Context
+from aclgrad_server.files import Reloaded
+
+AUTHORIZATION: Final = "authorization"
+_SCHEME: Final = "bearer"
+_REMEDY: Final = "send the metadata 'authorization: Bearer TOKEN' with a token that this server knows"
+_REMEDY_CERTIFICATE: Final = f"{_REMEDY}, or connect with a certificate that it knows"
+_NEEDED: Final = {"GetServerStatus": frozenset(Right)}
+"""Methods that more than the right to execute opens; one of them is enough."""
+_EXECUTE: Final = frozenset({Right.EXECUTE})
+_PROPERTIES: Final = [(f"peer_{kind}", kind) for kind in SAN_KINDS]
+
+
+class Access:
+    """Lets in calls of known identities, each with as many in flight as it may have."""
+
+    def __init__(self, identities: Reloaded[Identities]) -> None:
+        self._identities = identities
+        self._in_flight: dict[str, int] = {}
+        self._bounds: dict[str, Bounds] = {}
+        self.audit = Audit()
+
+    def admit(self, call: Call) -> None:
+        """Gives the call its identity; raises an error for a caller that is unknown, lacks the right or has enough."""
+        identity = self.check(call.context, call.method, call.peer, call.request_id)
+        call.identity = identity.name
+        call.sees_details = Right.STATUS in identity.rights
+        call.caller = identity.key
+        self._bounds[identity.key] = identity.bounds
+        count = self._in_flight.get(identity.key, 0)
+        if count >= identity.max_calls:
+            raise ServerBusyError(
+                f"identity {identity.name} has as many calls in flight as it may have, {count}",
+                remedy=f"try again in {RETRY_AFTER_S} s",
+                retry_after_s=RETRY_AFTER_S,
+                metadata={"limit": str(identity.max_calls)},
+            )
+        self._in_flight[identity.key] = count + 1
+        call.at_end(lambda: self._end(identity.key))
+
+    def check(self, context: Context, method: str, peer: str, request_id: str) -> Identity:
+        """Returns who calls; raises NotAuthenticatedError or PermissionDeniedError, and has the audit tell it."""
+        address, identity = peer.rpartition(":")[0], None
+        try:
+            identity = self._identify(context, peer)
+            if not identity.rights & _NEEDED.get(method, _EXECUTE):
+                needed = " or ".join(sorted(_NEEDED.get(method, _EXECUTE)))
+                problem = f"identity {identity.name} has no right to {method}"
+                raise PermissionDeniedError(problem, remedy=f"ask for the right {needed} in the server's identities")
+        except (NotAuthenticatedError, PermissionDeniedError) as error:
+            who = identity.name if identity else "unknown"
+            self.audit.refused(address, who, error.message.partition(";")[0], peer, method, request_id)
+            raise
+        return identity
+
+    def bounds(self, key: str) -> Bounds:
+        """Returns what admission grants an identity, by its key, as of its last call."""
+        return self._bounds[key]
+
+    def _identify(self, context: Context, peer: str) -> Identity:
+        """Returns who calls: a token decides if there is one, then the certificate, then the unix socket."""
+        identities = self._identities.value
+        values = [value for key, value in context.invocation_metadata() if key == AUTHORIZATION]
+        if values:
+            scheme, _, token = str(values[0]).partition(" ")
+            if len(values) > 1 or scheme.lower() != _SCHEME or not token:
+                raise NotAuthenticatedError("the metadata 'authorization' is no bearer token", remedy=_REMEDY)
+            identity = identities.of_token(token.strip().encode())
+            if identity is None:
+                raise NotAuthenticatedError("the token is not known", remedy=_REMEDY)
+            return identity
+        if peer.startswith("unix:"):
+            if identities.of_unix_sockets is None:
+                raise NotAuthenticatedError("the call has no token", remedy=_REMEDY)
+            return identities.of_unix_sockets
+        names = list(_names(context.auth_context()))
+        if not names:
+            raise NotAuthenticatedError("the call has neither token nor certificate", remedy=_REMEDY_CERTIFICATE)
+        found = identities.of_sans(names)
+        if len(found) != 1:
+            problem = "the certificate names several identities" if found else "no name in the certificate is known"
+            raise NotAuthenticatedError(problem, remedy=_REMEDY_CERTIFICATE)
+        return found.pop()
+
+    def _end(self, key: str) -> None:
+        count = self._in_flight[key] - 1
+        if count:
+            self._in_flight[key] = count
+        else:
+            del self._in_flight[key]
+
+
+def _names(properties: Any) -> Iterator[tuple[str, bytes]]:
+    for name, kind in _PROPERTIES:
+        for value in properties.get(name, ()):
+            yield kind, value

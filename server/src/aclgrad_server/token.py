@@ -1,0 +1,16 @@
+"""`aclgrad-server token`: makes a token for a client, and what the file of identities has of it."""
+
+import argparse
+import secrets
+from hashlib import sha256
+
+_DESCRIPTION = """\
+Print a new random token, and its SHA-256. Give the client the token (ACLGRAD_TOKEN), and put the digest into the file
+of --identities: the server keeps no token, and the file lets nobody in who reads it."""
+
+
+def main(arguments: list[str]) -> None:
+    """Prints both in two lines."""
+    argparse.ArgumentParser("aclgrad-server token", description=_DESCRIPTION, allow_abbrev=False).parse_args(arguments)
+    token = secrets.token_urlsafe(32)
+    print(f'token: {token}\ntoken_sha256 = ["{sha256(token.encode()).hexdigest()}"]')

@@ -1,0 +1,91 @@
+"""Both clients on a channel that the caller made."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+import numpy as np
+import pytest
+
+import aclgrad
+from tests.calling import maybe_await
+
+from .scripted_service import GRADIENT, ScriptedService
+
+ONES = np.ones((1, 1, 1), np.float32)
+
+
+class Counting(grpc.UnaryUnaryClientInterceptor):
+    methods: list[str]
+
+    def __init__(self) -> None:
+        self.methods = []
+
+    def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        self.methods.append(details.method)
+        return continuation(details, request)
+
+
+class AsyncCounting(grpc.aio.UnaryUnaryClientInterceptor):
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        method = details.method
+        self.methods.append(method if isinstance(method, str) else method.decode())
+        return await continuation(details, request)
+
+
+Made = tuple[Any, Any, Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+async def made(request: pytest.FixtureRequest, service: ScriptedService) -> AsyncIterator[Made]:
+    """A kind of client, a channel for it with an interceptor, and the interceptor."""
+    options = aclgrad.channel_options()
+    if request.param == "sync":
+        counting = Counting()
+        channel = grpc.insecure_channel(service.address, options)
+        yield aclgrad.Client, grpc.intercept_channel(channel, counting), counting
+        channel.close()
+    else:
+        interceptor = AsyncCounting()
+        async with grpc.aio.insecure_channel(service.address, options, interceptors=[interceptor]) as own:
+            yield aclgrad.AsyncClient, own, interceptor
+
+
+async def test_calls_go_through_the_channel_which_stays_open(made: Made) -> None:
+    kind, channel, counting = made
+    for _ in range(2):
+        client = kind(channel=channel)
+        assert (await maybe_await(client.execute("pool", {"a": ONES}))).tolist() == GRADIENT.tolist()
+        await maybe_await(client.close())
+        with pytest.raises(aclgrad.CallCancelledError, match="your channel: the client is closed"):
+            await maybe_await(client.execute("pool", {"a": ONES}))
+    assert counting.methods == ["/aclgrad.v1.OperatorService/ExecuteOperator"] * 2
+
+
+async def test_a_channel_that_its_owner_closed(made: Made) -> None:
+    kind, channel, _ = made
+    client = kind(channel=channel)
+    assert repr(client) == f"<aclgrad.{kind.__name__} of your channel, open>"
+    await maybe_await(client.execute("pool", {"a": ONES}))
+    await maybe_await(channel.close())
+    with pytest.raises(aclgrad.CallCancelledError, match="channel is closed"):
+        await maybe_await(client.execute("pool", {"a": ONES}))
+
+
+async def test_what_the_channel_has_already_is_refused(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, channel, _ = made
+    for setting, value in {"target": "other:1", "compression": "gzip", "channel_options": [("a", 1)]}.items():
+        with pytest.raises(aclgrad.InvalidSettingError, match=f"^{setting} is given beside a channel") as caught:
+            kind(channel=channel, **{setting: value})
+        assert caught.value.field == setting
+    monkeypatch.setenv("ACLGRAD_TARGET", "other:1")
+    monkeypatch.setenv("ACLGRAD_RETRIES", "2")
+    assert (await maybe_await(kind.from_env(channel=channel).execute("pool", {"a": ONES}))).size == GRADIENT.size
+    other = aclgrad.AsyncClient if kind is aclgrad.Client else aclgrad.Client
+    for wrong in (channel, "127.0.0.1:50051"):
+        with pytest.raises(aclgrad.InvalidSettingError, match=r"^channel is a \w+; give a grpc\.") as caught:
+            other(channel=wrong)
+        assert caught.value.field == "channel"

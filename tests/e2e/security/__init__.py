@@ -1,0 +1,1 @@
+"""What a network of strangers is kept from."""

@@ -1,0 +1,65 @@
+"""What bounds one caller at all times, and how many turns it has among those that wait."""
+
+import asyncio
+
+import pytest
+
+from aclgrad.errors import LimitExceededError, ServerBusyError
+from aclgrad_server.calls.admission import Admission, Bounds, Claim
+from tests.server.fakes import settle
+
+A, B = "identity:a", "identity:b"
+
+
+def admission_for(bounds: dict[str, Bounds], *arguments: object) -> Admission:
+    return Admission(*arguments, bounds=lambda caller: bounds.get(caller, Bounds()))  # type: ignore[arg-type]
+
+
+async def test_turns_of_those_that_wait_follow_their_shares() -> None:
+    admission = admission_for({A: Bounds(turns=2)}, 1, 100)
+    order: list[str] = []
+
+    async def run(caller: str) -> None:
+        place = await admission.place(caller)
+        order.append(caller)
+        await asyncio.sleep(0)
+        place.give_back()
+
+    held = await admission.place("identity:c")
+    tasks = [asyncio.ensure_future(run(caller)) for caller in [B] * 4 + [A] * 6]
+    await settle()
+    held.give_back()
+    await asyncio.gather(*tasks)
+    assert order == [B, A, A, B, A, A, B, A, A, B]
+
+
+async def test_bytes_are_bounded_also_while_nobody_else_asks() -> None:
+    admission = admission_for({A: Bounds(size_bytes=60)}, 8, 8, [100])
+    with pytest.raises(LimitExceededError, match="takes 61 bytes and this identity may have 60 at most") as caught:
+        await admission.memory(A, 61)
+    assert caught.value.metadata == {"size_bytes": "61", "limit": "60"}
+    _, first = await admission.memory(A, 40)
+    second = asyncio.ensure_future(admission.memory(A, 30))
+    await settle()
+    assert not second.done()
+    # It holds nobody up.
+    _, other = await admission.memory(B, 50)
+    first.give_back()
+    _, claim = await second
+    for each in (other, claim):
+        each.give_back()
+    assert admission.occupancy().running_bytes == 0
+
+
+async def test_queue_of_one_caller_is_bounded() -> None:
+    admission = admission_for({A: Bounds(waiting=2)}, 1, 8)
+    held = await admission.place(A)
+    waiting: list[asyncio.Task[Claim]] = [asyncio.ensure_future(admission.place(A)) for _ in range(2)]
+    await settle()
+    with pytest.raises(ServerBusyError, match=r"this client has as many calls .* 3;"):
+        await admission.place(A)
+    other = asyncio.ensure_future(admission.place(B))
+    await settle()
+    held.give_back()
+    for each in (waiting[0], other, waiting[1]):
+        (await each).give_back()
