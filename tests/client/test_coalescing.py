@@ -1,8 +1,10 @@
 """Both clients with `coalesce=True`: small calls share messages while earlier ones are under way."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -243,3 +245,27 @@ async def test_futures_share_messages_too(relay: ScriptedService) -> None:
             futures = [await future for future in futures]
             assert all(future.cancel() for future in futures[::2])
         assert all(future.result(60).max() == 1 for future in futures[1::2])
+
+
+async def test_a_call_that_failed_leaves_nothing_to_the_garbage_collector(connect: Connect, server: Server) -> None:
+    """Its error's traceback has frames that have its arrays."""
+    client = connect(server.address, coalesce=True)
+    arrays: list[weakref.ref[np.ndarray]] = []
+
+    def fail() -> Any:
+        array = np.ones((1, 1, 1, 2, 2), np.float32)
+        arrays.append(weakref.ref(array))
+        inputs = {"grad_output": array, "self": SHAPE}
+        if isinstance(client, aclgrad.Client) and len(arrays) % 2:
+            client.submit("adaptive_avg_pool2d_backward", inputs).result(60)
+        return client.execute("adaptive_avg_pool2d_backward", inputs)
+
+    gc.collect()
+    gc.disable()
+    try:
+        errors = await outcomes(begin(client, [fail] * 20))
+        assert {type(error) for error in errors} == {aclgrad.InvalidFieldError}
+        errors.clear()
+        await until(lambda: not any(array() is not None for array in arrays))
+    finally:
+        gc.enable()

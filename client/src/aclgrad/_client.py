@@ -215,6 +215,8 @@ class Client(BaseClient[Array]):
                 return call.take(self._send_chunks(chunked, attempts))
             return call.read(self._send_message(call.method, call.request, attempts))
         except grpc.RpcError as failure:
+            # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
+            failure.__traceback__ = None
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except ValueError as error:
             # What grpc raises for a channel that another thread closed since it was asked, or its owner.

@@ -81,7 +81,11 @@ class Waiting(ABC):
             # The id in the server's log is that of the message.
             error.metadata = {**error.metadata, MESSAGE_ID: error.request_id or ""}
             error.request_id = self.attempts.request_id
-        raise error
+        try:
+            raise error
+        finally:
+            # The error's traceback has this frame, and the call's arrays: a cycle would keep them.
+            del error, outcome
 
     def has_time(self) -> bool:
         left_s = self.attempts.time_left_s()

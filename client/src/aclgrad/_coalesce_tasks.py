@@ -65,7 +65,11 @@ async def send(lane: Lane, call: Any, attempts: Attempts, attempt: Attempt) -> A
     if isinstance(outcome, Alone):
         gradient: Array = await attempt(call, attempts)
         return gradient
-    return waiting.gradient(outcome)
+    try:
+        return waiting.gradient(outcome)
+    finally:
+        # An error's traceback has this frame.
+        del waiting, outcome
 
 
 async def _send_alone(lane: Lane, call: Execution, attempts: Attempts, attempt: Attempt) -> Array:

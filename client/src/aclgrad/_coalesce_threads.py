@@ -74,7 +74,11 @@ def send(
     if isinstance(outcome, Alone):
         gradient: Array = attempt(call, attempts)
         return gradient
-    return waiting.gradient(outcome)
+    try:
+        return waiting.gradient(outcome)
+    finally:
+        # An error's traceback has this frame.
+        del waiting, outcome
 
 
 def _send_alone(lane: Lane, call: Execution, attempts: Attempts, attempt: Attempt) -> Array:

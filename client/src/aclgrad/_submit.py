@@ -21,25 +21,37 @@ class Cancellable(Protocol):
     def cancel(self) -> Any: ...
 
 
-class _Job(Generic[_Result]):
-    """A call, its future, and what there is to cancel of it.
+class _Watch:
+    """Cancels the part of a call that is under way when its future is cancelled; does not hold the future."""
 
-    The future stays pending until its outcome is known, so that it can be cancelled during the call too.
-    """
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._part: Cancellable | None = None
+        self._is_cancelled = False
+
+    def watch(self, part: Cancellable) -> None:
+        with self._lock:
+            self._part = part
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
+            part.cancel()
+
+    def on_done(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._is_cancelled = future.cancelled()
+            part, self._part = self._part, None
+        if part is not None and self._is_cancelled:
+            part.cancel()
+
+
+class _Job(Generic[_Result]):
+    """A call and its future, which stays pending until the outcome is known: so it can be cancelled during the call."""
 
     def __init__(self, run: Callable[[], _Result]) -> None:
         self.future: Future[_Result] = Future()
+        self.watch = _Watch()
         self._run: Callable[[], _Result] | None = run
-        self._lock = threading.Lock()
-        self._watched: Cancellable | None = None
-        self.future.add_done_callback(self._on_done)
-
-    def watch(self, part: Cancellable) -> None:
-        """Has the future cancel this part of the call, at once if it is cancelled already."""
-        with self._lock:
-            self._watched = part
-        if self.future.cancelled():
-            part.cancel()
+        self.future.add_done_callback(self.watch.on_done)
 
     def run(self) -> None:
         run, self._run = self._run, None
@@ -57,15 +69,9 @@ class _Job(Generic[_Result]):
             if self.future.set_running_or_notify_cancel():
                 self.future.set_result(result)
 
-    def _on_done(self, future: Future[_Result]) -> None:
-        with self._lock:
-            watched, self._watched = self._watched, None
-        if watched is not None and future.cancelled():
-            watched.cancel()
-
 
 class _Current(threading.local):
-    job: _Job[Any] | None = None
+    watch: _Watch | None = None
 
 
 class Submissions:
@@ -81,12 +87,12 @@ class Submissions:
     @property
     def is_in_background(self) -> bool:
         """Whether the thread that asks is one of ours."""
-        return self._current.job is not None
+        return self._current.watch is not None
 
     def watch(self, part: Cancellable) -> None:
         """Has the future of the call that this thread makes, if it makes one, cancel this part of it."""
-        if self._current.job is not None:
-            self._current.job.watch(part)
+        if self._current.watch is not None:
+            self._current.watch.watch(part)
 
     def submit(self, run: Callable[[], _Result]) -> Future[_Result]:
         """Returns the future of what `run` returns or raises."""
@@ -96,8 +102,14 @@ class Submissions:
             if self._idle >= len(self._jobs):
                 self._changed.notify()
             elif self._threads < MAX_THREADS:
-                self._threads += 1
-                threading.Thread(target=self._work, name="aclgrad-submit", daemon=True).start()
+                try:
+                    threading.Thread(target=self._work, name="aclgrad-submit", daemon=True).start()
+                    self._threads += 1
+                except RuntimeError:
+                    # The system has no more threads, or the interpreter ends: others may make the call.
+                    if not self._threads:
+                        self._jobs.pop()
+                        raise
         return job.future
 
     def end_waiting(self) -> None:
@@ -109,13 +121,13 @@ class Submissions:
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
-            self._current.job = job
+            self._current.watch = job.watch
             try:
                 job.run()
             except BaseException:  # such as SystemExit in a callback
                 threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
             # The next one may be long in coming.
-            self._current.job = job = None
+            self._current.watch = job = None
 
     def _next(self) -> _Job[Any] | None:
         with self._changed:
