@@ -80,8 +80,9 @@ async def test_error_of_a_connection_that_fails_names_tls(
             await gradient(connect(target, credentials=credentials, connect_timeout_s=0))
         assert told in str(caught.value), (credentials, str(caught.value))
     with Server(*authority.server_flags("elsewhere", "elsewhere.example")) as elsewhere:
+        client = connect(elsewhere.address, credentials=Credentials(ca=authority.ca))
         with pytest.raises(aclgrad.TlsError, match="certificate is for another host; give the target a name"):
-            await gradient(connect(elsewhere.address, credentials=Credentials(ca=authority.ca)))
+            await gradient(client)
 
 
 def test_credentials_that_do_not_fit_are_refused(tmp_path: Path) -> None:

@@ -109,8 +109,7 @@ class BaseClient(OperatorMethods[Result]):
         self._own_channel = channel
         if channel is not None:
             given = {"target": target, "compression": compression, "channel_options": overrides}
-            given["credentials"] = credentials
-            _own_channel.check_own_channel(channel, self._channel_kind, **given)
+            _own_channel.check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
         self._regions = RegionPool() if shared_memory else None
         self._request_ids = RequestIds()
         self._on_call = on_call
