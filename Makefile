@@ -27,7 +27,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator dist lock image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -60,7 +60,7 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 ci: SECOND_RUN := yes
-ci: lint test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
+ci: lint docs test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -104,7 +104,7 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device t
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
-	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/e2e/discovery/test_readme.py)
+	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/docs/test_snippets.py)
 
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
@@ -190,6 +190,9 @@ build/bench/libcopies.so: tests/benchmarks/copies.cpp
 bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure the overhead of aclgrad.torch per call (installs PyTorch)
 	$(BIN)/python -m tests.benchmarks.bridge
 
+bench-concurrency: $(BUILT) ## Measure the ways of one client to make many small calls, and what out= saves: BENCH_FLAGS=--quick
+	$(BIN)/python -m tests.benchmarks.concurrency $(BENCH_FLAGS)
+
 bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Compare the kernels' times with PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
@@ -211,6 +214,9 @@ h2load: ## Install h2load from Debian's nghttp2-client if it is missing; needs r
 	@$(call debian,h2load,nghttp2-client)
 
 ##@ Release
+
+docs: $(SETUP) $(BIN)/.setup-docs ## Build the documentation as a site in build/site, with a page for each operator, and check its links
+	$(BIN)/python -m website
 
 # The native wheel gets the tag of the oldest glibc that has every symbol it needs, so that it runs on other machines.
 dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of materials, check them, and run the demo with nothing but them

@@ -2,7 +2,7 @@
 
 The files are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so
 that editors and type checkers see real names. They are in version control so that installing the client needs no
-generator.
+generator. The table of errors in docs/troubleshooting.md is written in the same way, from the classes of `errors.py`.
 """
 
 import subprocess
@@ -11,6 +11,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+
+from error_table import error_table
 
 from aclgrad.operators.completeness import folders, problems
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
@@ -24,7 +26,7 @@ PACKAGE = ROOT / "client/src/aclgrad"
 NATIVE = ROOT / "native"
 HEADERS = NATIVE / "include/aclnnop"
 README = ROOT / "README.md"
-TABLE_START, TABLE_END = "<!-- operators: written by `make generate` -->\n", "<!-- end of operators -->\n"
+TROUBLESHOOTING = ROOT / "docs/troubleshooting.md"
 WIDTH = 120
 
 CATALOGUE = '''\
@@ -134,7 +136,10 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
         "_operator_methods.py": METHODS + "".join(map(method, specs)),
     }
     files = {PACKAGE / name: formatted(text, PACKAGE / name) for name, text in python.items()}
-    return files | {README: with_table(README.read_text(), specs)}
+    return files | {
+        README: with_table(README, "operators", operator_table(specs)),
+        TROUBLESHOOTING: with_table(TROUBLESHOOTING, "errors", error_table()),
+    }
 
 
 def import_line(operator: str, module: str, attribute: str, name: str) -> str:
@@ -148,19 +153,24 @@ def formatted(text: str, path: Path) -> str:
     return text
 
 
-def with_table(text: str, specs: Iterable[OperatorSpec]) -> str:
-    """Returns README with the operators' table between its two marks."""
-    before, _, rest = text.partition(TABLE_START)
-    _, found, after = rest.partition(TABLE_END)
+def with_table(page: Path, subject: str, table: str) -> str:
+    """Returns the page with the table between the two marks of its subject."""
+    start, end = f"<!-- {subject}: written by `make generate` -->\n", f"<!-- end of {subject} -->\n"
+    before, _, rest = page.read_text().partition(start)
+    _, found, after = rest.partition(end)
     if not found:
-        raise SystemExit(f"{README.name} lacks the line {TABLE_START.strip()} or {TABLE_END.strip()}")
+        raise SystemExit(f"{page.name} lacks the line {start.strip()} or {end.strip()}")
+    return "".join([before, start, table, end, after])
+
+
+def operator_table(specs: Iterable[OperatorSpec]) -> str:
     rows = ["| operator | what it computes | arguments | dtypes |", "|---|---|---|---|"]
     for spec in specs:
         arguments = ", ".join(f"`{each.python_name}`" for each in spec.inputs)
         arguments += "".join(f", `{attribute_signature(each)}`" for each in spec.attributes)
         cells = (f"`{spec.name}` (`{spec.symbol}`)", spec.summary, arguments, ", ".join(dtypes(spec.inputs[0])))
         rows.append(f"| {' | '.join(cells)} |")
-    return "".join([before, TABLE_START, "\n".join(rows), "\n", TABLE_END, after])
+    return "".join(f"{row}\n" for row in rows)
 
 
 def method(spec: OperatorSpec) -> str:
@@ -258,7 +268,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         for path in old:
             name = path.relative_to(ROOT)
-            print(f"{name} does not match the operators' folders; run `make generate`", file=sys.stderr)
+            print(f"{name} is not current; run `make generate`", file=sys.stderr)
         return 1 if old else 0
     for path, text in old.items():
         path.write_text(text)

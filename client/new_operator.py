@@ -293,6 +293,8 @@ SAMPLES = Samples(
     rows=_rows,
     timed={{size: _case("timed", shape) for size, shape in PLANES.items()}},
     pytorch=_pytorch,
+    # A plane that the documentation draws.
+    picture=_case("picture", (1, 1, 2, 3)),
     # First the one that the demo and the self-test make; then each rank, edge sizes, every attribute, empty tensors.
     cases=(),
 )

@@ -3,8 +3,8 @@
 * FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
 * FOLDER/exports.map: the exports of libacl_host.so, which are exactly the functions that the headers declare.
 
-It fails, with a sentence for each problem, if a header does not declare its operators as the build expects, if a declared
-operator is not implemented, or if an implemented one is not declared.
+It fails, with a sentence for each problem, if a header does not declare its operators as the build expects, or if a
+declared operator is not implemented or an implemented one is not declared.
 """
 
 import re

@@ -8,8 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import case
+
 from .acl import DataType, Format, Library
 from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
+from .table_gradients import assert_defined, gradient
 
 NAME = "aclnnAvgPool2dBackward"
 TENSORS = ("gradOutput", "self", "gradInput")
@@ -95,3 +100,11 @@ def test_accepted(acl: Library, row: str) -> None:
 @pytest.mark.parametrize("row", REFUSED)
 def test_refused(acl: Library, row: str) -> None:
     assert_refused(acl, NAME, VALID, REFUSED[row])
+
+
+def test_a_window_far_beyond_the_plane_takes_neither_memory_nor_time(acl: Library) -> None:
+    """With ceilMode the last window may have any size."""
+    windows = {"kernel_size": (2**31 - 1,), "padding": (1,), "ceil_mode": True, "count_include_pad": False}
+    huge = case("huge", windows, grad_output=(1, 2, 1, 1), input=(1, 2, 5, 7))
+    typed = TypedCase(OPERATORS["avg_pool2d_backward"], huge, "float32")
+    assert_defined(typed, gradient(acl, typed))

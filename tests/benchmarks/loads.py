@@ -1,7 +1,7 @@
 """The calls that are measured, each as a function that makes one caller: what a thread of a load process repeats.
 
 A caller sends bytes that were made once and looks at no more of the reply than its length, so that the server and the
-transport are measured; `client` is the exception, with numpy arrays in and out, as users have it.
+transport are measured; `client` and `stub` are the exceptions, with numpy arrays in and out, as users have it.
 """
 
 import secrets
@@ -21,6 +21,7 @@ from aclgrad._settings import all_channel_options
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
+from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from tests.benchmarks import ceilings
 from tests.benchmarks.sizes import OPERATOR, Size
 
@@ -75,6 +76,22 @@ def client(address: str, size: Size) -> Caller:
 
     def call() -> None:
         _check(connection.execute(OPERATOR, {"grad_output": grad_output, "self": size.shape}).nbytes, size.tensor_bytes)
+
+    return call
+
+
+def stub(address: str, size: Size) -> Caller:
+    """What a program writes without a client: generated messages and the generated stub, numpy in and out."""
+    execute = OperatorServiceStub(channel_to(address)).ExecuteOperator
+    grad_output = gradient(size)
+
+    def call() -> None:
+        request = pb.ExecuteOperatorRequest(operator=OPERATOR)
+        data = grad_output.tobytes()
+        request.inputs.add(name="grad_output", data_type="DATA_TYPE_FLOAT32", shape=grad_output.shape, data=data)
+        request.inputs.add(name="self", data_type="DATA_TYPE_FLOAT32", shape=size.shape)
+        (output,) = execute(request, wait_for_ready=True).outputs
+        _check(np.frombuffer(output.data, np.float32).reshape(output.shape).copy().nbytes, size.tensor_bytes)
 
     return call
 

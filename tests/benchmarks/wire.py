@@ -50,7 +50,8 @@ ROWS: Final = (
     Row("stream_echo", "bare gRPC echo of the same chunks", CHUNKED, is_ceiling=True),
     Row("whole_echo", "the same, each answer after the last chunk", CHUNKED, is_ceiling=True),
     Row("unary", "ExecuteOperator", against=(Budget("echo", 0.85, SMALL), Budget("echo", 0.9, LARGE))),
-    Row("client", "aclgrad.Client, numpy in and out", against=(Budget("echo"),)),
+    Row("stub", "the generated stub, numpy in and out", SMALL),
+    Row("client", "aclgrad.Client, numpy in and out", against=(Budget("stub", 0.77, SMALL), Budget("echo"))),
     Row("batch", f"BatchExecuteOperators of {BATCH}", SMALL, BATCH, (Budget("unary", 8.0, SMALL), Budget("echo"))),
     Row(
         "chunked",

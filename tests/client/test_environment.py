@@ -7,6 +7,7 @@ import pytest
 import aclgrad
 from aclgrad._environment import VARIABLES
 from aclgrad.testing import serve
+from aclgrad_server.settings import unknown_variables
 from tests.calling import maybe_await
 
 both = pytest.mark.parametrize("kind", [aclgrad.Client, aclgrad.AsyncClient])
@@ -68,6 +69,11 @@ def test_a_wrong_value_names_its_variable(kind: Any, name: str, monkeypatch: pyt
             assert kind.from_env(retries=2)
             with pytest.raises(aclgrad.InvalidSettingError, match=r"^retries is -3"):
                 kind.from_env(retries=-3)
+
+
+def test_a_server_knows_the_variables_of_clients() -> None:
+    assert unknown_variables({variable.name: "" for variable in VARIABLES}) == []
+    assert unknown_variables({"ACLGRAD_TARGETS": ""}) == ["ACLGRAD_TARGETS"]
 
 
 @both

@@ -5,15 +5,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import grpc.aio
 
-from aclgrad import _failures
+from aclgrad import _coalesce_tasks, _failures
 from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
+from aclgrad._coalesce import TimeLimitError
 from aclgrad._credentials import open_channel
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
@@ -163,7 +164,18 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             await self._pause(delay_s)
 
     async def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
-        """Makes one attempt."""
+        """Makes one attempt, with other calls if the client coalesces them."""
+        lane = None if self._closed.is_set() else self._lane(call, attempts)
+        if lane is None:
+            return await self._attempt(call, attempts)
+        self._bound()
+        try:
+            gradient: Any = await _coalesce_tasks.send(lane, call, attempts, self._attempt)
+        except TimeLimitError:
+            raise _failures.deadline_error(self.target) from None
+        return cast(_Result, gradient)
+
+    async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
         channel = self._bound()

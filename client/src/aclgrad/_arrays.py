@@ -39,6 +39,8 @@ def as_array(field: str, value: Any) -> Array:
         raise InvalidFieldError.at(field, problem, "give array.filled(value)")
     try:
         if str(getattr(value, "dtype", None)) == "torch.bfloat16":
+            if value.requires_grad:
+                raise TypeError("a view of integers would not")
             # numpy has this type only through ml_dtypes, which PyTorch does not know.
             return np.asarray(value.view(sys.modules["torch"].int16)).view(_BFLOAT16)
         if hasattr(value, "__dlpack__") and not any(hasattr(value, name) for name in _OTHER_PROTOCOLS):

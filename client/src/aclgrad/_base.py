@@ -5,16 +5,18 @@ import logging
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
 import grpc.aio
 
 from aclgrad import _failures, _own_channel
 from aclgrad._batch import BaseBatch
+from aclgrad._coalesce import Coalescer, Lane, Message
 from aclgrad._credentials import Credentials
 from aclgrad._destination import Output
 from aclgrad._environment import named_by_variable, settings_of_environment
+from aclgrad._exchanges import Execution
 from aclgrad._message_limit import MessageLimit
 from aclgrad._metadata import Metadata, Pair, checked_metadata
 from aclgrad._operator_methods import OperatorMethods, Result
@@ -57,6 +59,7 @@ class BaseClient(OperatorMethods[Result]):
         compression: Compression = None,
         shape_only: bool = True,
         shared_memory: bool = False,
+        coalesce: bool = False,
         channel_options: Iterable[ChannelOption] = (),
         credentials: Credentials | None = None,
         metadata: Metadata = (),
@@ -85,6 +88,10 @@ class BaseClient(OperatorMethods[Result]):
         not fit in /dev/shm are sent over the connection. If the server takes no shared memory from this client, its
         calls raise SharedMemoryUnavailableError.
 
+        With `coalesce=True`, small calls of the same operator that are made at the same time share messages: while two
+        are under way, the next calls wait and then go together. That makes many concurrent small calls cheap. A slow
+        call delays those that it shares a message with.
+
         Every call has a request id, which is the same for all of its attempts and stands in the server's log. Errors
         have it as `request_id`; `on_call` is given a CallReport of each call that has ended, with its id, its time and
         its error, in the thread or task of the call and before the call returns. What `on_call` raises, the call
@@ -111,6 +118,7 @@ class BaseClient(OperatorMethods[Result]):
             given = {"target": target, "compression": compression, "channel_options": overrides}
             _own_channel.check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
         self._regions = RegionPool() if shared_memory else None
+        self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
         self._on_call = on_call
         self._process_id = os.getpid()
@@ -200,10 +208,19 @@ class BaseClient(OperatorMethods[Result]):
         """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
         return os.getpid() != self._process_id
 
+    def _lane(self, call: object, attempts: Attempts) -> Lane | None:
+        """Returns the lane of a call that may share a message with others, else None."""
+        if self._coalescer is None or not isinstance(call, Execution):
+            return None
+        return self._coalescer.lane(call, attempts.time_left_s())
+
     def _start(self, method: str, timeout_s: Timeout) -> Attempts:
         if self._is_inherited:
             raise _failures.forked_error(self.target)
         return self._retry_policy.start(time_limit(timeout_s, self.timeout_s), method, self._request_ids.new())
+
+    def _start_message(self, limit_s: float | None, ids: Sequence[str]) -> Attempts:
+        return self._retry_policy.start(limit_s, Message.method, self._request_ids.of_message(ids))
 
     def _end(self, attempts: Attempts, error: AclgradError | None = None) -> None:
         """Reports a call that has ended to those who want to know; an error gets the id of the call."""

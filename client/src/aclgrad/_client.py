@@ -8,11 +8,12 @@ from typing import Any, Self, TypeVar, cast
 
 import grpc
 
-from aclgrad import _failures
+from aclgrad import _coalesce_threads, _failures
 from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
+from aclgrad._coalesce import Message, TimeLimitError
 from aclgrad._credentials import open_channel
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
@@ -121,7 +122,7 @@ class Client(BaseClient[Array]):
         if self._is_inherited:
             return
         try:
-            self._submissions.close(lambda: _failures.closed_error(self.target))
+            self._submissions.end_waiting()
             if self._own_channel is None:
                 self._close_channel()
         finally:
@@ -196,7 +197,17 @@ class Client(BaseClient[Array]):
             self._pause(delay_s)
 
     def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
-        """Makes one attempt."""
+        """Makes one attempt, with other calls if the client coalesces them."""
+        lane = None if self._closed.is_set() else self._lane(call, attempts)
+        if lane is None:
+            return self._attempt(call, attempts)
+        try:
+            gradient: Any = _coalesce_threads.send(lane, call, attempts, self._attempt, self._submissions.watch)
+        except TimeLimitError:
+            raise _failures.deadline_error(self.target) from None
+        return cast(_Result, gradient)
+
+    def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
         try:
@@ -220,12 +231,12 @@ class Client(BaseClient[Array]):
         if method is None:
             method = self._methods[name] = self._channel.unary_unary(path_of(name))
         if len(request) <= LARGE_BYTES:
-            job = self._submissions.job
             limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
-            if job is None:
+            # A message of several calls goes on for the others if one of them is cancelled.
+            if not self._submissions.is_in_background or name == Message.method:
                 return method(request, timeout=limit_s, metadata=metadata)
             call = method.future(request, timeout=limit_s, metadata=metadata)
-            job.watch(call)
+            self._submissions.watch(call)
             return call.result()
         # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
         # even after its deadline.
@@ -233,10 +244,9 @@ class Client(BaseClient[Array]):
 
     def _stream(self, name: str, messages: Iterator[bytes], attempts: Attempts) -> Iterator[bytes]:
         method: Any = self._channel.stream_stream(path_of(name))
-        job = self._submissions.job
-        replies: Any = method(messages, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
-        if job is not None:
-            job.watch(replies)
+        limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
+        replies: Any = method(messages, timeout=limit_s, metadata=metadata)
+        self._submissions.watch(replies)
         return cast(Iterator[bytes], replies)
 
     def _send_chunks(self, chunked: ChunkedCall, attempts: Attempts) -> Array:

@@ -16,7 +16,7 @@ from aclgrad._planning import Input, Plan, SentValues, plan
 from aclgrad._server_status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InputValuesRequiredError, ServerFaultError
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.tensors import TensorView
+from aclgrad.tensors import TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, parse_message
 
@@ -93,6 +93,11 @@ class Execution:
         """The size of chunks that a refusal led to."""
         self.plan = plan(operator, inputs, attributes, sent)
         self.destination = destination_of(out, self.plan)
+
+    @cached_property
+    def output(self) -> TensorType | None:
+        """The type of the gradient, or None where the call is not legal: the server will say why."""
+        return self.plan.output()
 
     @cached_property
     def size_bytes(self) -> int:

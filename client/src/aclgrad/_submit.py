@@ -8,10 +8,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any, Final, Generic, Protocol, TypeVar
-
-from aclgrad.errors import AclgradError
 
 MAX_THREADS: Final = 16
 _LINGER_S: Final = 5.0
@@ -51,17 +49,13 @@ class _Job(Generic[_Result]):
         try:
             result = run()
         except BaseException as error:
-            self.fail(error)
+            if self.future.set_running_or_notify_cancel():
+                self.future.set_exception(error)
             # The error's traceback has this frame.
             del run, self
         else:
             if self.future.set_running_or_notify_cancel():
                 self.future.set_result(result)
-
-    def fail(self, error: BaseException) -> None:
-        self._run = None
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
 
     def _on_done(self, future: Future[_Result]) -> None:
         with self._lock:
@@ -85,12 +79,14 @@ class Submissions:
         self._current = _Current()
 
     @property
-    def job(self) -> _Job[Any] | None:
-        """What the thread that asks makes in the background; raises CancelledError if it was cancelled."""
-        job = self._current.job
-        if job is not None and job.future.cancelled():
-            raise CancelledError
-        return job
+    def is_in_background(self) -> bool:
+        """Whether the thread that asks is one of ours."""
+        return self._current.job is not None
+
+    def watch(self, part: Cancellable) -> None:
+        """Has the future of the call that this thread makes, if it makes one, cancel this part of it."""
+        if self._current.job is not None:
+            self._current.job.watch(part)
 
     def submit(self, run: Callable[[], _Result]) -> Future[_Result]:
         """Returns the future of what `run` returns or raises."""
@@ -104,12 +100,12 @@ class Submissions:
                 threading.Thread(target=self._work, name="aclgrad-submit", daemon=True).start()
         return job.future
 
-    def close(self, error: Callable[[], AclgradError]) -> None:
-        """Ends the calls that no thread has begun."""
+    def end_waiting(self) -> None:
+        """Ends the calls that no thread has begun: a closed client refuses each of them at once."""
         with self._changed:
             jobs, self._jobs = self._jobs, deque()
         for job in jobs:
-            job.fail(error())
+            job.run()
 
     def _work(self) -> None:
         while (job := self._next()) is not None:

@@ -2,6 +2,7 @@
 
 import configparser
 import ctypes.util
+import glob
 import os
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -41,7 +42,7 @@ def host_library() -> Path:
 def ascend_is_installed(environment: Mapping[str, str]) -> bool:
     """Says whether CANN's runtime library is on this machine."""
     folders = [*_searched_folders(environment), _toolkit_libraries(environment)]
-    beside = any((folder / _RUNTIME).exists() for folder in folders)
+    beside = any(os.path.exists(folder / _RUNTIME) for folder in folders)
     return beside or ctypes.util.find_library("ascendcl") is not None
 
 
@@ -54,11 +55,16 @@ def _searched_folders(environment: Mapping[str, str]) -> list[Path]:
     return [Path(folder) for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
 
 
+def files_in(folder: Path, pattern: str) -> list[Path]:
+    """Returns the files of a folder in order; none of one that this user may not read, for which Path raises."""
+    return [folder / name for name in sorted(glob.glob(pattern, root_dir=folder))]
+
+
 def _split_libraries(environment: Mapping[str, str]) -> list[Path]:
     """Returns the libraries of packages that have a part of the operators each, the first folder's of each name."""
     found: dict[str, Path] = {}
     for folder in (_toolkit_libraries(environment), *_searched_folders(environment)):
-        for library in folder.glob("libopapi_*.so"):
+        for library in files_in(folder, "libopapi_*.so"):
             found.setdefault(library.name, library)
     return [library for _, library in sorted(found.items())]
 
@@ -78,7 +84,7 @@ def _ascend_files(environment: Mapping[str, str]) -> Iterator[LibraryFile]:
 
 def _in(folder: Path, name: str) -> str:
     """Returns the file in the toolkit, or the bare name for the loader to search."""
-    return str(folder / name) if (folder / name).exists() else name
+    return str(folder / name) if os.path.exists(folder / name) else name
 
 
 def _custom_libraries(environment: Mapping[str, str]) -> Iterator[Path]:
@@ -90,13 +96,13 @@ def _custom_libraries(environment: Mapping[str, str]) -> Iterator[Path]:
         vendors = Path(environment["ASCEND_OPP_PATH"], "vendors")
         candidates += [vendors / name / _CUSTOM for name in _vendor_names(vendors / "config.ini")]
     for library in candidates:
-        if library.exists() and library.stat().st_uid in (0, os.getuid()):
+        if os.path.exists(library) and library.stat().st_uid in (0, os.getuid()):
             yield library
 
 
 def _vendor_names(config: Path) -> list[str]:
     """Returns the vendors of CANN's `load_priority=first,second` line."""
-    if not config.exists():
+    if not os.path.exists(config):
         return []
     parser = configparser.ConfigParser()
     # The file has no section, which the parser insists on.

@@ -166,5 +166,5 @@ class _StopRequest:
 
 
 def _fail(code: int, *lines: str) -> NoReturn:
-    logs.last_words("\n".join(f"aclgrad-server: {line}" for line in lines))
+    logs.last_words(*(f"aclgrad-server: {line}" for line in lines))
     sys.exit(code)

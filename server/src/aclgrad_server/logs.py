@@ -146,11 +146,12 @@ def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, Traceba
     return kind, arguments.exc_value or kind(), arguments.exc_traceback
 
 
-def last_words(text: str) -> None:
+def last_words(*lines: str) -> None:
     """Writes to standard error before the process ends, after what was logged; waits only for a moment."""
     logging.shutdown()
     handler = LineHandler()
-    handler.write(text)
+    for line in lines:
+        handler.write(line.translate(_CONTROL_CHARACTERS))
     handler.flush()
 
 

@@ -34,6 +34,10 @@ from aclgrad_server.exposure import check_exposure
 from aclgrad_server.files import check_trusted
 
 _PREFIX = "ACLGRAD_"
+_OF_CLIENTS = frozenset(
+    ("ACLGRAD_TARGET", "ACLGRAD_TIMEOUT_S", "ACLGRAD_CONNECT_TIMEOUT_S", "ACLGRAD_RETRIES", "ACLGRAD_COMPRESSION")
+)
+"""Variables that a client in the same environment takes."""
 OFF = "off"
 LIBRARIES = ("auto", "ascend", "host")
 
@@ -247,7 +251,7 @@ def variable_of(name: str) -> str:
 
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Returns variables that look like settings but are not, so that a typing error does not go unnoticed."""
-    known = set(map(variable_of, Settings.model_fields))
+    known = {*map(variable_of, Settings.model_fields), *_OF_CLIENTS}
     return sorted(name for name in environment if name.startswith(_PREFIX) and name not in known)
 
 

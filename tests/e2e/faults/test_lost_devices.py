@@ -54,6 +54,7 @@ def test_a_loss_is_told_to_whoever_calls_and_ends_the_server(
             assert error.metadata == {"acl_error": str(fault["code"])}
         # The thread that meets the fault takes the library's text with it, unless another one has seen the loss before.
         assert sum(LIBRARY_TEXT in server.record_of(error) for error in errors) <= 1
+        assert LIBRARY_TEXT in server.log
         assert server.misuse == ""
 
 

@@ -107,6 +107,14 @@ def test_copies_that_lose_a_byte_are_found(tmp_path: Path, always: str, verdict:
     assert done.returncode == (1 if verdict is Verdict.FAILED else 0)
 
 
+def test_an_examination_that_fails_is_a_finding_beside_the_others() -> None:
+    """The name of the library is not UTF-8."""
+    done, rows, _ = doctor("--backend", "/nowhere/\udcff.so", *FREE, device=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert any(told.startswith("libraries: : cannot be examined: UnicodeDecodeError") for told in failed(rows))
+    assert {"settings", "memory", "addresses"} <= {row.check for row in rows}
+
+
 def test_a_device_that_fails_is_a_finding(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "copy_error", "at": 2, "code": 507054}, faults_after_launches=0)
     done, rows, _ = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)

@@ -17,7 +17,7 @@ from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
 from tests.e2e.process.test_admin import ask
 from tests.native import shims
-from tests.serving import Server, clean_environment, command
+from tests.serving import Server, clean_environment, command, run_to_end
 
 pytestmark = once
 
@@ -147,6 +147,22 @@ def test_a_server_whose_operators_are_all_wrong_is_not_ready(tmp_path: Path) -> 
         wait_until(lambda: "failed the self-test: no operator passed" in log.read_text(), 30)
         process.terminate()
         assert process.wait(30) == 0
+
+
+NONSENSE = {
+    'extern "C" int aclrtGetDeviceCount(uint32_t* n) { *n = 4000000000u; return 0; }': "there is no device 0",
+    'extern "C" const char* aclrtGetSocName() { return "X\\xff\\x1b[31m"; }': "the SoC 'X\ufffd\\x1b[31m' is of",
+    'extern "C" int aclrtGetVersion(int*, int*, int*) { return -1; }': "aclrtGetVersion returned -1",
+}
+
+
+def test_a_library_whose_answers_make_no_sense_is_refused_in_one_line(tmp_path: Path) -> None:
+    for source, told in NONSENSE.items():
+        done = run_to_end("--backend", str(shims.build(tmp_path, source, whole=True)), "--listen", "127.0.0.1:0")
+        assert done.returncode == 1
+        (line,) = [line for line in done.stderr.splitlines() if " INFO " not in line]
+        assert line.startswith("aclgrad-server: ")
+        assert told in line
 
 
 STARTS = {

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from aclgrad import reference
-from aclgrad.errors import AclgradError, DeadlinePassedError, DeviceLostError, DeviceMemoryError, ServerFaultError
+from aclgrad.errors import (
+    AclgradError,
+    DeadlinePassedError,
+    DeviceLostError,
+    DeviceMemoryError,
+    LimitExceededError,
+    ServerFaultError,
+)
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad_server.devices import self_test as module
@@ -34,7 +41,7 @@ class HonestDevice(FakeDevice):
     """
 
     def __init__(
-        self, index: int = 0, changes: Mapping[str, Change | AclgradError] | None = None, only: str | None = None
+        self, index: int = 0, changes: Mapping[str, Change | Exception] | None = None, only: str | None = None
     ) -> None:
         super().__init__(index)
         self.changes = changes or {}
@@ -50,7 +57,7 @@ class HonestDevice(FakeDevice):
         attributes = {each.name: value for each, value in zip(plan.spec.attributes, plan.attributes, strict=True)}
         is_changed = self.only in (None, plan.output.dtype.name)
         change = self.changes.get(name, _same) if is_changed else _same
-        if isinstance(change, AclgradError):
+        if isinstance(change, Exception):
             raise change
         gradient = change(reference.define(name, arrays, attributes))
         return plan.reply_prefix + gradient.astype(plan.output.dtype.numpy).tobytes()
@@ -105,6 +112,18 @@ async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys
         f"fails the self-test of {SYMBOL} (float32), which is turned off: phase 1 returned 561103: secret"
         in caplog.text
     )
+
+
+async def test_what_no_library_should_do_turns_the_operator_off_too(caplog: pytest.LogCaptureFixture) -> None:
+    """The runtime's own exceptions, and a workspace that no pool holds."""
+    too_large = LimitExceededError("an allocation of 2**62 bytes does not fit")
+    changes = {WRONG: ValueError("the library has no data type 0"), OTHER: too_large}
+    off = await self_test([HonestDevice(changes=changes)], Product.ATLAS_A2, TIMEOUT_S)
+    assert off == {
+        WRONG: "device 0 fails with float32",
+        OTHER: "device 0 fails with float32: an allocation of 2**62 bytes does not fit",
+    }
+    assert "which is turned off: ValueError('the library has no data type 0')" in caplog.text
 
 
 async def test_an_operator_is_off_if_any_device_fails_it() -> None:

@@ -72,9 +72,11 @@ class Samples:
     `values` replaces the standard normal values of a case by legal ones. If the forward operator is not linear, it also
     sets `self` to an input that these values belong to, where small steps do not change them.
     `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
+    `picture` is a case of one small plane or volume, with leading sizes of 1: the documentation draws it.
     """
 
     cases: tuple[Case, ...]
+    picture: Case
     draw: Callable[[Integer], Case]
     timed: Mapping[str, Case]
     pytorch: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]

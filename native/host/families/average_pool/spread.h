@@ -71,11 +71,13 @@ struct PaddedRow {
     if (axis.kernel == 0 || axis.padding > axis.size) return;
     const int64_t cells = axis.size + axis.padding;
     stride = std::min(axis.stride, cells);  // a longer stride leaves one window
-    const int64_t strides_of_window = (axis.kernel + stride - 1) / stride;
+    kernel = std::min(axis.kernel, cells);  // with ceilMode a window may reach far beyond the padding
+    const int64_t strides_of_window = (kernel + stride - 1) / stride;
     size = std::max((axis.pooled - 1 + strides_of_window) * stride, cells);
   }
 
   int64_t stride = 0;
+  int64_t kernel = 0;
   int64_t size = 0;  // 0 if it is not spread in this way
 };
 
@@ -153,7 +155,7 @@ class SpreadRows {
   // Gathering the windows of each cell would take several times as long.
   void AddWindows(Wide<T>* row) const {
     const int64_t stride = padded_.stride;
-    const int64_t kernel = pool_.columns.kernel;
+    const int64_t kernel = padded_.kernel;
     const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
     if (are(1, 3)) return WriteWindows<1, 3>(row);
     if (are(2, 2)) return WriteWindows<2, 2>(row);

@@ -262,12 +262,19 @@ async def open_devices(settings: Settings, completions: Completions, on_lost: On
     """
     files = native.library_files(settings.backend)
     name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
-    library, indices = await _opened(f"{name} does not start", limit_s, _open_library, settings)
+    library, version, indices = await _opened(f"{name} does not start", limit_s, _open_library, settings)
     devices = []
     for index in indices:
         make = partial(Device, library, index, settings, completions, on_lost)
         devices.append(await _opened(f"device {index} does not open", limit_s, make))
-    return _group(settings, name, library, tuple(devices))
+    log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
+    versions = {} if library.is_host else native.installed_versions()
+    described = ", ".join(f"{package} {each}" for package, each in versions.items())
+    log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
+    # The host library is known to read nothing else; for a card it depends on the product.
+    shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
+    executor_cache = _is_on(settings.executor_cache, library.is_host)
+    return DeviceGroup(name, version, tuple(devices), shape_only, executor_cache, versions)
 
 
 async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:
@@ -283,36 +290,25 @@ async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *ar
         raise UnfitDeviceError(summary, str(error)) from error
 
 
-def _open_library(settings: Settings) -> tuple[native.AclLibrary, Sequence[int]]:
-    """Returns the library and the indices of the devices to serve."""
+def _open_library(settings: Settings) -> tuple[native.AclLibrary, str, Sequence[int]]:
+    """Returns the library, its version and the indices of the devices to serve."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     try:
         library = native.open(settings.backend, config)
         count = library.device_count()
         indices = settings.device or range(count)
         unknown = [index for index in indices if not 0 <= index < count]
-        if unknown or not count:
+        if unknown or not indices:
             missing = ", ".join(map(str, unknown)) or 0
             remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
             raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
-        return library, indices
+        return library, library.version(), indices
     except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
     except native.AclError as error:
         remedy = "check the devices with npu-smi and the file of --acl-config"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
-
-
-def _group(settings: Settings, name: str, library: native.AclLibrary, devices: tuple[Device, ...]) -> DeviceGroup:
-    log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
-    versions = {} if library.is_host else native.installed_versions()
-    described = ", ".join(f"{package} {version}" for package, version in versions.items())
-    log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
-    # The host library is known to read nothing else; for a card it depends on the product.
-    shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
-    executor_cache = _is_on(settings.executor_cache, library.is_host)
-    return DeviceGroup(name, library.version(), devices, shape_only, executor_cache, versions)
 
 
 def _is_on(setting: str, default: bool) -> bool:

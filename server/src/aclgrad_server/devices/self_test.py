@@ -100,16 +100,21 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
     for sample in samples:
         spec, dtype = sample.typed.spec, sample.typed.dtype
         try:
-            fault = sample.fault_of(await _run(device, sample, timeout_s), product)
-            why = f"device {device.index} computes {dtype} wrongly"
+            check_size(sample.plan.size_bytes, device.pool_limit_bytes)
         except LimitExceededError as error:
             raise StartError(f"{name} has no room for {spec.symbol}: {error}") from error
+        try:
+            fault = sample.fault_of(await _run(device, sample, timeout_s), product)
+            why = f"device {device.index} computes {dtype} wrongly"
         except _OF_THE_CARD as error:
             raise UnfitDeviceError(summary, f"it does not answer {spec.symbol} ({dtype}): {_told(error)}") from error
         except native.LibraryError as error:
             fault, why = str(error), "the server's device library lacks it"
         except AclgradError as error:
             fault, why = _told(error), f"device {device.index} fails with {dtype}: {error.message}"
+        except Exception as error:
+            # Of the runtime: a library that makes no tensor, or does not know the dtype.
+            fault, why = repr(error), f"device {device.index} fails with {dtype}"
         if fault is None:
             passed += 1
             continue
@@ -126,7 +131,6 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
 
 
 async def _run(device: Device, sample: Sample, timeout_s: float) -> bytes:
-    check_size(sample.plan.size_bytes, device.pool_limit_bytes)
     prepared = sample.plan.with_prepared(device.prepare(sample.plan))
     # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
     async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):

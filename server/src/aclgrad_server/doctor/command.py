@@ -56,7 +56,7 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     try:
         for row in _rows(given, with_device):
             rows.append(row)
-            click.echo(json.dumps(row.to_json()) if as_json else _line(row))
+            _print(json.dumps(row.to_json()) if as_json else _line(row))
     except KeyboardInterrupt:
         click.echo("aclgrad-server doctor: interrupted", err=True)
         os._exit(_INTERRUPTED)
@@ -72,6 +72,15 @@ def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     os._exit(exit_code)
 
 
+def _print(line: str) -> None:
+    try:
+        click.echo(line)
+    except BrokenPipeError:
+        raise  # click ends the program without a word
+    except OSError as error:
+        raise click.ClickException(f"the rows cannot be written: {error.strerror or error}") from error
+
+
 def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
     """Yields every row, each as soon as it is known."""
     here = Origin(socket.gethostname(), "", "", "")
@@ -84,9 +93,17 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
     is_ascend = any("libascendcl" in path for path, _ in files)
     subject = Subject(settings, given, os.environ, is_ascend)
     for examination in EXAMINATIONS:
-        yield from _timed(here, examination.__name__, examination(subject))
+        yield from _timed(here, examination.__name__, _whatever_happens(examination(subject)))
     if with_device:
         yield from _device_rows(here.target, settings, files)
+
+
+def _whatever_happens(found: Iterator[Found]) -> Iterator[Found]:
+    """Yields findings, and one more if an odd machine makes the examination fail: the others are worth knowing."""
+    try:
+        yield from found
+    except Exception as error:
+        yield "", bad(f"cannot be examined: {error!r}", "run as the user of the server, or report it")
 
 
 def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]]) -> Iterator[Row]:
@@ -95,15 +112,16 @@ def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]])
     origin = Origin(target, "", library, "")
 
     def failure(problem: str) -> Iterator[Row]:
-        return _timed(origin, "device", iter([("", bad(problem, "see npu-smi info and CANN's log"))]))
+        remedy = "see npu-smi info, CANN's log and the file of --acl-config"
+        return _timed(origin, "device", iter([("", bad(problem, remedy))]))
 
     try:
         abi = Abi(files)
         yield from _in_time(_examined(abi, settings, target, library), limit_s)
     except TimeoutError:
         yield from failure(f"{abi.calling} has not returned within {limit_s:g} s (--hang-timeout-s)")
-    except (AbiError, OSError) as error:
-        yield from failure(str(error))
+    except Exception as error:
+        yield from failure(str(error) if isinstance(error, AbiError | OSError) else repr(error))
 
 
 def _examined(abi: Abi, settings: Settings, target: str, library: str) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 """Settings with the source of each, and CANN's variables."""
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -57,7 +58,7 @@ def log_folder(environment: Mapping[str, str]) -> Path:
 
 def _free_bytes(folder: Path) -> int:
     """Returns the free bytes there, also if CANN would create the folder first."""
-    existing = next((each for each in (folder, *folder.parents) if each.is_dir()), Path("/"))
+    existing = next((each for each in (folder, *folder.parents) if os.path.isdir(each)), Path("/"))
     return shutil.disk_usage(existing).free
 
 

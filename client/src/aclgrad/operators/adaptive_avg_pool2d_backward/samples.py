@@ -33,6 +33,7 @@ SAMPLES = Samples(
     rows=_rows,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    picture=case("picture", grad_output=(1, 1, 2, 3), input=(1, 1, 4, 5)),
     cases=(
         case("even", grad_output=(2, 3, 7, 7), input=(2, 3, 56, 56)),
         case("overlapping", grad_output=(2, 3, 5, 3), input=(2, 3, 7, 8)),

@@ -48,6 +48,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    picture=_case("picture", (1, 1), (2, 2, 2), (3, 3, 4)),
     cases=(
         _case("even", (2, 3), (2, 7, 7), (8, 14, 28)),
         _case("global", (3, 4), (1, 1, 1), (5, 13, 9)),

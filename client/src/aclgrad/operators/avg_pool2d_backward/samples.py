@@ -61,6 +61,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed=timed(lambda shape, windows: _case("timed", shape, windows)),
     pytorch=_pytorch,
+    picture=_case("picture", (1, 1, 5, 6), OVERLAPPING),
     cases=(
         *(_case(*geometry) for geometry in GEOMETRIES),
         _case("padding_not_counted", *_PLANES, count_include_pad=False),

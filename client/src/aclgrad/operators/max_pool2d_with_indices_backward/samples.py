@@ -21,6 +21,9 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
     return {**given, "indices": given["indices"].astype(example.fixed["indices"])}
 
 
+FORMS = ("int64", "int32")
+
+
 def _case(name: str, form: str, input: tuple[int, ...], attributes: Windows, *products: Product) -> Case:
     pooled = pooled_shape(input, attributes)
     return case(
@@ -35,7 +38,7 @@ def _case(name: str, form: str, input: tuple[int, ...], attributes: Windows, *pr
 
 
 def _draw(integer: Integer) -> Case:
-    return _case("drawn", ("int64", "int32")[integer(0, 1)], *draw_windows(integer, (14, 14)))
+    return _case("drawn", FORMS[integer(0, 1)], *draw_windows(integer, (14, 14)))
 
 
 _DILATED: Windows = {"kernel_size": (3, 2), "dilation": (2, 3)}
@@ -46,10 +49,11 @@ SAMPLES = Samples(
     timed=timed(lambda shape, windows: _case("timed", "int32", shape, windows)),
     pytorch=pytorch_max_pool,
     values=_values,
+    picture=_case("picture", "int64", (1, 1, 5, 6), OVERLAPPING),
     cases=(
         *(
-            _case(name, ("int64", "int32")[at % 2], input, windows)
-            for at, (name, input, windows) in enumerate(GEOMETRIES)
+            _case(name, ("int64", "int32")[at % 2], shape, windows)
+            for at, (name, shape, windows) in enumerate(GEOMETRIES)
         ),
         _case("overlapping_int32", "int32", (2, 3, 9, 10), OVERLAPPING),
         _case("dilated", "int64", (2, 3, 9, 11), _DILATED, Product.ASCEND_950),

@@ -1,7 +1,7 @@
 """aclnnMaxPool2dWithIndicesBackward: the gradient of two-dimensional max pooling, given its argmax.
 
-Atlas A2 and A3 compute in float32 alone, and with a dilation of 1. No device checks the indices, so each is checked
-before: some kernels drop a position that is no cell of its own window (so does the 950 in the gaps of a dilated window),
+Atlas A2 and A3 compute in float32 alone, and with a dilation of 1. No device checks the indices, so the server does.
+Some kernels ignore a position that is no cell of its own window (so does the 950 in the gaps of a dilated window),
 others write to it. Devices read INT32; only the 950 reads INT64 as well.
 """
 

@@ -5,6 +5,7 @@ import numpy as np
 from aclgrad.masks import MaskLayout, mask_of_argmax
 from aclgrad.operators._families.pooling2d.samples import (
     GEOMETRIES,
+    OVERLAPPING,
     TIMED,
     Windows,
     distinct_cells,
@@ -73,6 +74,7 @@ SAMPLES = Samples(
     timed=timed(lambda shape, windows: _case("timed", "int32", shape, windows)),
     pytorch=pytorch_max_pool,
     values=_values,
+    picture=_case("picture", "int64", (1, 1, 5, 6), OVERLAPPING),
     cases=(
         *(each for geometry in GEOMETRIES for each in _cases(*geometry)),
         # Around the cells of a band of sums, and more windows than are in one block.

@@ -51,6 +51,7 @@ SAMPLES = Samples(
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
     values=_values,
+    picture=_case("picture", "int64", (1, 1, 2, 3), (4, 6)),
     cases=(
         _case("doubled", "int64", (2, 3, 4, 5), (8, 10)),
         _case("doubled_int32", "int32", (2, 3, 4, 5), (8, 10)),

@@ -62,6 +62,7 @@ SAMPLES = Samples(
     },
     pytorch=_pytorch,
     values=_values,
+    picture=_case("picture", (1, 1, 2, 2, 2), (2, 4, 4)),
     cases=(
         _case("doubled", (2, 3, 2, 4, 4), (4, 8, 8)),
         _case("rank4", (3, 2, 3, 4), (4, 6, 8)),

@@ -96,6 +96,7 @@ SAMPLES = Samples(
     },
     pytorch=_pytorch,
     values=_values,
+    picture=_case("picture", (1, 1, 5, 6), 1, (2, 2), sampling_ratio=2, aligned=True),
     cases=(
         _case("two_samples", (2, 3, 20, 24), 6, (7, 7), spatial_scale=0.25, sampling_ratio=2, aligned=True),
         _case("two_samples_not_aligned", (2, 3, 20, 24), 6, (7, 7), spatial_scale=0.25, sampling_ratio=2),

@@ -35,6 +35,7 @@ SAMPLES = Samples(
     draw=_draw,
     timed={size: _timed(shape) for size, shape in PLANES.items()},
     pytorch=_pytorch,
+    picture=_case("picture", (1, 1, 2, 3), (4, 5)),
     cases=(
         _case("doubled", (2, 3, 4, 5), (8, 10)),
         _case("same_size", (1, 2, 6, 5), (6, 5)),

@@ -39,6 +39,11 @@ _CROPPED = (
     ("cropped_to_one_cell", (6,), (1, 6, 6), (-2, -3, -5, 0)),
     ("cropped_to_nothing", (1, 2), (1, 3, 4), (-2, -2, 1, 1)),
 )
+_PICTURES = {
+    1: ((1, 1, 4), (2, 3)),
+    2: ((1, 1, 3, 4), (2, 1, 1, 2)),
+    3: ((1, 1, 2, 2, 2), (1, 0, 1, 0, 1, 0)),
+}
 _DRAWN = "drawn"
 
 
@@ -56,6 +61,7 @@ def pad_samples(rule: str, axes: int) -> Samples:
         timed={size: _timed(rule, axes, shape) for size, shape in PLANES.items()},
         pytorch=pytorch,
         rows=lambda length: tuple(_rows(length, rule, axes)),
+        picture=_case("picture", rule, *_PICTURES[axes]),
         cases=tuple(_cases(rule, axes)),
     )
 

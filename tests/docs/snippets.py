@@ -1,0 +1,35 @@
+"""The blocks of code in README and docs: where they stand, and which of them cannot run here."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md")
+_BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARK: Final = re.compile(r"# needs (?P<what>.+)")
+RUN: Final = ("python", "sh")
+
+
+class Snippet(NamedTuple):
+    """One block of code."""
+
+    place: str
+    language: str
+    text: str
+
+    @property
+    def needs(self) -> str | None:
+        """What the first line says the block needs, which a machine for tests lacks."""
+        found = _MARK.match(self.text)
+        return found["what"] if found else None
+
+
+def snippets(page: Path) -> Iterator[Snippet]:
+    """Yields the blocks of a page that are programs, in order."""
+    text = page.read_text()
+    for found in _BLOCK.finditer(text):
+        if found["language"] in RUN:
+            line = text.count("\n", 0, found.start()) + 1
+            yield Snippet(f"{page.relative_to(ROOT)}:{line}", found["language"], found["text"])

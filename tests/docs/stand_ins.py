@@ -1,0 +1,75 @@
+"""Programs under the names that the documentation calls, which do the same but shorter: python -m ... NAME ARGUMENTS.
+
+`make` only says what it would do, `pip` looks whether there is such a package and extra, a server ends as soon as it is
+ready, and measurements are short. Everything else is the real program.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+INSTALLED: Final = Path(sys.executable).parent
+TARGET: Final = "SNIPPETS_TARGET"
+"""The variable with the address of the server that `aclgrad` calls by default."""
+_REQUIREMENT: Final = re.compile(r"(?P<folder>\./\w+)(\[(?P<extra>\w+)\])?")
+_SHORTER: Final = {"check": ["--quick", "--only", "layouts"], "bench": ["--seconds", "0.2"]}
+_ENDS: Final = ("--help", "--version", "probe", "doctor")
+
+
+def make(words: list[str]) -> int:
+    command = [shutil.which("make", path=os.defpath) or "make", "-C", str(ROOT), "--dry-run", *words]
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode
+
+
+def pip(words: list[str]) -> int:
+    command, *requirements = words
+    if command != "install" or not requirements:
+        return 2
+    for each in requirements:
+        found = _REQUIREMENT.fullmatch(each)
+        if found is None:
+            return 2
+        project = tomllib.loads((ROOT / found["folder"] / "pyproject.toml").read_text())["project"]
+        if found["extra"] not in (None, *project["optional-dependencies"]):
+            return 2
+    return 0
+
+
+def aclgrad(words: list[str]) -> int:
+    shorter = _SHORTER.get(words[0], [])
+    command = ["aclgrad", *words, *(shorter[:1] if "--only" in words else shorter)]
+    os.execve(INSTALLED / "aclgrad", command, os.environ | {"ACLGRAD_TARGET": os.environ[TARGET]})
+
+
+def aclgrad_server(words: list[str]) -> int:
+    program = str(INSTALLED / "aclgrad-server")
+    if words[0] in _ENDS:
+        # The addresses of its environment are those of a server that runs.
+        flags = ["--", "--listen", "127.0.0.1:0", "--admin", "off"] if words == ["doctor"] else []
+        os.execv(program, [program, *words, *flags])
+    words = [word.replace(":50051", ":0").replace("/run/", "") for word in words]
+    server = subprocess.Popen([program, "--admin", "127.0.0.1:0", *words], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    with server.stdout:
+        is_ready = any(line.startswith("ready: ") for line in server.stdout)
+    server.send_signal(signal.SIGTERM)
+    return server.wait() if is_ready else 1
+
+
+PROGRAMS: Final[dict[str, Callable[[list[str]], int]]] = {
+    "make": make,
+    "pip": pip,
+    "aclgrad": aclgrad,
+    "aclgrad-server": aclgrad_server,
+}
+
+if __name__ == "__main__":
+    sys.exit(PROGRAMS[sys.argv[1]](sys.argv[2:]))

@@ -1,0 +1,66 @@
+"""The parts of the site that decide something: what a picture shows, where links lead, what counts as broken."""
+
+from pathlib import Path
+
+from aclgrad.operators.catalogue import OPERATORS
+from website.links import problems
+from website.operators.flows import flow_of
+from website.operators.sums import lines_of, sum_of
+from website.staging import stage
+
+
+def test_a_flow_is_that_of_the_operator() -> None:
+    # Four cells, padded by two copies of the first on the left and three of the last on the right.
+    flow = flow_of(OPERATORS["replication_pad1d_backward"])
+    assert (flow.source, flow.target) == ((1, 1, 9), (1, 1, 4))
+    sources = {target[2]: sorted(source[2] for source in terms) for target, terms in flow.weights.items()}
+    assert sources == {0: [0, 1, 2], 1: [3], 2: [4], 3: [5, 6, 7, 8]}
+    assert {weight for terms in flow.weights.values() for weight in terms.values()} == {1.0}
+
+
+def test_a_sum_is_as_short_as_a_cell() -> None:
+    cases = {
+        "a": {"a": 1.0},
+        "a/4": {"a": 0.25},
+        "a+b/6": {"a": 1.0, "b": 1 / 6},
+        "(a+b)/9": {"a": 1 / 9, "b": 1 / 9},
+        ".31a+.02b": {"a": 0.3125, "b": 0.023},
+    }
+    assert {"".join(sum_of(weights)): weights for weights in cases.values()} == cases
+    assert lines_of(["a", "+b", "+c", "+d"], 4) == ["a+b+c", "+d"]
+    assert lines_of(["a/4"] + ["+b/4"] * 5, 6) == ["6", "terms"]
+
+
+def test_what_a_page_links_to_comes_along(tmp_path: Path) -> None:
+    root, staged = tmp_path / "root", tmp_path / "staged"
+    texts = {
+        "README.md": "[guide](docs/guide.md#start) [code](src/a.py) [both](src) [web](https://example.org/a.md)",
+        "docs/guide.md": "[home](../README.md)",
+        "src/a.py": "print(1)\n",
+    }
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    stage(["README.md"], {"made.md": "[guide](docs/guide.md)"}, root, staged)
+    pages = {str(file.relative_to(staged)): file.read_text() for file in staged.rglob("*.md")}
+    assert set(pages) == {"index.md", "made.md", "docs/guide.md", "src/a.py.md", "src/index.md"}
+    links = "[guide](docs/guide.md#start) [code](src/a.py.md) [both](src/index.md) [web](https://example.org/a.md)"
+    assert pages["index.md"].startswith(links)
+    assert "[home](../index.md)" in pages["docs/guide.md"]
+    assert "print(1)" in pages["src/a.py.md"]
+    assert "[a.py](a.py.md)" in pages["src/index.md"]
+
+
+def test_a_broken_site_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/b.html").write_text('<h1 id="top">B</h1><a href="../a.html">a</a><a href="#top">up</a>')
+    (tmp_path / "a.html").write_text(
+        '<a href="sub/b.html#top">b</a><a href="sub/b.html#gone">b</a><a href="c.html">c</a>'
+        '<a href="https://example.org">out</a><img src="d.png"><script src="https://example.org/x.js"></script>'
+    )
+    assert list(problems(tmp_path)) == [
+        "a.html fetches https://example.org/x.js from elsewhere",
+        "a.html points to sub/b.html#gone, which does not exist",
+        "a.html points to c.html, which does not exist",
+        "a.html points to d.png, which does not exist",
+    ]

@@ -1,0 +1,52 @@
+"""The site's pages in the order of the sidebar."""
+
+from collections.abc import Mapping
+from typing import Final
+
+OPERATORS: Final = "operators/index.md"
+COMMANDS: Final = "commands.md"
+HOME: Final = "README.md"
+
+NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
+    "Use": {
+        "docs/quick-start.md": "Quick start",
+        "docs/pytorch.md": "For PyTorch users",
+        "docs/jax.md": "For JAX users",
+        "docs/client.md": "The client",
+        "docs/command-line.md": "Command line",
+        OPERATORS: "Operators",
+        "docs/troubleshooting.md": "Troubleshooting",
+    },
+    "Serve": {
+        "docs/server.md": "The server",
+        "deploy/README.md": "Deployment",
+        "docs/capacity.md": "Capacity",
+        "docs/first-day.md": "First day with a card",
+        "docs/check.md": "Check of a server",
+        "docs/card-rules.md": "Rules of a card",
+        "SECURITY.md": "Security",
+    },
+    "Look up": {
+        COMMANDS: "Every flag",
+        "docs/protocol.md": "Protocol",
+        "ARCHITECTURE.md": "Architecture",
+        "CONTRIBUTING.md": "Contributing",
+        "CHANGELOG.md": "Changelog",
+    },
+}
+"""By the caption of a part: its pages, by their names in the repository, with their titles."""
+
+
+def pages() -> list[str]:
+    """Returns every page that the sidebar has of its own."""
+    return [HOME, *(page for part in NAVIGATION.values() for page in part)]
+
+
+def sidebar() -> str:
+    """Returns what the home page says of the sidebar to Sphinx."""
+    return "".join(
+        f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n"
+        + "".join(f"{title} <{page.removesuffix('.md')}>\n" for page, title in part.items())
+        + "```\n"
+        for caption, part in NAVIGATION.items()
+    )

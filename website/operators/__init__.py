@@ -1,0 +1,1 @@
+"""The page of each operator, written from its folder."""

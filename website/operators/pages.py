@@ -1,0 +1,104 @@
+"""The pages of the operators: a table of all, and one page each."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Final
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from aclgrad._operator_methods import OperatorMethods
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.definitions import Array
+from aclgrad.operators.spec import InputSpec, OperatorSpec
+from aclgrad.products import Product
+from website.operators import arguments
+from website.operators.flows import flow_of, pictured
+from website.operators.mistakes import mistakes, product_of
+from website.operators.pictures import picture
+
+_EQUIVALENT: Final = re.compile(r" \((?P<library>PyTorch|torchvision): (?P<name>.*)\)\.?$")
+_FAMILIES: Final = "aclgrad.operators._families."
+_TEMPLATES: Final = Environment(
+    loader=PackageLoader("website.operators", "."),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yields path and text of every page."""
+    rows = [(spec, equivalent(spec)) for spec in OPERATORS.values()]
+    yield "operators/index.md", _TEMPLATES.get_template("index.md.j2").render(operators=rows, products=list(Product))
+    for spec in OPERATORS.values():
+        yield f"operators/{spec.name}.md", page(spec)
+
+
+def page(spec: OperatorSpec) -> str:
+    """Returns the page of one operator."""
+    typed = pictured(spec)
+    return _TEMPLATES.get_template("operator.md.j2").render(
+        spec=spec,
+        formula=_EQUIVALENT.sub("", spec.formula).rstrip("."),
+        equivalent=equivalent(spec),
+        picture=picture(flow_of(spec), ("grad_output", spec.output.name)),
+        shown=", ".join(f"`{name}={value!r}`" for name, value in typed.case.attributes.items()),
+        example=example(spec),
+        signature=signature(spec),
+        definition=definition(spec),
+        arguments=arguments,
+        mistakes=list(mistakes(typed)),
+        product=product_of(spec),
+        products=list(Product),
+    )
+
+
+def equivalent(spec: OperatorSpec) -> str:
+    """Returns what the operator is in PyTorch or torchvision; its formula has to end with that."""
+    found = _EQUIVALENT.search(spec.formula)
+    if found is None:
+        raise ValueError(f"operator {spec.name}: its formula has to end with '(PyTorch: NAME)'")
+    words, _, name = found["name"].rpartition(" ")
+    return " ".join(each for each in (f"{found['library']}:", words, f"`{name}`") if each)
+
+
+def example(spec: OperatorSpec) -> str:
+    """Returns a program that makes the call of the picture."""
+    typed = pictured(spec)
+    arrays = typed.arrays()
+    given = [_argument(each, arrays[each.name]) for each in spec.inputs]
+    given += [f"{name}={value!r}" for name, value in typed.case.attributes.items()]
+    return (
+        "import aclgrad, numpy as np\n\n"
+        'with aclgrad.Client("127.0.0.1:50051") as client:\n'
+        f"    gradient = client.{spec.name}(\n"
+        + "".join(f"        {each},\n" for each in given)
+        + "    )\nprint(gradient)\n"
+    )
+
+
+def _argument(spec: InputSpec, array: Array) -> str:
+    if spec.unread_on is not None:
+        return str(array.shape)
+    if spec.name == "grad_output":
+        return f"np.ones({array.shape}, np.{array.dtype})"
+    return f"np.array({np.round(array, 2).tolist()}, np.{array.dtype})"
+
+
+def signature(spec: OperatorSpec) -> str:
+    """Returns the client's method with its parameters and defaults."""
+    _, *parameters = inspect.signature(getattr(OperatorMethods, spec.name)).parameters.values()
+    bare = (each.replace(annotation=inspect.Parameter.empty) for each in parameters)
+    return f"{spec.name}({', '.join(map(str, bare))})"
+
+
+def definition(spec: OperatorSpec) -> str:
+    """Returns the source of the function that computes the gradient, and of what it calls of its family."""
+    module = import_module(f"aclgrad.operators.{spec.name}.definition")
+    scopes = [vars(module), *(vars(each) for each in vars(module).values() if inspect.ismodule(each))]
+    called = [scope[name] for name in module.backward.__code__.co_names for scope in scopes if name in scope]
+    family = [each for each in called if inspect.isfunction(each) and each.__module__.startswith(_FAMILIES)]
+    return "\n\n".join(map(inspect.getsource, [module.backward, *family]))
