@@ -49,7 +49,7 @@ def status(as_json: bool, target: str) -> None:
     if as_json:
         print_json(_plain(found))
         return
-    if not found.devices:
+    if not found.library:
         click.echo(f"aclgrad {found.version} at {target}, {found.product}; the server tells more to the right `status`")
         return
     console = Console()
