@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from aclgrad._aio import AsyncBatch, AsyncClient
     from aclgrad._arrays import Array, TensorLike
     from aclgrad._client import Batch, Client
+    from aclgrad._credentials import Credentials
     from aclgrad._descriptions import AttributeDescription, InputDescription, OperatorDescription, OutputDescription
     from aclgrad._destination import Output
     from aclgrad._metadata import Metadata
@@ -101,6 +102,7 @@ __all__ = [
     "ClientTooSlowError",
     "Compression",
     "ConnectionLostError",
+    "Credentials",
     "DType",
     "DeadlinePassedError",
     "DeviceLostError",
@@ -159,6 +161,7 @@ _NAMES: Final = {
     "_aio": ("AsyncBatch", "AsyncClient"),
     "_arrays": ("Array", "TensorLike"),
     "_client": ("Batch", "Client"),
+    "_credentials": ("Credentials",),
     "_descriptions": ("AttributeDescription", "InputDescription", "OperatorDescription", "OutputDescription"),
     "_destination": ("Output",),
     "_metadata": ("Metadata",),

@@ -15,6 +15,7 @@ from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import TimeLimitError
+from aclgrad._credentials import open_channel
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import ChunkedCall, Exchange, Execution, operators_query, path_of, status_query
@@ -106,7 +107,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 self._channel = self._own_channel
             else:
                 options, compression = self._channel_options, self._compression
-                self._channel = grpc.aio.insecure_channel(self.target, options, compression=compression)
+                self._channel = open_channel(grpc.aio, self.target, self._channel_credentials, options, compression)
             self._loop = loop
         elif loop is not self._loop:
             raise _failures.wrong_loop_error(self.target)

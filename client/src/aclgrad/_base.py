@@ -13,6 +13,7 @@ import grpc.aio
 from aclgrad import _failures, _own_channel
 from aclgrad._batch import BaseBatch
 from aclgrad._coalesce import Coalescer, Lane, Message
+from aclgrad._credentials import Credentials
 from aclgrad._destination import Output
 from aclgrad._environment import named_by_variable, settings_of_environment
 from aclgrad._exchanges import Execution
@@ -61,6 +62,7 @@ class BaseClient(OperatorMethods[Result]):
         shared_memory: bool = False,
         coalesce: bool = False,
         channel_options: Iterable[ChannelOption] = (),
+        credentials: Credentials | None = None,
         metadata: Metadata = (),
         channel: grpc.Channel | grpc.aio.Channel | None = None,
         on_call: OnCall | None = None,
@@ -96,6 +98,7 @@ class BaseClient(OperatorMethods[Result]):
         its error, in the thread or task of the call and before the call returns. What `on_call` raises, the call
         raises. `with aclgrad.request_id(...)` gives calls an id of yours.
 
+        `credentials` (aclgrad.Credentials) turn TLS on and say who the client is; without them it speaks plaintext.
         `metadata`, pairs or a mapping, goes with each call. `channel` is a channel of your own, of `grpc` for a Client
         and of `grpc.aio` for an AsyncClient, for example with interceptors. Its target, its options and its compression
         are yours then, and so is closing it: `close` only ends the client. Give its options `aclgrad.channel_options()`
@@ -109,11 +112,12 @@ class BaseClient(OperatorMethods[Result]):
         overrides = list(channel_options)
         self._channel_options = all_channel_options(self._limit.size_bytes, overrides)
         self._compression = grpc_compression(compression)
-        self._metadata = checked_metadata(metadata)
+        self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
+        self._channel_credentials = credentials.channel_credentials(target) if credentials else None
         self._own_channel = channel
         if channel is not None:
             given = {"target": target, "compression": compression, "channel_options": overrides}
-            _own_channel.check_own_channel(channel, self._channel_kind, **given)
+            _own_channel.check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
         self._regions = RegionPool() if shared_memory else None
         self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
@@ -127,7 +131,8 @@ class BaseClient(OperatorMethods[Result]):
 
         ACLGRAD_TARGET is the target; ACLGRAD_TIMEOUT_S (`none` for no limit), ACLGRAD_CONNECT_TIMEOUT_S,
         ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and ACLGRAD_SHARED_MEMORY (true
-        or false) are the arguments of these names. Raises InvalidSettingError that names the variable.
+        or false) are the arguments of these names. ACLGRAD_CA, ACLGRAD_CERTIFICATE, ACLGRAD_KEY (paths), ACLGRAD_TOKEN
+        and ACLGRAD_TLS (true or false) are the credentials. Raises InvalidSettingError that names the variable.
         """
         if target is not None:
             settings["target"] = target

@@ -14,6 +14,7 @@ from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import Message, TimeLimitError
+from aclgrad._credentials import open_channel
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import (
@@ -55,7 +56,8 @@ class Client(BaseClient[Array]):
         if isinstance(self._own_channel, grpc.Channel):
             self._channel = self._own_channel
         else:
-            self._channel = grpc.insecure_channel(self.target, self._channel_options, compression=self._compression)
+            options, compression = self._channel_options, self._compression
+            self._channel = open_channel(grpc, self.target, self._channel_credentials, options, compression)
         self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
         self._submissions = Submissions()
 

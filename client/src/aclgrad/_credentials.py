@@ -1,10 +1,10 @@
 """How a client knows its server and shows who it is: TLS, a certificate of its own, and a token."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NoReturn
 
 import grpc
 
@@ -49,12 +49,15 @@ class Credentials:
         given = [name for name in ("ca", "certificate", "key", "token") if getattr(self, name) is not None]
         return f"Credentials(tls={self.tls}, given: {', '.join(given) or 'nothing'})"
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> NoReturn:
         raise TypeError("Credentials hold secrets and are not pickled; make them anew where they are needed")
 
-    def channel_credentials(self) -> grpc.ChannelCredentials | None:
-        """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files."""
-        if not self.tls:
+    def channel_credentials(self, target: str) -> grpc.ChannelCredentials | None:
+        """Returns what a channel is made with, or None for plaintext; raises InvalidSettingError for unusable files.
+
+        A unix socket does not leave the machine: servers have no TLS there.
+        """
+        if not self.tls or target.startswith("unix"):
             return None
         ca = _content("ca", self.ca)
         key, certificate = _content("key", self.key), _content("certificate", self.certificate)
@@ -63,6 +66,19 @@ class Credentials:
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """Returns what every call carries."""
         return () if self.token is None else ((AUTHORIZATION, f"Bearer {self.token.strip()}"),)
+
+
+def open_channel(
+    library: Any,
+    target: str,
+    credentials: grpc.ChannelCredentials | None,
+    options: Sequence[tuple[str, int | str]],
+    compression: grpc.Compression,
+) -> Any:
+    """Returns a channel of `grpc` or of `grpc.aio`."""
+    if credentials is None:
+        return library.insecure_channel(target, options, compression=compression)
+    return library.secure_channel(target, credentials, options, compression=compression)
 
 
 _VARIABLES: Final = {

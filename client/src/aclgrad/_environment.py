@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aclgrad._credentials import credentials_from
 from aclgrad.errors import InvalidSettingError
 
 _WORDS: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
@@ -46,7 +47,10 @@ def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
     Raises InvalidSettingError for a text that cannot be read.
     """
     given = {each: os.environ.get(each.name, "").strip() for each in VARIABLES if each.setting not in without}
-    return {each.setting: _read(each, text) for each, text in given.items() if text}
+    found = {each.setting: _read(each, text) for each, text in given.items() if text}
+    if "credentials" not in without and (credentials := credentials_from(os.environ)) is not None:
+        found["credentials"] = credentials
+    return found
 
 
 def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> InvalidSettingError:

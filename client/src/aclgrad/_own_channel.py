@@ -10,7 +10,12 @@ from aclgrad.errors import InvalidSettingError
 
 TARGET: Final = "your channel"
 """What the messages of errors name as the target: a channel does not tell its own."""
-DEFAULTS: Final[Mapping[str, Any]] = {"target": DEFAULT_TARGET, "compression": None, "channel_options": []}
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "target": DEFAULT_TARGET,
+    "compression": None,
+    "channel_options": [],
+    "credentials": None,
+}
 """The settings that such a channel has of its own, and what they are where nobody gave them."""
 
 

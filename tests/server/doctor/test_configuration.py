@@ -6,6 +6,7 @@ import pytest
 
 from aclgrad.check.rows import Verdict
 from aclgrad_server.doctor import configuration
+from tests.authority import Authority, write_identities
 from tests.server.doctor.subjects import examined
 
 
@@ -81,3 +82,17 @@ def test_a_log_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.
     assert asked == [tmp_path]
     assert finding.verdict is Verdict.FAILED
     assert f"{tmp_path}/not/yet, which has 64 MiB; mount" in finding.message
+
+
+def test_files_of_tls_and_identities_are_looked_at_and_open_listeners_told(tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).pair("server")
+    identities = write_identities(tmp_path / "identities.toml", {"trainer": {"token": "token"}})
+    tls = {"tls_certificate": certificate, "tls_key": key}
+    found = examined(configuration.security, **tls, identities=identities, listen=("0.0.0.0:1",))
+    assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
+        ("--tls-certificate", "--identities"), Verdict.PASSED
+    )
+    found = examined(configuration.security, tls_certificate=key, tls_key=key, identities=key, listen=("0.0.0.0:1",))
+    assert {finding.verdict for finding in found.values()} == {Verdict.FAILED}
+    found = examined(configuration.security, insecure=True, listen=("0.0.0.0:1",))
+    assert "everybody who reaches the server may call it" in found["--listen"].message

@@ -49,6 +49,9 @@ def status(as_json: bool, target: str) -> None:
     if as_json:
         print_json(_plain(found))
         return
+    if not found.library:
+        click.echo(f"aclgrad {found.version} at {target}, {found.product}; the server tells more to the right `status`")
+        return
     console = Console()
     queue = found.queue
     since = f", since {found.start_time:%Y-%m-%d %H:%M:%S} UTC" if found.start_time else ""

@@ -12,7 +12,10 @@ from aclgrad_server.files import Reloaded
 
 AUTHORIZATION: Final = "authorization"
 _SCHEME: Final = "bearer"
-_REMEDY: Final = "send the metadata 'authorization: Bearer TOKEN' with a token that this server knows"
+_REMEDY: Final = (
+    "send a token that this server knows as the metadata 'authorization: Bearer TOKEN' "
+    "(aclgrad.Credentials(token=...) or ACLGRAD_TOKEN)"
+)
 _REMEDY_CERTIFICATE: Final = f"{_REMEDY}, or connect with a certificate that it knows"
 _NEEDED: Final = {"GetServerStatus": frozenset(Right)}
 """Methods that more than the right to execute opens; one of them is enough."""

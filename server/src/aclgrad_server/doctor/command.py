@@ -24,6 +24,7 @@ from aclgrad_server.settings import Settings, UnusableSettingsError, given_flags
 
 EXAMINATIONS: Final[tuple[Examination, ...]] = (
     configuration.settings,
+    configuration.security,
     configuration.variables,
     libraries.versions,
     libraries.libraries,

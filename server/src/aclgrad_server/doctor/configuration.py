@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aclgrad.check.rows import Finding, Verdict
+from aclgrad_server.access.identities import read_identities
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
+from aclgrad_server.edge.tls import open_certificates
+from aclgrad_server.exposure import dangers
+from aclgrad_server.files import UnusableFileError
 from aclgrad_server.settings import source_of, unknown_variables
 
 LOG_BYTES: Final = 400 * 2**20
@@ -23,6 +28,24 @@ def settings(subject: Subject) -> Iterator[Found]:
         if source is None:
             source = str(subject.settings.config) if name in subject.settings.model_fields_set else "default"
         yield name, fine(f"{_shown(value)} ({source})")
+
+
+def security(subject: Subject) -> Iterator[Found]:
+    """The files of TLS and of identities, and how open the listeners are."""
+    settings = subject.settings
+    for name, path, read in (
+        ("--tls-certificate", settings.tls_certificate, lambda _: open_certificates(settings)),
+        ("--identities", settings.identities, read_identities),
+    ):
+        if path is not None:
+            try:
+                read(path)
+                yield name, fine(f"{path} can be used")
+            except UnusableFileError as error:
+                yield name, Finding(Verdict.FAILED, str(error), {})
+    protection = bool(settings.tls_certificate), bool(settings.tls_client_ca), bool(settings.identities)
+    for danger in dangers(settings.listen, *protection):
+        yield "--listen", noted(danger)
 
 
 def variables(subject: Subject) -> Iterator[Found]:
