@@ -103,8 +103,9 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device t
 		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,$(POOLED) tests/native)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
+# Of the pages, those whose examples import a framework; the names of the two folders match as well.
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
-	$(call run_tests,,--numprocesses 2 --dist loadfile tests/torch tests/jax tests/docs/test_snippets.py)
+	$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/jax tests/docs/test_snippets.py)
 
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
