@@ -230,6 +230,7 @@ dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of mate
 	$(PYTHON) -m venv build/dist/venv
 	build/dist/venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
 	build/dist/venv/bin/python examples/demo.py
+	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json  # would put this machine's paths into the bill
 	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
 
 lock: $(BIN)/.setup-lock ## Pin what the image installs, with hashes, in deploy/requirements.lock
