@@ -134,13 +134,14 @@ def test_pod_waits_for_the_drain() -> None:
     assert POD["spec"]["terminationGracePeriodSeconds"] >= pre_stop_s + max(drain_s, LOST_DRAIN_S) + STOP_GRACE_S + 5
 
 
-def test_server_serves_with_the_settings_and_answers_where_the_probes_ask() -> None:
+def test_server_serves_with_the_settings_and_answers_where_the_probes_ask(tmp_path: Path) -> None:
     flags = CONTAINER["args"]
     assert flags[:4] == ["--listen", "0.0.0.0:50051", "--admin", "0.0.0.0:9464"]
     mount = next(each for each in CONTAINER["volumeMounts"] if each["name"] == "settings")["mountPath"]
     assert flags[4:] == ["--config", f"{mount}/{SETTINGS.name}"]
     assert {each["name"]: each["containerPort"] for each in CONTAINER["ports"]} == {"grpc": 50051, "admin": 9464}
-    with Server("--config", str(SETTINGS)) as server:
+    # The file in a checkout may belong to somebody else, whom the server would not trust.
+    with Server("--config", shutil.copyfile(SETTINGS, str(tmp_path / SETTINGS.name))) as server:
         for probe, path in PROBES.items():
             assert CONTAINER[probe]["httpGet"] == {"path": path, "port": "admin"}
             with urlopen(f"http://{server.admin}{path}", timeout=60) as reply:
