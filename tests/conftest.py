@@ -4,10 +4,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import aclgrad
 from tests.calling import AnyClient, maybe_await
 from tests.serving import Server
+
+# What takes long on a busy machine is no defect.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")
