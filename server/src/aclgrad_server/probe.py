@@ -87,5 +87,7 @@ def _seconds(text: str) -> float:
 
 
 def _fail(code: int, message: str) -> NoReturn:
+    # At its end the interpreter would take the signal's own action: to kill.
+    signal.setitimer(signal.ITIMER_REAL, 0)
     print(f"aclgrad-server: {message}", file=sys.stderr)
     sys.exit(code)
