@@ -106,14 +106,18 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output={grad}", "sizes=3"), "inputs[sizes] is not known"),
         (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
         (("grad_output={text}",), "text.npy"),
+        (("grad_output={zip}",), "text.npz is not an npz file"),
+        (("grad_output={grad}", "-o", "/nowhere/gradient.npy"), "there is no folder /nowhere"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
     run: Run, tmp_path: Path, grad: Path, arguments: tuple[str, ...], problem: str
 ) -> None:
     np.save(tmp_path / "integers.npy", GRAD.astype(np.int64))
-    (tmp_path / "text.npy").write_text("no array")
-    files = {"grad": grad, "integers": tmp_path / "integers.npy", "text": tmp_path / "text.npy"}
+    files = {"grad": grad, "integers": tmp_path / "integers.npy"}
+    for name, suffix in (("text", ".npy"), ("zip", ".npz")):
+        files[name] = tmp_path / f"text{suffix}"
+        files[name].write_text("no array")
     result = run(CALL, *(argument.format_map(files) for argument in arguments))
     assert result.exit_code == 2, result.output
     assert problem in result.output
