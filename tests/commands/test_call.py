@@ -103,7 +103,7 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output={grad}:name",), "leave :name out"),
         (("grad_output={grad}", "-o", "gradient.txt"), "gradient.txt has no known form"),
         (("grad_output={grad}", "-o", "{grad}"), "exists; give another file, or --force"),
-        (("grad_output={grad}", "sizes=3"), "inputs[sizes] is not known"),
+        (("grad_output={grad}", "sizes=3"), "sizes is not known; adaptive_avg_pool2d_backward takes grad_output, self"),
         (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
         (("grad_output={text}",), "text.npy"),
         (("grad_output={zip}",), "text.npz is not an npz file"),

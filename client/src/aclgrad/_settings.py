@@ -69,11 +69,11 @@ def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
     """Returns the options as a list; raises InvalidSettingError unless they are pairs that begin with a name."""
     try:
         pairs = [(name, value) for name, value in options]
+        if all(isinstance(name, str) for name, _ in pairs):
+            return pairs
     except (TypeError, ValueError):
-        pairs = [(None, None)]
-    if not all(isinstance(name, str) for name, _ in pairs):
-        raise _refused("channel_options", options, 'give pairs, for example [("grpc.keepalive_time_ms", 5000)]')
-    return pairs
+        pass
+    raise _refused("channel_options", options, 'give pairs, for example [("grpc.keepalive_time_ms", 5000)]')
 
 
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:
