@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import ml_dtypes
 import numpy as np
@@ -106,7 +107,8 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output={grad}", "sizes=3"), "sizes is not known; adaptive_avg_pool2d_backward takes grad_output, self"),
         (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
         (("grad_output={text}",), "text.npy"),
-        (("grad_output={zip}",), "text.npz is not an npz file"),
+        (("grad_output={broken}",), "text.npz is not an npz file"),
+        (("grad_output={notes}",), "notes.npz has 0 arrays"),
         (("grad_output={grad}", "-o", "/nowhere/gradient.npy"), "there is no folder /nowhere"),
     ],
 )
@@ -115,9 +117,12 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 ) -> None:
     np.save(tmp_path / "integers.npy", GRAD.astype(np.int64))
     files = {"grad": grad, "integers": tmp_path / "integers.npy"}
-    for name, suffix in (("text", ".npy"), ("zip", ".npz")):
+    for name, suffix in (("text", ".npy"), ("broken", ".npz")):
         files[name] = tmp_path / f"text{suffix}"
         files[name].write_text("no array")
+    files["notes"] = tmp_path / "notes.npz"
+    with ZipFile(files["notes"], "w") as archive:
+        archive.writestr("notes.txt", "no array")
     result = run(CALL, *(argument.format_map(files) for argument in arguments))
     assert result.exit_code == 2, result.output
     assert problem in result.output

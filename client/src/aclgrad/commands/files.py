@@ -77,9 +77,11 @@ def _load_all(path: str) -> dict[str, Array]:
         try:
             # Not np.load, which takes other files for pickles.
             with open(path, "rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as arrays:
-                return {name: _known(arrays[name]) for name in arrays.files}
+                members = {name: arrays[name] for name in arrays.files}
         except (ValueError, BadZipFile) as error:
             raise ValueError(f"{path} is not an npz file: {error}") from error
+        # numpy returns the bytes of a member that holds no array.
+        return {name: _known(array) for name, array in members.items() if isinstance(array, np.ndarray)}
     if not path.endswith(".safetensors"):
         raise ValueError(f"{path} has no known form; {_HINT}")
     try:
