@@ -101,7 +101,7 @@ def test_an_earlier_run_stands_beside_this_one(server: Server, tmp_path: Path) -
     assert "Verdicts that changed" in page.read_text()
 
 
-def test_a_file_without_rows_is_refused(server: Server, tmp_path: Path) -> None:
+def test_files_that_cannot_be_used_are_refused_at_once(server: Server, tmp_path: Path) -> None:
     other = tmp_path / "other.txt"
     other.write_text("no row\n")
     arguments = ["check", server.address, "--compare", str(other)]
@@ -109,3 +109,5 @@ def test_a_file_without_rows_is_refused(server: Server, tmp_path: Path) -> None:
     assert (result.exit_code, "line 1 of" in result.output) == (2, True)
     result = CliRunner().invoke(program, arguments)
     assert (result.exit_code, "add --html FILE" in result.output) == (2, True)
+    result = CliRunner().invoke(program, ["check", "127.0.0.1:1", "--html", str(tmp_path / "nowhere" / "report.html")])
+    assert (result.exit_code, "there is no folder" in result.output) == (2, True)

@@ -100,6 +100,8 @@ def test_credentials_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for ca, told in ((empty, "ca is no PEM"), (tmp_path / "missing", "cannot be read: No such file")):
         with pytest.raises(aclgrad.InvalidSettingError, match=told):
             aclgrad.Client("127.0.0.1:1", credentials=Credentials(ca=ca))
+    with pytest.raises(aclgrad.InvalidSettingError, match=r"^credentials is a str; give an aclgrad.Credentials$"):
+        aclgrad.Client("127.0.0.1:1", credentials=TOKEN)  # type: ignore[arg-type]
     secret = Credentials(token=TOKEN)
     assert TOKEN not in repr(secret)
     assert TOKEN not in str(secret)
@@ -122,7 +124,12 @@ async def test_credentials_of_the_environment(
             client = kind.from_env()
             assert (await gradient(client)).tolist() == [[[0.5, 0.5]]]
             await maybe_await(client.close())
-    for name, value, told in (("TLS", "yes", "give true or false"), ("TOKEN", TOKEN, "set ACLGRAD_TLS to true")):
+    for name, value, told in (
+        ("TLS", "yes", "^ACLGRAD_TLS is 'yes'; give true or false"),
+        ("TOKEN", TOKEN, "set ACLGRAD_TLS to true"),
+        ("CA", "/nowhere.pem", "^ACLGRAD_CA: .* cannot be read"),
+        ("KEY", "/nowhere.pem", "^ACLGRAD_CERTIFICATE: .* give both or neither"),
+    ):
         with monkeypatch.context() as patch:
             patch.setenv(f"ACLGRAD_{name}", value)
             with pytest.raises(aclgrad.InvalidSettingError, match=told) as caught:

@@ -100,7 +100,8 @@ UNREADABLE = [
     (Unreadable("npu:0", True), r"records .* and is on the device npu:0; give tensor.detach\(\).cpu\(\)"),
     (Unreadable(), "is no array: not like this; give an array or a shape"),
     (b"text", "has dtype .S4, which the wire does not have"),
-    (None, "has dtype object"),
+    (None, "is None, which .*; give an array or a shape"),
+    ([{}], "is a list, which .*; give an array or a shape"),
     (np.array(["2026-11-22"], "M8[D]"), "has dtype datetime64"),
 ]
 

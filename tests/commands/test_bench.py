@@ -81,7 +81,12 @@ def test_failures_are_exit_code_1(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "problem"), [("--dtype int8", "takes float32"), ("--plot times.png", "end it with .svg")]
+    ("flags", "problem"),
+    [
+        ("--dtype int8", "takes float32"),
+        ("--plot times.png", "end it with .svg"),
+        ("--plot /nowhere/times.svg", "there is no folder /nowhere"),
+    ],
 )
 def test_wrong_usage_is_exit_code_2(run: Run, flags: str, problem: str) -> None:
     result = run("bench", *flags.split())

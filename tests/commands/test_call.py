@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import ml_dtypes
 import numpy as np
@@ -103,17 +104,25 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output={grad}:name",), "leave :name out"),
         (("grad_output={grad}", "-o", "gradient.txt"), "gradient.txt has no known form"),
         (("grad_output={grad}", "-o", "{grad}"), "exists; give another file, or --force"),
-        (("grad_output={grad}", "sizes=3"), "inputs[sizes] is not known"),
+        (("grad_output={grad}", "sizes=3"), "sizes is not known; adaptive_avg_pool2d_backward takes grad_output, self"),
         (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
         (("grad_output={text}",), "text.npy"),
+        (("grad_output={broken}",), "text.npz is not an npz file"),
+        (("grad_output={notes}",), "notes.npz has 0 arrays"),
+        (("grad_output={grad}", "-o", "/nowhere/gradient.npy"), "there is no folder /nowhere"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
     run: Run, tmp_path: Path, grad: Path, arguments: tuple[str, ...], problem: str
 ) -> None:
     np.save(tmp_path / "integers.npy", GRAD.astype(np.int64))
-    (tmp_path / "text.npy").write_text("no array")
-    files = {"grad": grad, "integers": tmp_path / "integers.npy", "text": tmp_path / "text.npy"}
+    files = {"grad": grad, "integers": tmp_path / "integers.npy"}
+    for name, suffix in (("text", ".npy"), ("broken", ".npz")):
+        files[name] = tmp_path / f"text{suffix}"
+        files[name].write_text("no array")
+    files["notes"] = tmp_path / "notes.npz"
+    with ZipFile(files["notes"], "w") as archive:
+        archive.writestr("notes.txt", "no array")
     result = run(CALL, *(argument.format_map(files) for argument in arguments))
     assert result.exit_code == 2, result.output
     assert problem in result.output

@@ -36,9 +36,13 @@ def test_json_has_the_fields_of_the_descriptions(run: Run) -> None:
     assert (found["product"], found["library"]) == ("910B", "aclgrad.testing")
 
 
-def test_status_fits_a_narrow_terminal(run: Run, testing: TestServer) -> None:
+def test_status_cuts_nothing_on_a_narrow_terminal(
+    run: Run, testing: TestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
     result = run("status")
     assert result.exit_code == 0
+    assert "limit MiB" in result.output
     assert f"at {testing.target}" in result.output
 
 

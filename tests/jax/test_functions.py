@@ -110,6 +110,8 @@ def test_an_error_of_the_call_is_told(client: aclgrad.Client) -> None:
 def test_illegal_arguments_are_refused_at_once(client: aclgrad.Client) -> None:
     with pytest.raises(aclgrad.InvalidFieldError, match=r"mode is 'constant' for 4 values of pad; use jax.numpy.pad"):
         aclgrad.jax.pad(np.ones((1, 1, 4, 4)), (1, 1, 1, 1), "constant", client=client)
+    with pytest.raises(aclgrad.InvalidFieldError, match=r"pad is \(1, 1, 4, 1\) .*; reflect fewer cells"):
+        aclgrad.jax.pad(np.ones((1, 1, 4, 4)), (1, 1, 4, 1), "reflect", client=client)
     with pytest.raises(aclgrad.InvalidFieldError, match=r"sampling_ratio is 0.*give at least 1"):
         aclgrad.jax.roi_align(np.ones((1, 1, 4, 4)), BOXES, 2, sampling_ratio=0, client=client)
     with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a str; give an aclgrad.Client"):

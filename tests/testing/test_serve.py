@@ -23,6 +23,11 @@ BAD_CALLS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "missing_input": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD}, {}),
     "wrong_shape": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (3, 14)}, {}),
     "wrong_dtype": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD.astype("int32"), "self": SHAPE}, {}),
+    "too_large": (
+        "adaptive_avg_pool2d_backward",
+        {"grad_output": np.ones((1, 1, 1), np.float32), "self": (1, 2**20, 2**20)},
+        {},
+    ),
     "unknown_attribute": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": SHAPE}, {"size": 3}),
     "wrong_index": (
         "max_unpool3d_backward",
@@ -125,6 +130,14 @@ def test_a_failure_that_is_not_retried_is_raised(
     with pytest.raises(type(error), match=error.message) as caught:
         client.adaptive_avg_pool2d_backward(GRAD, SHAPE)
     assert caught.value.request_id
+    assert client.adaptive_avg_pool2d_backward(GRAD, SHAPE).shape == SHAPE
+
+
+def test_a_failure_that_no_server_sends_is_refused(testing: TestServer, client: aclgrad.Client) -> None:
+    wrong: list[Any] = ["broken", ValueError("broken"), aclgrad.ServerFaultError, aclgrad.ConnectionLostError("broken")]
+    for each in wrong:
+        with pytest.raises(ValueError, match="is no error that a server sends"):
+            testing.fail(each)
     assert client.adaptive_avg_pool2d_backward(GRAD, SHAPE).shape == SHAPE
 
 

@@ -45,10 +45,14 @@ def as_array(field: str, value: Any) -> Array:
             return np.asarray(value.view(sys.modules["torch"].int16)).view(_BFLOAT16)
         if hasattr(value, "__dlpack__") and not any(hasattr(value, name) for name in _OTHER_PROTOCOLS):
             return np.from_dlpack(value)
-        return np.asarray(value)
+        array = np.asarray(value)
     except Exception as error:  # whatever the object's own conversion raises
-        problem, remedy = _explained(value) or (f"is no array: {error}", "give an array or a shape")
+        problem, remedy = _explained(value) or (f"is no array: {str(error).rstrip('.')}", "give an array or a shape")
         raise InvalidFieldError.at(field, problem, remedy) from error
+    if array.dtype == object:
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        raise InvalidFieldError.at(field, f"is {kind}, which numpy reads as no numbers", "give an array or a shape")
+    return array
 
 
 def _explained(value: Any) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ import grpc.aio
 from aclgrad import _failures, _own_channel
 from aclgrad._batch import BaseBatch
 from aclgrad._coalesce import Coalescer, Lane, Message
-from aclgrad._credentials import Credentials
+from aclgrad._credentials import Credentials, checked_credentials
 from aclgrad._destination import Output
 from aclgrad._environment import named_by_variable, settings_of_environment
 from aclgrad._exchanges import Execution
@@ -31,6 +31,7 @@ from aclgrad._settings import (
     Compression,
     all_channel_options,
     checked_hook,
+    checked_options,
     checked_seconds,
     checked_target,
     grpc_compression,
@@ -109,9 +110,10 @@ class BaseClient(OperatorMethods[Result]):
         self._retry_policy = RetryPolicy(retries, connect_timeout_s)
         self._sent_values = SentValues(shape_only=shape_only)
         self._limit = MessageLimit(max_message_bytes)
-        overrides = list(channel_options)
+        overrides = checked_options(channel_options)
         self._channel_options = all_channel_options(self._limit.size_bytes, overrides)
         self._compression = grpc_compression(compression)
+        checked_credentials(credentials)
         self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
         self._channel_credentials = credentials.channel_credentials(target) if credentials else None
         self._own_channel = channel
@@ -137,9 +139,8 @@ class BaseClient(OperatorMethods[Result]):
         if target is not None:
             settings["target"] = target
         without = _own_channel.DEFAULTS if settings.get("channel") is not None else ()
-        found = settings_of_environment({*settings, *without})
         try:
-            return cls(**found, **settings)
+            return cls(**settings_of_environment({*settings, *without}), **settings)
         except InvalidSettingError as error:
             raise named_by_variable(error, settings) from None
 

@@ -68,6 +68,13 @@ class Credentials:
         return () if self.token is None else ((AUTHORIZATION, f"Bearer {self.token.strip()}"),)
 
 
+def checked_credentials(credentials: object) -> None:
+    """Raises InvalidSettingError unless they are Credentials or None; it does not repeat a token that came alone."""
+    if not isinstance(credentials, Credentials | None):
+        problem, remedy = f"credentials is a {type(credentials).__name__}", "give an aclgrad.Credentials"
+        raise InvalidSettingError(problem, field="credentials", remedy=remedy)
+
+
 def open_channel(
     library: Any,
     target: str,
@@ -81,7 +88,7 @@ def open_channel(
     return library.secure_channel(target, credentials, options, compression=compression)
 
 
-_VARIABLES: Final = {
+VARIABLES: Final = {
     "ACLGRAD_CA": "ca",
     "ACLGRAD_CERTIFICATE": "certificate",
     "ACLGRAD_KEY": "key",
@@ -96,7 +103,7 @@ def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
 
     With a token alone, ACLGRAD_TLS has to say true or false.
     """
-    given = {field: environment[name] for name, field in _VARIABLES.items() if environment.get(name)}
+    given = {field: environment[name] for name, field in VARIABLES.items() if environment.get(name)}
     switch = given.pop("tls", None)
     if switch is not None and switch not in _SWITCHES:
         raise InvalidSettingError(f"ACLGRAD_TLS is {switch!r}", field="ACLGRAD_TLS", remedy="give true or false")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aclgrad._credentials import VARIABLES as CREDENTIALS
 from aclgrad._credentials import credentials_from
 from aclgrad.errors import InvalidSettingError
 
@@ -55,7 +56,10 @@ def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
 
 def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> InvalidSettingError:
     """Returns the error of a setting, which names its variable if the setting is not among those `given` in code."""
-    variable = next((each.name for each in VARIABLES if each.setting == error.field), None)
+    names = {each.setting: each.name for each in VARIABLES}
+    if "credentials" not in given:
+        names |= {field: name for name, field in CREDENTIALS.items()}
+    variable = names.get(error.field or "")
     if variable is None or error.field in given:
         return error
     return InvalidSettingError(f"{variable}: {error.message}", field=variable)

@@ -31,7 +31,7 @@ class Readiness:
 
     def look_s(self) -> float:
         """Returns how long the next look may take."""
-        return _LOOK_S if self._end is None else min(_LOOK_S, self._end - time.monotonic())
+        return _LOOK_S if self._end is None else max(0.0, min(_LOOK_S, self._end - time.monotonic()))
 
     def delay_after(self, seen: str | AclgradError) -> float | None:
         """Returns when to look again after this status or failure, or None if the server is ready.

@@ -65,6 +65,17 @@ def checked_hook(name: str, value: _Hook) -> _Hook:
     return value
 
 
+def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
+    """Returns the options as a list; raises InvalidSettingError unless they are pairs that begin with a name."""
+    try:
+        pairs = [(name, value) for name, value in options]
+        if all(isinstance(name, str) for name, _ in pairs):
+            return pairs
+    except (TypeError, ValueError):
+        pass
+    raise _refused("channel_options", options, 'give pairs, for example [("grpc.keepalive_time_ms", 5000)]')
+
+
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:
     return InvalidSettingError(f"{name} is {value!r}", field=name, remedy=remedy)
 
@@ -145,7 +156,7 @@ def all_channel_options(max_message_bytes: int, overrides: Iterable[ChannelOptio
 
 
 def grpc_compression(name: Compression) -> grpc.Compression:
-    """Returns how requests are compressed; raises ValueError for an unknown name."""
-    if name not in _COMPRESSIONS:
-        raise ValueError(f"compression is {name!r}; give 'gzip' or None")
+    """Returns how requests are compressed; raises InvalidSettingError for an unknown name."""
+    if not isinstance(name, str | None) or name not in _COMPRESSIONS:
+        raise _refused("compression", name, "give 'gzip' or None")
     return _COMPRESSIONS[name]

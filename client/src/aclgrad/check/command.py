@@ -65,6 +65,9 @@ def check(**given: Any) -> None:
 
 
 def _check(options: Options) -> int:
+    if options.html and not options.html.parent.is_dir():
+        # Otherwise the whole run would be for nothing.
+        raise CheckError(f"{options.html} cannot be written: there is no folder {options.html.parent}; make it first")
     compared = read_rows(options.compare) if options.compare else []
     report, display = Report(), Display(Console())
     with ExitStack() as stack:

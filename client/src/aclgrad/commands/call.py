@@ -83,6 +83,7 @@ def _parse(
     description: OperatorDescription, arguments: Sequence[str]
 ) -> tuple[dict[str, Input], dict[str, AttributeValue]]:
     kinds = {each.name: each.kind for each in description.attributes}
+    names = [*(each.name for each in description.inputs), *kinds]
     inputs: dict[str, Input] = {}
     attributes: dict[str, AttributeValue] = {}
     for argument in arguments:
@@ -93,6 +94,8 @@ def _parse(
         name = "self" if name == "input" else name
         if name in inputs or name in attributes:
             raise ValueError(f"{name} is given twice")
+        if name not in names:
+            raise ValueError(f"{name} is not known; {description.name} takes {', '.join(names)}")
         if name in kinds:
             attributes[name] = _read(name, value, *_form(name, kinds[name]))
         elif is_file(value):

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from aclgrad._settings import DEFAULT_TARGET
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
@@ -55,3 +57,9 @@ def fail(name: str, problem: object, code: int) -> None:
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, allow_nan=False))
+
+
+def print_table(table: Table) -> None:
+    """Prints the whole table: a narrow terminal wraps its lines, which is better than headings that are cut."""
+    width = Console(width=1000).measure(table).maximum
+    Console(width=max(width, Console().width)).print(table)

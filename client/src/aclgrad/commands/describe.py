@@ -12,7 +12,7 @@ from rich.table import Table
 
 from aclgrad._client import Client
 from aclgrad._descriptions import AttributeDescription, InputDescription
-from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, print_json, target_option
+from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, print_json, print_table, target_option
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.tensors import DType
 
@@ -75,7 +75,7 @@ def status(as_json: bool, target: str) -> None:
         streams = f"{device.leased_stream_count} of {device.stream_count}"
         sizes = (pool.reserved_bytes, pool.peak_reserved_bytes, pool.limit_bytes, device.free_bytes)
         table.add_row(str(device.index), device.soc_name, streams, *(str(size // _MIB) for size in sizes))
-    console.print(table)
+    print_table(table)
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import ml_dtypes
 import numpy as np
@@ -58,16 +59,29 @@ def save(path: Path, name: str, array: Array, *, overwrite: bool) -> None:
 
 
 def checked_output(path: Path) -> Path:
-    """Returns the path; raises ValueError if its form is not known."""
+    """Returns the path; raises ValueError if its form is not known, or there is no such folder."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"{path} has no known form; end it with {', '.join(SUFFIXES)}")
+    checked_folder(path)
     return path
+
+
+def checked_folder(path: Path) -> None:
+    """Raises ValueError if the folder of a file to write does not exist: otherwise the work would be for nothing."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
 def _load_all(path: str) -> dict[str, Array]:
     if path.endswith(".npz"):
-        with np.load(path, allow_pickle=False) as file:
-            return {name: _known(file[name]) for name in file.files}
+        try:
+            # Not np.load, which takes other files for pickles.
+            with open(path, "rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as arrays:
+                members = {name: arrays[name] for name in arrays.files}
+        except (ValueError, BadZipFile) as error:
+            raise ValueError(f"{path} is not an npz file: {error}") from error
+        # numpy returns the bytes of a member that holds no array.
+        return {name: _known(array) for name, array in members.items() if isinstance(array, np.ndarray)}
     if not path.endswith(".safetensors"):
         raise ValueError(f"{path} has no known form; {_HINT}")
     try:

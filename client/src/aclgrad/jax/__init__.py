@@ -105,6 +105,10 @@ def pad(input: Array, pad: Sequence[int], mode: str, *, client: Client) -> Array
     operator = f"{rule}_pad{axes}d_backward"
     if operator not in OPERATORS:
         raise InvalidFieldError.at("mode", f"is {mode!r} for {len(pad)} values of pad", "use jax.numpy.pad")
+    sizes = [input.shape[-1 - each // 2] for each in range(len(pad))]
+    if mode == "reflect" and any(width >= size for width, size in zip(pad, sizes, strict=True)):
+        problem = f"is {tuple(pad)} for an input of shape {input.shape}"
+        raise InvalidFieldError.at("pad", problem, "reflect fewer cells than each axis has")
     widths = [(0, 0)] * (input.ndim - axes) + [(pad[2 * each], pad[2 * each + 1]) for each in reversed(range(axes))]
     modes = {"replicate": "edge", "reflect": "reflect"}
     return differentiable(

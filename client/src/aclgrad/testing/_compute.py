@@ -4,18 +4,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.errors import InputValuesRequiredError, InvalidFieldError
+from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, WindowRule
 from aclgrad.products import Product
 from aclgrad.reference import define
-from aclgrad.tensors import TensorView, array_of_view, view_of_array
+from aclgrad.tensors import TensorType, TensorView, array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall
 
 Array = np.ndarray[Any, Any]
 
+MAX_TENSOR_BYTES: Final = 2**31
 _REMEDY: Final = "send values in that range"
 
 
@@ -24,6 +25,10 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> TensorVie
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
+    for tensor in call.inputs:
+        _check_size(f"inputs[{tensor.name}].shape", tensor.type)
+    output = spec.output.infer(arguments)
+    _check_size(f"outputs[{spec.output.name}]", output)
     inputs: dict[str, Array | tuple[int, ...]] = {}
     for each in spec.inputs:
         tensor = given[each.name]
@@ -34,11 +39,16 @@ def compute(call: OperatorCall, product: Product, shape_only: bool) -> TensorVie
         else:
             field = f"inputs[{each.name}]"
             raise InputValuesRequiredError.at(field, "came without values", "send the array instead of its shape")
-    output = spec.output.infer(arguments)
     gradient = _gradient(spec, inputs, dict(arguments.attributes), output.shape)
     # Numbers beyond the range of a small dtype become infinite, as on a device.
     with np.errstate(over="ignore"):
         return view_of_array(spec.output.name, gradient.astype(output.dtype.numpy))
+
+
+def _check_size(field: str, type: TensorType) -> None:
+    if type.size_bytes > MAX_TENSOR_BYTES:
+        problem = f"takes {type.size_bytes} bytes as {type} and the limit is {MAX_TENSOR_BYTES}"
+        raise LimitExceededError.at(field, problem, "send a smaller tensor")
 
 
 def _gradient(spec: OperatorSpec, inputs: dict[str, Any], attributes: dict[str, Any], shape: tuple[int, ...]) -> Array:

@@ -17,7 +17,7 @@ from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
 from aclgrad.tensors import TensorView
 from aclgrad.testing._chunks import receive_call, send_output
-from aclgrad.testing._compute import compute
+from aclgrad.testing._compute import MAX_TENSOR_BYTES, compute
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
@@ -50,8 +50,10 @@ class TestServer:
         """Ends each of the next `times` calls with the error, as a real server ends them: the client may retry.
 
         A call of a batch counts as a call of its own. `ServerBusyError("full", retry_after_s=0.01)` is retried,
-        `ServerFaultError("broken")` is not.
+        `ServerFaultError("broken")` is not. Raises ValueError for an error that no server sends.
         """
+        if not isinstance(error, AclgradError) or not error.reason:
+            raise ValueError(f"{error!r} is no error that a server sends; give one, for example ServerFaultError(...)")
         with self._lock:
             self._failures.extend([error] * times)
 
@@ -100,7 +102,7 @@ class TestServer:
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
     def _status(self, message: bytes, request_id: str) -> bytes:
-        limits = pb.Limits(message_bytes=self._max_message_bytes, tensor_bytes=2**31)
+        limits = pb.Limits(message_bytes=self._max_message_bytes, tensor_bytes=MAX_TENSOR_BYTES)
         return pb.GetServerStatusResponse(
             version=version("aclgrad"), library="aclgrad.testing", product=self._product, limits=limits
         ).SerializeToString()
@@ -164,7 +166,7 @@ def _statuses(context: Any) -> Iterator[None]:
         return
     except AclgradError as error:
         told = error
-    except ArithmeticError as error:
+    except (ArithmeticError, MemoryError) as error:
         told = ServerFaultError(f"the definition failed: {error}")
     context.set_trailing_metadata(((REQUEST_ID, sent), (_DETAILS, to_status(told, sent).SerializeToString())))
     context.abort(told.code, told.message)

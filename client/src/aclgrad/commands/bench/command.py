@@ -24,8 +24,10 @@ from aclgrad.commands.common import (
     fail,
     json_option,
     print_json,
+    print_table,
     target_option,
 )
+from aclgrad.commands.files import checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES, samples_of
@@ -78,6 +80,8 @@ def bench(**given: Any) -> None:
     with exit_codes("bench"):
         if options.plot is not None and options.plot.suffix != ".svg":
             raise ValueError(f"{options.plot} would hold SVG; end it with .svg")
+        if options.plot is not None:
+            checked_folder(options.plot)
         with Client.from_env(target=options.target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
             typed = _case(client, options)
         measured = Measured()
@@ -162,7 +166,7 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
             }
         )
     else:
-        Console().print(_table(measured))
+        print_table(_table(measured))
         for reason, count in measured.errors.most_common():
             click.echo(f"{count} calls failed: {reason}")
     if not is_complete:
