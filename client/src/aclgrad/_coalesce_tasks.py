@@ -18,7 +18,7 @@ _sending: Final[set[asyncio.Task[None]]] = set()
 
 
 class WaitingTask(Waiting):
-    """A call whose task waits until it is told how to go on."""
+    """A waiting call of a task: `tell` wakes the task with the outcome, or with its turn to send."""
 
     def __init__(self, call: Execution, attempts: Attempts) -> None:
         super().__init__(call, attempts)

@@ -16,7 +16,7 @@ Attempt = Callable[[Any, Attempts], Any]
 
 
 class WaitingThread(Waiting):
-    """A call whose thread waits until it is told how to go on."""
+    """A waiting call of a thread: `tell` wakes the thread with the outcome, or with its turn to send."""
 
     def __init__(self, call: Execution, attempts: Attempts) -> None:
         super().__init__(call, attempts)

@@ -61,8 +61,8 @@ def test_a_variable_that_is_wrong_is_named_with_the_remedy(name: str, variables:
     ("variables", "folder"),
     [
         ({"HOME": "/home/me"}, "/home/me/ascend/log"),
-        ({"HOME": "/home/me", "ASCEND_WORK_PATH": "/work"}, "/work/log"),
-        ({"ASCEND_WORK_PATH": "/work", "ASCEND_PROCESS_LOG_PATH": "/logs"}, "/logs"),
+        ({"HOME": "/home/me", "ASCEND_WORK_PATH": "/srv/ascend"}, "/srv/ascend/log"),
+        ({"ASCEND_WORK_PATH": "/srv/ascend", "ASCEND_PROCESS_LOG_PATH": "/logs"}, "/logs"),
     ],
 )
 def test_the_log_folder_is_the_one_that_cann_takes(variables: dict[str, str], folder: str) -> None:

@@ -49,6 +49,6 @@ def differentiable(
 
 
 def _sent(spec: InputSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns indices as int64 if the operator wants that: JAX has int32 unless it is told otherwise."""
+    """Returns indices as int64 if the operator needs int64: by default JAX makes int32."""
     takes = {dtype for dtypes in spec.dtypes.values() for dtype in dtypes}
     return array if array.dtype != np.int32 or "int32" in takes else array.astype(np.int64)
