@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
+from typing import Any
 
 from aclgrad_server.calls.admission import Admission, Gate
 from aclgrad_server.calls.call import Calls
@@ -16,7 +17,7 @@ from aclgrad_server.statistics.histogram import Histogram
 
 Labels = tuple[str, ...]
 Value = float | Histogram
-Values = Mapping[Labels, Value]
+Values = Mapping[Any, Value]  # by labels
 Read = Callable[[ServerState], Values]
 
 INFO: Labels = ("version", "product", "library", "runtime_version")
