@@ -40,7 +40,7 @@ METRICS: Final = (
         COUNTER,
         ("method", "reason"),
         "RPCs that ended",
-        lambda state: state.calls.statistics.rpcs(),
+        values.rpcs,
     ),
     Metric(
         "aclgrad_rpc_duration_seconds",
