@@ -46,7 +46,7 @@ class DeviceStatus:
     pool: PoolStatus
     free_bytes: int
     total_bytes: int
-    lost: bool
+    down: bool
     sample_age: timedelta | None
     oldest_step: timedelta | None
     abandoned_count: int
