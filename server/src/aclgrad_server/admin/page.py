@@ -3,7 +3,6 @@
 import hashlib
 from base64 import b64encode
 from datetime import UTC, datetime
-from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -27,7 +26,7 @@ HEADERS: Final = {
     "cache-control": "no-store",
     # Nothing runs or loads but our own style and script, and these reach nobody but us.
     "content-security-policy": f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
@@ -35,10 +34,9 @@ HEADERS: Final = {
 
 def render(status: pb.GetServerStatusResponse) -> str:
     """Returns the page."""
-    return _template().render(status=status, now=datetime.now(UTC))
+    return _TEMPLATE.render(status=status, now=datetime.now(UTC))
 
 
-@cache
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"rate": rate, "seconds": seconds, "share": share, "size": size, "span": span}
@@ -53,3 +51,6 @@ def seconds(duration: Duration) -> float:
 def share(part: float, whole: float) -> float:
     """Returns a percentage from 0 to 100."""
     return round(min(100.0, max(0.0, 100 * part / whole)), 1) if whole > 0 else 0.0
+
+
+_TEMPLATE: Final = _template()
