@@ -83,7 +83,7 @@ def _counts(counts: Iterable[tuple[str, int]]) -> str:
 
 
 def _devices(devices: tuple[DeviceStatus, ...]) -> Table:
-    table = Table("device", "chip", "state", "streams", "pool", "most", "limit", "free")
+    table = _table("device chip state", "streams", "pool", "most", "limit", "free")
     for device in devices:
         pool = device.pool
         state = "down" if device.down else "up"
@@ -94,7 +94,7 @@ def _devices(devices: tuple[DeviceStatus, ...]) -> Table:
 
 
 def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
-    table = Table("operator", "calls/s", "p50", "p99", "calls", "failed")
+    table = _table("operator", "calls/s", "p50", "p99", "calls", "failed")
     for each in operators:
         latencies = [_span(each.median_latency), _span(each.p99_latency)]
         table.add_row(each.name, rate(each.calls_per_second), *latencies, str(each.call_count), str(each.failure_count))
@@ -102,10 +102,18 @@ def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
 
 
 def _failures(failures: tuple[FailureStatus, ...]) -> Table:
-    table = Table("recent failures", "operator", "method", "calls", "last")
+    table = _table("failures operator method", "calls", "last")
     for each in failures:
         last = f"{span((datetime.now(UTC) - each.last_time).total_seconds())} ago" if each.last_time else "-"
         table.add_row(each.reason, each.operator, each.method, str(each.count), last)
+    return table
+
+
+def _table(texts: str, *figures: str) -> Table:
+    """Returns an empty table; figures stand at the right of their columns."""
+    table = Table(*texts.split())
+    for heading in figures:
+        table.add_column(heading, justify="right")
     return table
 
 
