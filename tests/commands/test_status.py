@@ -43,7 +43,7 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
     for line in (
         f"server: aclgrad 0.1.0 at {service.address}, up for 3 d 4 h",
         "calls: 0 of 4 run, 0 of 64 wait, 12.5 a second",
-        "changed settings: config=[bold]/a.toml, streams=8",
+        "settings: config=[bold]/a.toml, streams=8",
         "process: 300 MiB of 1 GiB",
         "│ max_unpool2d_backward │ 12.5 │ 1.25 ms │ - │ 500 │ 0 │",
         "│ 0 │ Ascend910B1 │ up │ 0 of 0 │ 2 MiB │ 0 B │ 1 GiB │ 0 B │",

@@ -18,14 +18,14 @@ class Ended:
     outcome: str
     items: dict[tuple[str, str], int] = field(default_factory=dict)
     start: float = 10.0
-    end_s: float = 10.003
+    stage_since: float = 10.003
     received_bytes: int = 100
     sent_bytes: int = 100
     stages_s: list[float] = field(default_factory=lambda: [0.0] * 5)
 
 
 def test_a_server_that_opens_its_devices() -> None:
-    status = picture_of(ServerState(Settings(streams=8, config="/a/file.toml")), with_private=False)
+    status = picture_of(ServerState(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
     assert (status.not_ready_reason, status.product, len(status.devices)) == ("starting", "", 0)
     assert [(each.summary, each.serious) for each in status.problems] == [("not ready: starting", False)]
     assert dict(status.changed_settings) == {"streams": "8"}

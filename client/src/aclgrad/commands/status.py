@@ -50,7 +50,7 @@ def _server(found: ServerStatus, target: str) -> Iterator[Line]:
     yield "product", found.product
     yield "library", f"{found.library} {found.runtime_version}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in sorted(found.versions.items()))
-    yield "changed settings", ", ".join(f"{name}={value}" for name, value in sorted(found.changed_settings.items()))
+    yield "settings", ", ".join(f"{name}={value}" for name, value in sorted(found.changed_settings.items()))
     yield "largest message", size(found.limits.message_bytes)
     if found.certificate_remaining is not None:
         yield "certificate", f"expires in {_span(found.certificate_remaining)}"
