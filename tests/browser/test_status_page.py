@@ -144,6 +144,6 @@ def test_servers_with_problems(browser: Chrome, state: str, screen: Screen, pict
     file.write_text(page.render(status))
     screen.use(browser)
     browser.get(file.as_uri())
-    assert text(browser, "#headline").startswith(status.problems[0].summary)
+    assert text(browser, "#headline").lower().startswith(status.problems[0].summary)
     check_sight(browser, screen)
     keep(browser, pictures / f"{state}-{screen}.png")

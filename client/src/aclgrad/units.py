@@ -1,4 +1,4 @@
-"""Sizes, durations and rates as people read them, with three digits."""
+"""Sizes, counts, durations and rates as people read them."""
 
 from typing import Final
 
@@ -15,8 +15,15 @@ def size(count: float) -> str:
     return f"{_three(count)} {_SIZES[-1]}"
 
 
+def number(count: int) -> str:
+    """Returns a count, for example "12,345" or "1.25 M"."""
+    return f"{count:,}" if abs(count) < 1_000_000 else f"{_three(count / 1e6)} M"
+
+
 def span(seconds: float) -> str:
     """Returns a duration in one unit or in two, for example "85 µs", "1.25 s" or "3 d 4 h"."""
+    if seconds == 0:
+        return "0 s"
     if seconds < 0:
         return f"-{span(-seconds)}"
     for length, unit, part, name in _PARTS:

@@ -77,7 +77,7 @@ def test_what_a_sound_server_shows() -> None:
         "0 Ascend910B1 up pool 1 MiB used, 2 MiB held, of 1 GiB",
         "max_unpool2d_backward 206 1.25 ms 85 µs 3",
         "none 0 - - 1",
-        "INVALID_FIELD ExecuteOperator max_unpool2d_backward 7",
+        "INVALID_FIELD max_unpool2d_backward, ExecuteOperator 7 ",
         "memory 300 MiB of 1 GiB",
         "certificate expires in 60 d 0 h",
         "libacl_host.so 1.0.0 driver 25.0.1",

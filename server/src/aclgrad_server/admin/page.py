@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from aclgrad.units import rate, size, span
+from aclgrad.units import number, rate, size, span
 from aclgrad.v1 import operator_service_pb2 as pb
 
 _FOLDER: Final = files(__package__)
@@ -39,7 +39,7 @@ def render(status: pb.GetServerStatusResponse) -> str:
 
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"rate": rate, "seconds": seconds, "share": share, "size": size, "span": span}
+    environment.filters |= {"number": number, "rate": rate, "seconds": seconds, "share": share, "size": size, "span": span}
     environment.globals |= {"style": Markup(_STYLE), "script": Markup(_SCRIPT)}  # noqa: S704 - files of ours
     return environment.from_string(_FOLDER.joinpath("status.html.j2").read_text("utf-8"))
 
