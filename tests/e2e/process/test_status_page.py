@@ -62,7 +62,7 @@ def test_what_is_private_is_shown_only_if_everybody_may_call(tmp_path: Path) -> 
         assert ">max_waiting_calls<" in page
         for part in ("alert", str(tmp_path), "identities", "monitor", "127.0.0.1", ">listen<", ">admin<", ">config<"):
             assert part not in page
-        with aclgrad.Client(server.address, credentials=aclgrad.Credentials(token="a-token")) as client:
+        with aclgrad.Client(server.address, credentials=aclgrad.Credentials(token="a-token", tls=False)) as client:
             status = client.server_status()
         assert status.changed_settings["identities"] == str(identities)
         assert status.changed_settings["streams"] == "2"
