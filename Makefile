@@ -27,7 +27,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-browser test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -60,7 +60,7 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 ci: SECOND_RUN := yes
-ci: lint docs test test-bridges test-node test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
+ci: lint docs test test-bridges test-node test-browser test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -114,6 +114,10 @@ test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch 
 
 test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing, as root)
 	$(BIN)/python -m pytest tests/languages -k node
+
+test-browser: $(BUILT) $(BIN)/.setup-browser ## Look at the status page in headless Chromium (installs it from Debian if it is missing, as root); pictures go to build/browser
+	@$(call debian,chromedriver,chromium chromium-driver)
+	$(BIN)/python -m pytest tests/browser
 
 examples/node/node_modules: examples/node/package-lock.json
 	$(call debian,npm,nodejs npm)

@@ -6,19 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from .scripted_service import ScriptedService
+from .scripted_service import ScriptedService, serving
 from .scripted_streams import ScriptedStreams
 
 
 @pytest.fixture
 def service() -> Iterator[ScriptedService]:
-    scripted = ScriptedService()
-    with ThreadPoolExecutor(4) as pool:
-        server = grpc.server(pool, handlers=[scripted])
-        scripted.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-        server.start()
+    with serving() as scripted:
         yield scripted
-        server.stop(None).wait()
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """A service that answers what a test tells it to."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import grpc
@@ -33,6 +35,18 @@ class ScriptedService(grpc.GenericRpcHandler):
             return self.answer(context)
 
         return grpc.unary_unary_rpc_method_handler(behaviour)
+
+
+@contextmanager
+def serving() -> Iterator[ScriptedService]:
+    """Runs a service on a free port of loopback."""
+    scripted = ScriptedService()
+    with ThreadPoolExecutor(4) as pool:
+        server = grpc.server(pool, handlers=[scripted])
+        scripted.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        yield scripted
+        server.stop(None).wait()
 
 
 def relay_to(service: ScriptedService, channel: grpc.Channel) -> Callable[[grpc.ServicerContext], bytes]:

@@ -1,9 +1,10 @@
 """Both clients: what a server says of itself as Python values, also a server that knows more than the client."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 import aclgrad
@@ -59,16 +60,28 @@ async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, s
     assert (found.inputs[0].dtypes, found.inputs[0].unknown_dtypes) == ((DTYPES["float32"],), (99,))
     assert (found.attributes[0].kind, found.attributes[0].default, found.attributes[0].required) == (None, None, False)
     late = Timestamp(seconds=2**62)
-    status = pb.GetServerStatusResponse(product="960", start_time=late, devices=[pb.DeviceStatus(index=1)])
+    age, process = Duration(seconds=2**62), pb.ProcessStatus(memory_pressure=77)
+    status = pb.GetServerStatusResponse(
+        product="960", start_time=late, devices=[pb.DeviceStatus(index=1, sample_age=age)], process=process
+    )
     service.answer = lambda context: status.SerializeToString() + NEWER
     answer = await maybe_await(client.server_status())
     assert (answer.product, answer.start_time, answer.devices[0].pool.limit_bytes) == ("960", None, 0)
+    assert (answer.devices[0].sample_age, answer.process.memory_pressure, answer.ready) == (None, None, True)
 
 
 async def test_status_is_plain_values(connect: Connect, service: ScriptedService) -> None:
     start = Timestamp()
     start.FromDatetime(datetime(2026, 11, 22, tzinfo=UTC))
-    device = pb.DeviceStatus(index=2, soc_name="Ascend910B1", pool=pb.PoolStatus(hit_count=7), free_bytes=2**40)
+    device = pb.DeviceStatus(
+        index=2,
+        soc_name="Ascend910B1",
+        pool=pb.PoolStatus(hit_count=7),
+        free_bytes=2**40,
+        sample_age=Duration(nanos=500_000_000),
+    )
+    process = pb.ProcessStatus(memory_pressure=pb.MEMORY_PRESSURE_SOFT, refused_counts={"queue": 3})
+    latency = Duration(nanos=1_500_000)
     status = pb.GetServerStatusResponse(
         version="0.1.0",
         product="910B",
@@ -79,6 +92,12 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
         endpoints=["10.0.0.1:50051"],
         versions={"driver": "25.0"},
         turned_off_operators=[pb.TurnedOffOperator(name="pool", reason="it is wrong")],
+        problems=[pb.Problem(summary="memory is short", remedy="give more", serious=True)],
+        not_ready_reason="draining",
+        operators=[pb.OperatorStatus(name="pool", call_count=5, calls_per_second=0.5, p99_latency=latency)],
+        recent_failures=[pb.FailureStatus(reason="SERVER_BUSY", count=2, last_time=start)],
+        process=process,
+        changed_settings={"streams": "8"},
     )
     service.answer = lambda context: status.SerializeToString()
     found = await maybe_await(connect(service.address).server_status())
@@ -92,3 +111,11 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
     assert (found.queue.running_limit, found.limits.message_bytes) == (4, 2**24)
     assert found.turned_off_operators == (aclgrad.TurnedOffOperator("pool", "it is wrong"),)
     assert (found.endpoints, found.versions) == (("10.0.0.1:50051",), {"driver": "25.0"})
+    assert found.problems == (aclgrad.Problem("memory is short", "give more", serious=True),)
+    assert (found.ready, found.not_ready_reason, found.changed_settings) == (False, "draining", {"streams": "8"})
+    assert (told.sample_age, told.oldest_step) == (timedelta(seconds=0.5), None)
+    assert (found.uptime, found.certificate_remaining) == (None, None)
+    assert (found.process.memory_pressure, found.process.refused_counts) == ("soft", {"queue": 3})
+    milliseconds = timedelta(milliseconds=1.5)
+    assert found.operators == (aclgrad.OperatorStatus("pool", 5, 0, 0.5, None, milliseconds),)
+    assert found.recent_failures == (aclgrad.FailureStatus("SERVER_BUSY", "", "", 2, found.start_time),)

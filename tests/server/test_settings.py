@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aclgrad_server.settings import Settings
+from aclgrad_server.settings import Settings, changed_settings
 
 
 @pytest.fixture(autouse=True)
@@ -147,3 +147,17 @@ def test_settings_do_not_change() -> None:
 
 def test_every_setting_says_what_it_is() -> None:
     assert all(field.description and field.description.endswith(".") for field in Settings.model_fields.values())
+
+
+def test_settings_that_tell_of_the_machine_are_private() -> None:
+    private = {name for name, field in Settings.model_fields.items() if field.json_schema_extra}
+    paths = {name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)}
+    others = {"listen", "admin", "backend", "unix_socket_group", "shared_memory_prefix", "shared_memory_owner"}
+    assert private == paths | others
+
+
+def test_changed_settings_are_text() -> None:
+    settings = Settings(listen=("127.0.0.1:1", "unix:/a"), streams=8, shared_memory=True, admin="127.0.0.1:9464")
+    public = {"streams": "8", "shared_memory": "true"}
+    assert changed_settings(settings, with_private=False) == public
+    assert changed_settings(settings, with_private=True) == {"listen": "127.0.0.1:1 unix:/a"} | public

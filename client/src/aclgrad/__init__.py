@@ -11,8 +11,8 @@ of one that has ended, `channel_options` are for a channel of your own, `tune_al
 Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors` draws the tree.
 
 What a server offers: `OperatorDescription` with `InputDescription`, `AttributeDescription` (of an `AttributeKind`) and
-`OutputDescription`; `ServerStatus` with `DeviceStatus`, `PoolStatus`, `QueueStatus`, `Limits` and
-`TurnedOffOperator`; `Product`; `DType`.
+`OutputDescription`; `ServerStatus` with `Problem`, `DeviceStatus`, `PoolStatus`, `QueueStatus`, `OperatorStatus`,
+`FailureStatus`, `ProcessStatus`, `Limits` and `TurnedOffOperator`; `Product`; `DType`.
 
 For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
 takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
@@ -74,7 +74,18 @@ if TYPE_CHECKING:
     from aclgrad._planning import Input
     from aclgrad._reports import CallReport, OnCall
     from aclgrad._request_ids import request_id
-    from aclgrad._server_status import DeviceStatus, Limits, PoolStatus, QueueStatus, ServerStatus, TurnedOffOperator
+    from aclgrad._server_status import (
+        DeviceStatus,
+        FailureStatus,
+        Limits,
+        OperatorStatus,
+        PoolStatus,
+        Problem,
+        ProcessStatus,
+        QueueStatus,
+        ServerStatus,
+        TurnedOffOperator,
+    )
     from aclgrad._settings import ChannelOption, Compression, channel_options
     from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
@@ -108,6 +119,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceMemoryError",
     "DeviceStatus",
+    "FailureStatus",
     "Input",
     "InputDescription",
     "InputValuesRequiredError",
@@ -125,11 +137,14 @@ __all__ = [
     "OnCall",
     "OperatorDescription",
     "OperatorNotSupportedError",
+    "OperatorStatus",
     "OperatorTurnedOffError",
     "Output",
     "OutputDescription",
     "PermissionDeniedError",
     "PoolStatus",
+    "Problem",
+    "ProcessStatus",
     "Product",
     "QueueStatus",
     "RequestError",
@@ -169,7 +184,18 @@ _NAMES: Final = {
     "_planning": ("Input",),
     "_reports": ("CallReport", "OnCall"),
     "_request_ids": ("request_id",),
-    "_server_status": ("DeviceStatus", "Limits", "PoolStatus", "QueueStatus", "ServerStatus", "TurnedOffOperator"),
+    "_server_status": (
+        "DeviceStatus",
+        "FailureStatus",
+        "Limits",
+        "OperatorStatus",
+        "PoolStatus",
+        "Problem",
+        "ProcessStatus",
+        "QueueStatus",
+        "ServerStatus",
+        "TurnedOffOperator",
+    ),
     "_settings": ("ChannelOption", "Compression", "channel_options"),
     "_timeouts": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
 
+from google.protobuf.descriptor import EnumDescriptor
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -32,7 +34,10 @@ class PoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One device: its chip, its streams, and its memory inside and outside the pool."""
+    """One device: its chip, streams, memory inside and outside the pool, and executors; `claimed_bytes` is what calls got.
+
+    `sample_age` says how old the figures of the driver are. `oldest_step` is None if nothing runs.
+    """
 
     index: int
     soc_name: str
@@ -41,11 +46,21 @@ class DeviceStatus:
     pool: PoolStatus
     free_bytes: int
     total_bytes: int
+    down: bool
+    sample_age: timedelta | None
+    oldest_step: timedelta | None
+    abandoned_count: int
+    executor_count: int
+    executor_hit_count: int
+    executor_miss_count: int
+    claimed_bytes: int
+    claimed_bytes_limit: int
+    waiting_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """How many calls run and wait, what they hold on the devices, and the limits of both."""
+    """How many calls run and wait, what they and replies not yet fetched hold, and the limits of each."""
 
     running_count: int
     waiting_count: int
@@ -53,14 +68,17 @@ class QueueStatus:
     waiting_limit: int
     running_bytes: int
     running_bytes_limit: int
+    reply_bytes: int
+    reply_bytes_limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a message in either direction and of a tensor."""
+    """The limits of a message in either direction, of a tensor, and of one step on a device."""
 
     message_bytes: int
     tensor_bytes: int
+    hang_timeout: timedelta | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +90,65 @@ class TurnedOffOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """What those who run the server should know, and what to do; a `serious` one makes calls fail, or soon will."""
+
+    summary: str
+    remedy: str
+    serious: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatus:
+    """The calls of one operator since the start, and in the last minute; latencies are None if there were none then."""
+
+    name: str
+    call_count: int
+    failure_count: int
+    calls_per_second: float
+    median_latency: timedelta | None
+    p99_latency: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureStatus:
+    """How many of the latest calls failed for one reason, with one operator and method; `last_time` is in UTC."""
+
+    reason: str
+    operator: str
+    method: str
+    count: int
+    last_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """The process: its memory ("none", "soft" or "hard" is the pressure, None if unknown), event loop, and protection.
+
+    Counts, except that of active RPCs, are since the start.
+    """
+
+    used_bytes: int
+    limit_bytes: int
+    memory_pressure: str | None
+    active_rpc_count: int
+    heartbeat_age: timedelta | None
+    event_loop_lag: timedelta | None
+    refused_counts: Mapping[str, int]
+    slow_client_count: int
+    memory_cut_count: int
+    dropped_log_line_count: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """A server at one moment.
+    """A server at one moment. `problems` come first if you look for what is wrong: the worst one is the first.
 
     `product` compares equal to an `aclgrad.Product`, unless it is one that this client does not know. `start_time`, in
     UTC, is None if the server does not report it. `versions` are those of the driver and CANN's packages, if there are
-    any. `endpoints` are the addresses of the workers or replicas, this server included.
+    any. `endpoints` are the addresses of the workers or replicas, this server included. `not_ready_reason` is empty if
+    calls are welcome. `certificate_remaining` is None without TLS, and negative if the certificate has expired.
+    `changed_settings` are those that differ from their defaults.
     """
 
     version: str
@@ -93,32 +164,74 @@ class ServerStatus:
     executor_cache: bool
     versions: Mapping[str, str]
     turned_off_operators: tuple[TurnedOffOperator, ...]
+    problems: tuple[Problem, ...]
+    not_ready_reason: str
+    uptime: timedelta | None
+    operators: tuple[OperatorStatus, ...]
+    recent_failures: tuple[FailureStatus, ...]
+    process: ProcessStatus
+    certificate_remaining: timedelta | None
+    changed_settings: Mapping[str, str]
+
+    @property
+    def ready(self) -> bool:
+        """Whether calls are welcome."""
+        return not self.not_ready_reason
 
 
 def status_of(message: pb.GetServerStatusResponse) -> ServerStatus:
     """Returns the status in a server's answer."""
-    return _plain(
-        ServerStatus,
-        message,
-        start_time=_time_of(message.start_time) if message.HasField("start_time") else None,
-        devices=tuple(_plain(DeviceStatus, each, pool=_plain(PoolStatus, each.pool)) for each in message.devices),
-        queue=_plain(QueueStatus, message.queue),
-        limits=_plain(Limits, message.limits),
-        endpoints=tuple(message.endpoints),
-        versions=dict(message.versions),
-        turned_off_operators=tuple(_plain(TurnedOffOperator, each) for each in message.turned_off_operators),
+    return _plain(ServerStatus, message)
+
+
+_CLASSES: Final[dict[str, type]] = {
+    each.__name__: each
+    for each in (
+        DeviceStatus,
+        FailureStatus,
+        Limits,
+        OperatorStatus,
+        PoolStatus,
+        Problem,
+        ProcessStatus,
+        QueueStatus,
+        TurnedOffOperator,
     )
+}
+"""By the names of their messages."""
 
 
-def _time_of(message: Timestamp) -> datetime | None:
+def _plain(kind: type[_Plain], message: Message) -> _Plain:
+    """Returns a dataclass with the fields of the message that have its names."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: _value(message, name) for name in names})
+
+
+def _value(message: Message, name: str) -> object:
+    """Returns a field without anything of protobuf in it."""
+    value, field = getattr(message, name), message.DESCRIPTOR.fields_by_name[name]
+    if field.enum_type is not None:
+        return _name_of(field.enum_type, value)
+    if field.message_type is None:
+        return tuple(value) if field.is_repeated else value
+    if field.message_type.GetOptions().map_entry:
+        return dict(value)
+    kind = _CLASSES.get(field.message_type.name)
+    if kind is None:
+        return _time_of(value) if message.HasField(name) else None
+    return tuple(_plain(kind, each) for each in value) if field.is_repeated else _plain(kind, value)
+
+
+def _name_of(kind: EnumDescriptor, number: int) -> str | None:
+    """Returns the name of a value in lower case, without its prefix; None if it is unspecified or unknown."""
+    value = kind.values_by_number.get(number)
+    prefix = kind.values_by_number[0].name.removesuffix("UNSPECIFIED")
+    return value.name.removeprefix(prefix).lower() if value is not None and number else None
+
+
+def _time_of(message: Timestamp | Duration) -> datetime | timedelta | None:
     try:
-        return message.ToDatetime(UTC)
+        return message.ToDatetime(UTC) if isinstance(message, Timestamp) else message.ToTimedelta()
     except (OverflowError, ValueError):
         # Beyond the calendar.
         return None
-
-
-def _plain(kind: type[_Plain], message: Message, **converted: object) -> _Plain:
-    """Returns a dataclass with the fields of the message that have its names, and with the converted ones."""
-    names = (each.name for each in fields(kind) if each.name not in converted)  # type: ignore[arg-type]
-    return kind(**{name: getattr(message, name) for name in names}, **converted)

@@ -125,7 +125,7 @@ async def _run(settings: Settings) -> None:
             # The objects that exist now stay, so the garbage collector need not visit them again.
             gc.collect()
             gc.freeze()
-            print(f"ready: {' '.join(server.addresses)}", flush=True)
+            print(f"ready: {' '.join(state.addresses)}", flush=True)
         await requested
     is_started = start.done()
     start.cancel()

@@ -74,7 +74,6 @@ class Server:
         self.is_device_lost = False
         self._losses: set[str] = set()
         self._devices: tuple[Device, ...] = ()
-        self.addresses: tuple[str, ...] = ()
 
     async def start(self) -> None:
         """Opens the devices, tests each, and serves.
@@ -93,7 +92,7 @@ class Server:
             state.unopened_device = error.index
             raise
         state.product = product = _product_of(group)
-        turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
+        state.turned_off = turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._devices = group.devices
         pool_bytes = [device.pool_limit_bytes for device in group.devices]
@@ -110,8 +109,8 @@ class Server:
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
-        self.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
-        service = OperatorService(settings, product, group, path, self.addresses, turned_off)
+        state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
+        service = OperatorService(state, product, group, path)
         handlers = Handlers(state.calls, admission, access, self._access_log)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -72,6 +73,9 @@ Bytes = Annotated[PositiveInt, Field(le=2**48)]
 """The limit is more than any machine has."""
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
 Switch = Literal["auto", "on", "off"]
+PRIVATE: Final = Field(json_schema_extra={"private": True})
+"""Marks a setting that tells of this machine: the status page, which anybody may read, leaves it out if callers need an
+identity. No setting holds a secret."""
 ListenAddresses = Annotated[tuple[str, ...], NoDecode, Field(min_length=1), AfterValidator(_listen_addresses)]
 
 
@@ -87,22 +91,22 @@ class Settings(BaseSettings):
         use_attribute_docstrings=True,
     )
 
-    config: Path | None = None
+    config: Annotated[Path | None, PRIVATE] = None
     """TOML file with settings; the keys are these names with underscores."""
-    listen: ListenAddresses = ("127.0.0.1:50051",)
+    listen: Annotated[ListenAddresses, PRIVATE] = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
-    admin: Annotated[str, AfterValidator(_admin_address)] = "127.0.0.1:9464"
+    admin: Annotated[str, AfterValidator(_admin_address), PRIVATE] = "127.0.0.1:9464"
     """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
-    tls_certificate: Path | None = None
+    tls_certificate: Annotated[Path | None, PRIVATE] = None
     """PEM file with the server's certificate and those that vouch for it: TLS on every TCP address; read again when it
     changes."""
-    tls_key: Path | None = None
+    tls_key: Annotated[Path | None, PRIVATE] = None
     """PEM file with the key of the certificate, without a password."""
-    tls_client_ca: Path | None = None
+    tls_client_ca: Annotated[Path | None, PRIVATE] = None
     """PEM file with the authorities that sign clients' certificates: without one, no client gets in."""
     insecure: bool = False
     """Serve without TLS on addresses that other machines reach."""
-    identities: Path | None = None
+    identities: Annotated[Path | None, PRIVATE] = None
     """TOML file of those who may call, with their tokens' digests or names in certificates; read again when it changes.
     By default everybody may call."""
     reflection: bool = True
@@ -111,11 +115,11 @@ class Settings(BaseSettings):
     """Log each call: peer, identity, method, operator, bytes, milliseconds, reason, request id."""
     unix_socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] | None = None
     """Permissions of unix sockets, as 0660; by default those that the umask leaves."""
-    unix_socket_group: str | None = None
+    unix_socket_group: Annotated[str | None, PRIVATE] = None
     """Group that unix sockets belong to; the server's own by default."""
-    backend: str = "auto"
+    backend: Annotated[str, PRIVATE] = "auto"
     """Device library: auto, ascend, host, or the path of an ACL library."""
-    acl_config: Path | None = None
+    acl_config: Annotated[Path | None, PRIVATE] = None
     """JSON file for aclInit."""
     device: Annotated[tuple[int, ...], NoDecode] = ()
     """Index of a device to serve on; repeatable; all devices by default."""
@@ -137,9 +141,9 @@ class Settings(BaseSettings):
     """Make the device return the same bits for the same call."""
     shared_memory: bool = False
     """Let clients on unix sockets name POSIX shared memory."""
-    shared_memory_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,50}$")] = "aclgrad-"
+    shared_memory_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,50}$"), PRIVATE] = "aclgrad-"
     """Prefix of the names of shared-memory objects."""
-    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode] = ()
+    shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode, PRIVATE] = ()
     """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
     """A device is lost if a kernel does not end so long after its call, or if it takes so long to open or to copy."""
@@ -242,6 +246,26 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         raise UnusableSettingsError(*(explain(each, given, os.environ) for each in error.errors())) from error
     except (OSError, ValueError) as error:
         raise UnusableSettingsError(str(error)) from error
+
+
+def changed_settings(settings: Settings, with_private: bool) -> dict[str, str]:
+    """Returns the settings that differ from their defaults, as text by name."""
+    return {
+        name: _as_text(getattr(settings, name))
+        for name, field in Settings.model_fields.items()
+        if getattr(settings, name) != field.default and (with_private or not _is_private(field))
+    }
+
+
+def _is_private(field: FieldInfo) -> bool:
+    return isinstance(field.json_schema_extra, dict) and "private" in field.json_schema_extra
+
+
+def _as_text(value: object) -> str:
+    """Returns a value as in a flag."""
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def variable_of(name: str) -> str:

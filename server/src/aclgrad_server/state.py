@@ -1,5 +1,6 @@
 """What can be seen of a server at any moment, from before its devices are open to its end."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aclgrad.products import Product
@@ -40,13 +41,17 @@ class ServerState:
     """The devices, from when they are open; calls are not welcome before the self-test."""
     unopened_device: int | None = None
     """The index of a device that did not open."""
+    turned_off: Mapping[str, str] = field(default_factory=dict)
+    """Operators that failed the self-test, and how."""
+    addresses: tuple[str, ...] = ()
+    """Where the server listens."""
     ready_at: float | None = None
     """Unix time at which the server became ready."""
 
     def __post_init__(self) -> None:
         settings = self.settings
         self.calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
-        self.recent = RecentCalls(self.calls.statistics)
+        self.recent = RecentCalls(self.calls.statistics, self.loop_lag)
 
     @property
     def is_ready(self) -> bool:

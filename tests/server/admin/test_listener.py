@@ -80,7 +80,7 @@ def test_hung_loop_is_neither_alive_nor_ready(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/", 404), ("GET", "/livez/x", 404), ("POST", "/livez", 405)]
+    ("method", "path", "status"), [("GET", "/nowhere", 404), ("GET", "/livez/x", 404), ("POST", "/livez", 405)]
 )
 def test_nothing_else_is_served(running: Running, method: str, path: str, status: int) -> None:
     assert running.ask(path, method)[0] == status

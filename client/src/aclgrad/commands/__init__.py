@@ -6,7 +6,8 @@ import aclgrad as package
 from aclgrad.check.command import check
 from aclgrad.commands.bench.command import bench
 from aclgrad.commands.call import call
-from aclgrad.commands.describe import operators, status
+from aclgrad.commands.describe import operators
+from aclgrad.commands.status import status
 
 
 @click.group()

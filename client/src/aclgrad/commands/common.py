@@ -1,9 +1,11 @@
-"""Shared by the commands: the server's address, and errors as one line and an exit code."""
+"""Shared by the commands: the server's address, errors as one line and an exit code, and JSON."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import click
@@ -12,6 +14,8 @@ from rich.table import Table
 
 from aclgrad._settings import DEFAULT_TARGET
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
+from aclgrad.operators.spec import AttributeKind
+from aclgrad.tensors import DType
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
@@ -63,3 +67,23 @@ def print_table(table: Table) -> None:
     """Prints the whole table: a narrow terminal wraps its lines, which is better than headings that are cut."""
     width = Console(width=1000).measure(table).maximum
     Console(width=max(width, Console().width)).print(table)
+
+
+def plain(value: Any) -> Any:
+    """Returns what JSON has for a value of the client."""
+    match value:
+        case DType():
+            return value.name
+        case AttributeKind():
+            return value.name.lower()
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case Mapping():
+            return {name: plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+    if is_dataclass(value):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    return value

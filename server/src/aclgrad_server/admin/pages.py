@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from aclgrad_server.admin import page
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.state import ServerState
+from aclgrad_server.status.picture import picture_of
 
 Page = Callable[[], Response]
 
@@ -17,20 +19,23 @@ NO_STORE = {"cache-control": "no-store"}
 def pages(state: ServerState) -> list[Route]:
     """Returns what the listener serves to GET and HEAD."""
     heartbeat, readiness, metrics = state.heartbeat, state.readiness, Metrics(state)
+    # Everybody may read the page, so it says nothing of the machine if calls need an identity.
+    with_private = state.settings.identities is None
     table: Mapping[str, Page] = {
+        "/": lambda: HTMLResponse(page.render(picture_of(state, with_private)), headers=page.HEADERS),
         "/livez": lambda: _answer("alive", heartbeat.failure()),
         "/readyz": lambda: _answer("ready", heartbeat.failure() or readiness.reason),
         "/metrics": lambda: Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type),
     }
-    return [_route(path, page) for path, page in table.items()]
+    return [_route(path, answer) for path, answer in table.items()]
 
 
-def _route(path: str, page: Page) -> Route:
+def _route(path: str, answer: Page) -> Route:
     # A coroutine: a plain function would run in a thread of a pool, and a page is quicker than that.
-    async def answer(request: Request) -> Response:
-        return page()
+    async def serve(request: Request) -> Response:
+        return answer()
 
-    return Route(path, answer)
+    return Route(path, serve)
 
 
 def _answer(what: str, failure: str | None) -> Response:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aclgrad.errors import AclgradError, DeviceLostError
-from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault, error_of_native
@@ -129,6 +128,7 @@ class Device:
         """False once the device is lost or unfit."""
         self.sample: DeviceSample | None = None
         """The latest sample. It becomes old if the driver hangs."""
+        self._sampling: asyncio.Task[DeviceSample] | None = None
         self.oldest_step_s = 0.0
         """How long the longest request to the driver has taken, and the wait for a kernel after its call's deadline."""
         self.soc_name = self._device.soc_name
@@ -193,22 +193,16 @@ class Device:
         """Releases cached memory that is not in use."""
         await self._submit(self._device.trim)
 
-    async def status(self) -> pb.DeviceStatus:
-        """Returns the device's memory and streams in use."""
-        sample = await self.take_sample()
-        pool = {name: getattr(sample.pool, name) for name in pb.PoolStatus.DESCRIPTOR.fields_by_name}
-        return pb.DeviceStatus(
-            index=self.index,
-            soc_name=self.soc_name,
-            stream_count=sample.streams,
-            leased_stream_count=sample.leased_streams,
-            pool=pb.PoolStatus(**pool),
-            free_bytes=sample.free_bytes,
-            total_bytes=sample.total_bytes,
-        )
-
     async def take_sample(self) -> DeviceSample:
-        """Asks the driver, and keeps the answer as `sample`."""
+        """Asks the driver, and keeps the answer as `sample`. Nobody asks twice at once: the driver may hang."""
+        while self._sampling is not None and not self._sampling.done():
+            await asyncio.wait([self._sampling])
+        self._sampling = asyncio.ensure_future(self._sample())
+        # Those who wait may be cancelled; an error that nobody took is told by the next sample.
+        self._sampling.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._sampling)
+
+    async def _sample(self) -> DeviceSample:
         state = await self._submit(self._device.state)
         self.sample = DeviceSample(time.monotonic(), *state)
         return self.sample

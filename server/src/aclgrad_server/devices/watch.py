@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 CHECK_INTERVAL_S: Final = 0.1
 RELEASE_INTERVAL_S: Final = 0.5
 SAMPLE_INTERVAL_S: Final = 1.0
+REFRESH_LIMIT_S: Final = 0.25
 
 
 async def watch_device(device: Device) -> None:
@@ -65,6 +66,14 @@ async def _sample(device: Device) -> None:
         pass  # the device has reported it
     except AclgradError as error:
         log.warning("device %d does not tell its state: %s", device.index, error.__cause__ or error)
+
+
+async def refresh(devices: Sequence[Device]) -> None:
+    """Takes new samples, so that they show what has ended just now; a driver that does not answer leaves the last."""
+    samples = [asyncio.ensure_future(_sample(device)) for device in devices]
+    _, late = await asyncio.wait(samples, timeout=REFRESH_LIMIT_S)
+    for each in late:
+        each.cancel()
 
 
 async def trim_memory(devices: Sequence[Device]) -> None:

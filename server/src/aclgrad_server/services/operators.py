@@ -1,11 +1,8 @@
 """`aclgrad.v1.OperatorService`."""
 
-from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Final
 
 import grpc
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
@@ -18,8 +15,10 @@ from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.device import DeviceGroup
+from aclgrad_server.devices.watch import refresh
 from aclgrad_server.services.handlers import Handlers
-from aclgrad_server.settings import Settings
+from aclgrad_server.state import ServerState
+from aclgrad_server.status.picture import VERSION, picture_of
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -27,29 +26,18 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        product: Product,
-        group: DeviceGroup,
-        path: Path,
-        endpoints: Sequence[str],
-        turned_off: Mapping[str, str],
-    ) -> None:
-        self._settings = settings
+    def __init__(self, state: ServerState, product: Product, group: DeviceGroup, path: Path) -> None:
+        settings, turned_off = state.settings, state.turned_off
+        self._state = state
         self._product = product
         self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
-        self._turned_off = [pb.TurnedOffOperator(name=name, reason=why) for name, why in sorted(turned_off.items())]
         self._group = group
         self._path = path
-        self._endpoints = endpoints
         self._shared_memory = SharedMemory(
             settings.shared_memory, settings.shared_memory_prefix, settings.shared_memory_owner
         )
         pool_bytes = min(device.pool_limit_bytes for device in group.devices)
         self._max_call_bytes = settings.max_call_bytes or pool_bytes // 2
-        self._start_time = Timestamp()
-        self._start_time.GetCurrentTime()
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
@@ -84,29 +72,6 @@ class OperatorService:
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)
         if not call.sees_details:
-            status = pb.GetServerStatusResponse(version=version("aclgrad-server"), product=self._product)
-            return status.SerializeToString()
-        admission, settings = self._path.admission, self._settings
-        occupancy = admission.occupancy()
-        return pb.GetServerStatusResponse(
-            version=version("aclgrad-server"),
-            runtime_version=self._group.runtime_version,
-            library=self._group.library,
-            versions=self._group.versions,
-            product=self._product,
-            start_time=self._start_time,
-            devices=[await device.status() for device in self._group.devices],
-            queue=pb.QueueStatus(
-                running_count=occupancy.running,
-                waiting_count=occupancy.waiting,
-                running_limit=admission.running_limit,
-                waiting_limit=admission.waiting_limit,
-                running_bytes=occupancy.running_bytes,
-                running_bytes_limit=admission.bytes_limit,
-            ),
-            limits=pb.Limits(message_bytes=settings.max_message_bytes, tensor_bytes=settings.max_tensor_bytes),
-            deterministic=all(device.deterministic for device in self._group.devices),
-            endpoints=self._endpoints,
-            executor_cache=self._group.executor_cache,
-            turned_off_operators=self._turned_off,
-        ).SerializeToString()
+            return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
+        await refresh(self._group.devices)
+        return picture_of(self._state, with_private=True).SerializeToString()

@@ -38,13 +38,17 @@ class _Copy:
     time_s: float
     calls: dict[tuple[str, str, str], int]
     durations: dict[str, Histogram]
+    loop_lag: Histogram
 
 
 class RecentCalls:
     """Compares the counts of now with those of a minute ago, or of the start."""
 
-    def __init__(self, statistics: CallStatistics, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, statistics: CallStatistics, loop_lag: Histogram, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._statistics = statistics
+        self._loop_lag = loop_lag
         self._clock = clock
         self._copies = deque([self._copy()], maxlen=round(WINDOW_S / INTERVAL_S) + 1)
 
@@ -56,9 +60,7 @@ class RecentCalls:
     def by_operator(self) -> dict[str, Recent]:
         """Returns what the operators did that had calls within the window; any thread may ask."""
         now = self._copy()
-        copies = tuple(self._copies)
-        # A main loop that hung has made no copies, and the oldest may be older.
-        before = next((each for each in copies if now.time_s - each.time_s <= WINDOW_S + INTERVAL_S), copies[-1])
+        before = self._before(now.time_s)
         calls: Counter[str] = Counter()
         reasons: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for (operator, method, reason), count in now.calls.items():
@@ -79,10 +81,20 @@ class RecentCalls:
             if count
         }
 
+    def loop_lag(self) -> Histogram:
+        """Returns how late the beats within the window were; any thread may ask."""
+        return self._loop_lag.since(self._before(self._clock()).loop_lag)
+
+    def _before(self, now_s: float) -> _Copy:
+        """Returns the copy at the beginning of the window."""
+        copies = tuple(self._copies)
+        # A main loop that hung has made no copies, and the oldest may be older.
+        return next((each for each in copies if now_s - each.time_s <= WINDOW_S + INTERVAL_S), copies[-1])
+
     def _copy(self) -> _Copy:
         durations: dict[str, Histogram] = {}
         for (method, operator), row in dict(self._statistics.rows).items():
             if method in OPERATOR_METHODS:
                 mine = row.durations.copy()
                 durations[operator] = durations[operator].plus(mine) if operator in durations else mine
-        return _Copy(self._clock(), self._statistics.calls(), durations)
+        return _Copy(self._clock(), self._statistics.calls(), durations, self._loop_lag.copy())

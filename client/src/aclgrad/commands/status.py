@@ -1,0 +1,121 @@
+"""`aclgrad status`: what is wrong with a server, what it does, and what it runs on. Its status page shows the same."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from aclgrad._client import Client
+from aclgrad._server_status import DeviceStatus, FailureStatus, OperatorStatus, ServerStatus
+from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, plain, print_json, print_table, target_option
+from aclgrad.units import number, rate, size, span
+
+Line = tuple[str, str]
+
+
+@click.command()
+@json_option
+@target_option
+def status(as_json: bool, target: str) -> None:
+    """Shows what is wrong with the server, its load, devices, versions and settings."""
+    with exit_codes("status"), Client.from_env(target=target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+        found = client.server_status()
+    if as_json:
+        print_json(plain(found))
+        return
+    if not found.library:
+        click.echo(f"aclgrad {found.version} at {target}, {found.product}; the server tells more to the right `status`")
+        return
+    console = Console()
+    for problem in found.problems:
+        style = "bold red" if problem.serious else "bold yellow"
+        text = f"[{style}]{escape(problem.summary)}[/]: {escape(problem.remedy)}"
+        console.print(text, highlight=False, soft_wrap=True)
+    if not found.problems:
+        console.print("[bold green]all is well[/]", highlight=False)
+    for name, told in (*_server(found, target), *_load(found), *_protection(found)):
+        if told:
+            console.print(f"{name + ':':17}{escape(told)}", highlight=False, soft_wrap=True)
+    for table in (_devices(found.devices), _operators(found.operators), _failures(found.recent_failures)):
+        if table.row_count:
+            print_table(table)
+
+
+def _server(found: ServerStatus, target: str) -> Iterator[Line]:
+    up = f", up for {_span(found.uptime)}" if found.uptime is not None else ""
+    yield "server", f"aclgrad {found.version} at {target}{up}"
+    yield "product", found.product
+    yield "library", f"{found.library} {found.runtime_version}"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in sorted(found.versions.items()))
+    yield "settings", ", ".join(f"{name}={value}" for name, value in sorted(found.changed_settings.items()))
+    yield "largest message", size(found.limits.message_bytes)
+    if found.certificate_remaining is not None:
+        yield "certificate", f"expires in {_span(found.certificate_remaining)}"
+
+
+def _load(found: ServerStatus) -> Iterator[Line]:
+    queue, process = found.queue, found.process
+    per_second = sum(each.calls_per_second for each in found.operators)
+    places = f"{queue.running_count} of {queue.running_limit} run, {queue.waiting_count} of {queue.waiting_limit} wait"
+    yield "calls", f"{places}, {rate(per_second)} a second"
+    yield "memory of calls", f"{size(queue.running_bytes)} of {size(queue.running_bytes_limit)}"
+    yield "replies", f"{size(queue.reply_bytes)} of {size(queue.reply_bytes_limit)} not yet fetched"
+    if process.limit_bytes:
+        yield "process", f"{size(process.used_bytes)} of {size(process.limit_bytes)}"
+    if process.event_loop_lag is not None:
+        yield "event loop", f"{_span(process.event_loop_lag)} late at most"
+
+
+def _protection(found: ServerStatus) -> Iterator[Line]:
+    process = found.process
+    yield "refused", _counts(process.refused_counts.items())
+    yield "cut", _counts([("slow clients", process.slow_client_count), ("memory", process.memory_cut_count)])
+    yield "log lines dropped", _counts([("", process.dropped_log_line_count)])
+    for each in found.turned_off_operators:
+        yield "turned off", f"{each.name}: {each.reason}"
+
+
+def _counts(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{name} {count:,}".strip() for name, count in sorted(counts) if count)
+
+
+def _devices(devices: tuple[DeviceStatus, ...]) -> Table:
+    table = _table("device chip state", "streams", "pool", "most", "limit", "free")
+    for device in devices:
+        pool = device.pool
+        state = "down" if device.down else "up"
+        streams = f"{device.leased_stream_count} of {device.stream_count}"
+        sizes = (pool.reserved_bytes, pool.peak_reserved_bytes, pool.limit_bytes, device.free_bytes)
+        table.add_row(str(device.index), device.soc_name, state, streams, *map(size, sizes))
+    return table
+
+
+def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
+    table = _table("operator", "calls/s", "p50", "p99", "calls", "failed")
+    for each in operators:
+        latencies = [_span(each.median_latency), _span(each.p99_latency)]
+        table.add_row(each.name, rate(each.calls_per_second), *latencies, number(each.call_count), number(each.failure_count))
+    return table
+
+
+def _failures(failures: tuple[FailureStatus, ...]) -> Table:
+    table = _table("failures operator method", "calls", "last")
+    for each in failures:
+        last = f"{span((datetime.now(UTC) - each.last_time).total_seconds())} ago" if each.last_time else "-"
+        table.add_row(each.reason, each.operator, each.method, str(each.count), last)
+    return table
+
+
+def _table(texts: str, *figures: str) -> Table:
+    """Returns an empty table; figures stand at the right of their columns."""
+    table = Table(*texts.split())
+    for heading in figures:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _span(duration: timedelta | None) -> str:
+    return "-" if duration is None else span(duration.total_seconds())

@@ -1,0 +1,56 @@
+"""The status page: the picture of the server as HTML, complete without anything from elsewhere, and without script."""
+
+import hashlib
+from base64 import b64encode
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from aclgrad.units import number, rate, size, span
+from aclgrad.v1 import operator_service_pb2 as pb
+
+_FOLDER: Final = files(__package__)
+_STYLE: Final = _FOLDER.joinpath("status.css").read_text("utf-8")
+_SCRIPT: Final = _FOLDER.joinpath("status.js").read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+HEADERS: Final = {
+    "cache-control": "no-store",
+    # Nothing runs or loads but our own style and script, and these reach nobody but us.
+    "content-security-policy": f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+def render(status: pb.GetServerStatusResponse) -> str:
+    """Returns the page."""
+    return _TEMPLATE.render(status=status, now=datetime.now(UTC))
+
+
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": number, "rate": rate, "seconds": seconds, "share": share, "size": size, "span": span}
+    environment.globals |= {"style": Markup(_STYLE), "script": Markup(_SCRIPT)}  # noqa: S704 - files of ours
+    return environment.from_string(_FOLDER.joinpath("status.html.j2").read_text("utf-8"))
+
+
+def seconds(duration: Duration) -> float:
+    return duration.seconds + duration.nanos / 1e9
+
+
+def share(part: float, whole: float) -> float:
+    """Returns a percentage from 0 to 100."""
+    return round(min(100.0, max(0.0, 100 * part / whole)), 1) if whole > 0 else 0.0
+
+
+_TEMPLATE: Final = _template()

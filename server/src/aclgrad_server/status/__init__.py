@@ -1,0 +1,1 @@
+"""The one picture of the server, which GetServerStatus, the status page and `aclgrad status` show."""

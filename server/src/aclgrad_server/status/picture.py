@@ -1,0 +1,164 @@
+"""The picture of a server at one moment. It is made of plain attributes, on any thread, whatever hangs meanwhile."""
+
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.calls.admission import Admission, Gate
+from aclgrad_server.devices.device import Device
+from aclgrad_server.logs import dropped_lines
+from aclgrad_server.settings import changed_settings
+from aclgrad_server.state import ServerState
+from aclgrad_server.statistics.calls import CANCELLED, OK
+from aclgrad_server.statistics.recent import Recent
+from aclgrad_server.status.problems import problems_of
+
+VERSION: Final = version("aclgrad-server")
+_PRESSURES: Final = (pb.MEMORY_PRESSURE_NONE, pb.MEMORY_PRESSURE_SOFT, pb.MEMORY_PRESSURE_HARD)
+_POOL: Final = tuple(pb.PoolStatus.DESCRIPTOR.fields_by_name)
+
+
+def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResponse:
+    """Returns the status of the server; without what tells of its machine unless `with_private`."""
+    settings, group, admission = state.settings, state.group, state.admission
+    status = pb.GetServerStatusResponse(
+        version=VERSION,
+        product=state.product or "",
+        limits=pb.Limits(
+            message_bytes=settings.max_message_bytes,
+            tensor_bytes=settings.max_tensor_bytes,
+            hang_timeout=_duration(settings.hang_timeout_s),
+        ),
+        endpoints=state.addresses if with_private else (),
+        not_ready_reason=state.heartbeat.failure() or state.readiness.reason or "",
+        operators=_operators(state),
+        recent_failures=_failures(state),
+        process=_process(state),
+        changed_settings=changed_settings(settings, with_private),
+        turned_off_operators=[pb.TurnedOffOperator(name=name, reason=why) for name, why in state.turned_off.items()],
+    )
+    if state.ready_at is not None:
+        status.start_time.CopyFrom(_timestamp(state.ready_at))
+        status.uptime.CopyFrom(_duration(time.time() - state.ready_at))
+    if state.certificates is not None:
+        status.certificate_remaining.CopyFrom(_duration(state.certificates.expires_at - time.time()))
+    if group is not None:
+        status.runtime_version, status.library = group.runtime_version, group.library
+        status.versions.update(group.versions)
+        status.deterministic = all(device.deterministic for device in group.devices)
+        status.executor_cache = group.executor_cache
+        memories = admission.memories if admission is not None else [None] * len(group.devices)
+        status.devices.extend(map(_device, group.devices, memories))
+    if admission is not None:
+        status.queue.CopyFrom(_queue(admission))
+    status.problems.extend(problems_of(status))
+    return status
+
+
+def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:
+    status = pb.DeviceStatus(index=device.index, soc_name=device.soc_name, down=not device.is_up)
+    if device.oldest_step_s > 0:
+        status.oldest_step.CopyFrom(_duration(device.oldest_step_s))
+    if memory is not None:
+        status.claimed_bytes, status.claimed_bytes_limit = memory.used, memory.limit
+        status.waiting_count = memory.waiting_count
+    sample = device.sample
+    if sample is not None:
+        status.sample_age.CopyFrom(_duration(time.monotonic() - sample.time_s))
+        status.pool.CopyFrom(pb.PoolStatus(**{name: getattr(sample.pool, name) for name in _POOL}))
+        status.stream_count, status.leased_stream_count = sample.streams, sample.leased_streams
+        status.free_bytes, status.total_bytes = sample.free_bytes, sample.total_bytes
+        status.abandoned_count = sample.abandoned_calls
+        executors = sample.executors
+        status.executor_count = executors.entry_count
+        status.executor_hit_count, status.executor_miss_count = executors.hit_count, executors.miss_count
+    return status
+
+
+def _queue(admission: Admission) -> pb.QueueStatus:
+    occupancy = admission.occupancy()
+    return pb.QueueStatus(
+        running_count=occupancy.running,
+        waiting_count=occupancy.waiting,
+        running_limit=admission.running_limit,
+        waiting_limit=admission.waiting_limit,
+        running_bytes=occupancy.running_bytes,
+        running_bytes_limit=admission.bytes_limit,
+        reply_bytes=admission.replies.used,
+        reply_bytes_limit=admission.replies.limit,
+    )
+
+
+def _operators(state: ServerState) -> Iterator[pb.OperatorStatus]:
+    """Yields what each operator did, since the start and in the last minute."""
+    counts: dict[str, tuple[int, int]] = {}
+    for (operator, _, reason), count in state.calls.statistics.calls().items():
+        calls, failures = counts.get(operator, (0, 0))
+        counts[operator] = calls + count, failures + (count if reason not in (OK, CANCELLED) else 0)
+    recent = state.recent.by_operator()
+    for name, (calls, failures) in sorted(counts.items()):
+        yield _operator(name, calls, failures, recent.get(name))
+
+
+def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb.OperatorStatus:
+    status = pb.OperatorStatus(name=name, call_count=calls, failure_count=failures)
+    if recent is not None:
+        status.calls_per_second = recent.calls_per_s
+        for field, share in ((status.median_latency, 0.5), (status.p99_latency, 0.99)):
+            latency_s = recent.durations.quantile_s(share)
+            if latency_s is not None:
+                field.CopyFrom(_duration(latency_s))
+    return status
+
+
+def _failures(state: ServerState) -> list[pb.FailureStatus]:
+    """Returns the latest failures by reason, operator and method, the newest first."""
+    found: dict[tuple[str, str, str], pb.FailureStatus] = {}
+    for failure in reversed(state.calls.statistics.recent_failures):
+        key = failure.reason, failure.operator, failure.method
+        if key not in found:
+            last = _timestamp(failure.time_s)
+            found[key] = pb.FailureStatus(reason=key[0], operator=key[1], method=key[2], last_time=last)
+        found[key].count += 1
+    return list(found.values())
+
+
+def _process(state: ServerState) -> pb.ProcessStatus:
+    calls, memory = state.calls, state.memory
+    status = pb.ProcessStatus(
+        active_rpc_count=calls.active_count,
+        heartbeat_age=_duration(state.heartbeat.age_s()),
+        refused_counts={
+            "draining": calls.draining_refusals,
+            "memory": calls.memory_refusals,
+            "identity": state.access.refusals if state.access is not None else 0,
+            "queue": state.admission.refusals if state.admission is not None else 0,
+        },
+        slow_client_count=calls.slow_clients,
+        memory_cut_count=calls.memory_cuts,
+        dropped_log_line_count=dropped_lines(),
+    )
+    lag_s = state.recent.loop_lag().quantile_s(0.99)
+    if lag_s is not None:
+        status.event_loop_lag.CopyFrom(_duration(lag_s))
+    if memory is not None:
+        status.used_bytes, status.limit_bytes = memory.used_bytes, memory.limit_bytes
+        status.memory_pressure = _PRESSURES[memory.pressure]
+    return status
+
+
+def _duration(seconds: float) -> Duration:
+    duration = Duration()
+    duration.FromNanoseconds(round(seconds * 1e9))
+    return duration
+
+
+def _timestamp(seconds: float) -> Timestamp:
+    timestamp = Timestamp()
+    timestamp.FromNanoseconds(round(seconds * 1e9))
+    return timestamp

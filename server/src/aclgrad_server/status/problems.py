@@ -1,0 +1,146 @@
+"""What is wrong with a server, in plain words: rules that look at nothing but its status."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
+
+from aclgrad.v1 import operator_service_pb2 as pb
+
+Status = pb.GetServerStatusResponse
+Rule = Callable[[Status], Iterator[pb.Problem]]
+
+RECENT_S: Final = 60.0  # failures that are older say nothing of now
+FULL: Final = 0.8  # share of the queue from which on it is nearly full
+LATE_STEP: Final = 0.5  # share of the hang timeout from which on a step is suspicious
+OLD_SAMPLE_S: Final = 5.0
+LATE_BEAT_S: Final = 1.0
+LATE_LOOP_S: Final = 0.25
+DAY_S: Final = 86_400.0
+EXPIRES_SOON_S: Final = 7 * DAY_S
+
+_NOT_READY: Final = {
+    "starting": "wait until the devices are open and tested; the log says how far it is",
+    "draining": "nothing: calls in flight end, and then the process does",
+    "device lost": "nothing if something restarts the process, which ends now; see npu-smi info if it happens again",
+}
+"""What to do, by the reason why calls are not welcome."""
+_EXPECTED: Final = ("starting", "draining")
+_FAILURES: Final = {
+    "INTERNAL_ERROR": ("the server itself failed", "see the log for the request ids and report them", True),
+    "DEVICE_MEMORY_EXHAUSTED": ("a device had no memory", "raise --pool-bytes, or send smaller calls", True),
+    "SERVER_BUSY": ("the server was too busy", "add a replica, or make fewer calls at once", True),
+    "CLIENT_TOO_SLOW": ("clients were too slow and were cut", "see their network, or raise --client-timeout-s", False),
+    "UNAUTHENTICATED": ("the caller was unknown", "see the audit lines of the log", False),
+    "PERMISSION_DENIED": ("the caller lacked the right", "see the audit lines of the log", False),
+}
+"""Of the reasons that concern those who run the server: what happened, what to do, and whether it is serious."""
+
+
+def problems_of(status: Status) -> list[pb.Problem]:
+    """Returns what is wrong, the worst first."""
+    found = [problem for rule in _RULES for problem in rule(status)]
+    return sorted(found, key=lambda each: not each.serious)
+
+
+def _readiness(status: Status) -> Iterator[pb.Problem]:
+    reason = status.not_ready_reason
+    if reason:
+        remedy = _NOT_READY.get(reason, "see the log; look at the card (npu-smi info), then restart the process")
+        yield _problem(f"not ready: {reason}", remedy, serious=reason not in _EXPECTED)
+
+
+def _devices(status: Status) -> Iterator[pb.Problem]:
+    limit_s = _seconds(status.limits.hang_timeout)
+    for device in status.devices:
+        name = f"device {device.index} ({device.soc_name})"
+        step_s, age_s = _seconds(device.oldest_step), _seconds(device.sample_age)
+        if device.down:
+            yield _problem(f"{name} is down", "see the log and npu-smi info; a new process tries it again")
+        elif step_s > limit_s * LATE_STEP > 0:
+            summary = f"{name} has worked on one step for {step_s:.0f} s; after {limit_s:.0f} s it counts as lost"
+            yield _problem(summary, "see npu-smi info; the process restarts if the step never ends")
+        elif age_s > OLD_SAMPLE_S:
+            summary = f"the driver of {name} has not answered for {age_s:.0f} s"
+            yield _problem(summary, "see npu-smi info; the figures of the device are as old")
+
+
+def _event_loop(status: Status) -> Iterator[pb.Problem]:
+    age_s, lag_s = _seconds(status.process.heartbeat_age), _seconds(status.process.event_loop_lag)
+    remedy = "see what holds it with --loop-alarm-ms; give the process more CPU"
+    if age_s > LATE_BEAT_S:
+        yield _problem(f"the event loop, on which all calls depend, has not run for {age_s:.0f} s", remedy)
+    elif lag_s > LATE_LOOP_S:
+        yield _problem(f"the event loop is up to {lag_s * 1e3:.0f} ms late", remedy, serious=False)
+
+
+def _memory(status: Status) -> Iterator[pb.Problem]:
+    process = status.process
+    if process.memory_pressure > pb.MEMORY_PRESSURE_NONE:
+        is_hard = process.memory_pressure >= pb.MEMORY_PRESSURE_HARD
+        effect = "new calls are refused" if is_hard else "the oldest unfinished calls are refused"
+        share = 100 * process.used_bytes / max(1, process.limit_bytes)
+        yield _problem(
+            f"memory is short: {share:.0f} % of {process.limit_bytes / 2**20:.0f} MiB is used; {effect}",
+            "give the container more memory, or make fewer and smaller calls at once",
+        )
+
+
+def _queue(status: Status) -> Iterator[pb.Problem]:
+    waiting, limit = status.queue.waiting_count, status.queue.waiting_limit
+    if limit and waiting >= FULL * limit:
+        summary = f"the queue is {'full' if waiting >= limit else 'nearly full'}: {waiting} of {limit} calls wait"
+        yield _problem(summary, "add a replica, or make fewer calls at once")
+
+
+def _failures(status: Status) -> Iterator[pb.Problem]:
+    since_s = time.time() - RECENT_S
+    for reason, (what, remedy, serious) in _FAILURES.items():
+        found = [each for each in status.recent_failures if each.reason == reason and _time(each) >= since_s]
+        if found:
+            count = sum(each.count for each in found)
+            calls = "1 call" if count == 1 else f"{count} calls"
+            yield _problem(f"{calls} failed lately with {reason}: {what}", remedy, serious)
+
+
+def _certificate(status: Status) -> Iterator[pb.Problem]:
+    if not status.HasField("certificate_remaining"):
+        return
+    remaining_s = _seconds(status.certificate_remaining)
+    remedy = "renew it and replace the files of --tls-certificate and --tls-key; they are read again"
+    if remaining_s <= 0:
+        yield _problem("the TLS certificate has expired: no client connects any more", remedy)
+    elif remaining_s < EXPIRES_SOON_S:
+        left = f"{remaining_s / DAY_S:.0f} days" if remaining_s >= 2 * DAY_S else f"{remaining_s / 3600:.0f} hours"
+        yield _problem(f"the TLS certificate expires in {left}", remedy, serious=remaining_s < DAY_S)
+
+
+def _turned_off(status: Status) -> Iterator[pb.Problem]:
+    for each in status.turned_off_operators:
+        remedy = "see aclgrad check; other operators are served"
+        yield _problem(f"{each.name} is turned off: {each.reason}", remedy, serious=False)
+
+
+_RULES: Final[tuple[Rule, ...]] = (
+    _readiness,
+    _devices,
+    _event_loop,
+    _memory,
+    _queue,
+    _failures,
+    _certificate,
+    _turned_off,
+)
+
+
+def _problem(summary: str, remedy: str, serious: bool = True) -> pb.Problem:
+    return pb.Problem(summary=summary, remedy=remedy, serious=serious)
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.seconds + duration.nanos / 1e9
+
+
+def _time(failure: pb.FailureStatus) -> float:
+    return failure.last_time.seconds + failure.last_time.nanos / 1e9

@@ -1,0 +1,99 @@
+"""What a person sees of a page on one screen: text, contrast, and whether it fits."""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver import Chrome
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """A screen in pixels, light or dark."""
+
+    name: str
+    width: int
+    height: int
+    scheme: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.scheme}"
+
+    def use(self, browser: Chrome) -> None:
+        size = {"width": self.width, "height": self.height, "deviceScaleFactor": 1, "mobile": self.width < 600}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": self.scheme}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+SCREENS = [
+    Screen(name, width, height, scheme)
+    for name, width, height in (("desktop", 1280, 900), ("phone", 375, 720))
+    for scheme in ("light", "dark")
+]
+
+_PIECES = """
+const background = (element) => {
+  for (; element; element = element.parentElement) {
+    const color = getComputedStyle(element).backgroundColor;
+    if (!/, 0\\)$/.test(color)) return color;
+  }
+  return "rgb(255, 255, 255)";
+};
+const pieces = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode, element = node.parentElement;
+  if (!node.data.trim() || !element.checkVisibility() || ["SCRIPT", "STYLE"].includes(element.tagName)) continue;
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const {left, right} = range.getBoundingClientRect(), style = getComputedStyle(element);
+  pieces.push({text: node.data.trim(), left, right, ink: style.color, paper: background(element),
+               size: parseFloat(style.fontSize)});
+}
+return pieces;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of visible text."""
+
+    text: str
+    left: float
+    right: float
+    size: float
+    contrast: float
+
+
+def pieces(browser: Chrome) -> list[Piece]:
+    found: list[dict[str, Any]] = browser.execute_script(_PIECES)
+    return [
+        Piece(each["text"], each["left"], each["right"], each["size"], contrast(each["ink"], each["paper"]))
+        for each in found
+    ]
+
+
+def contrast(ink: str, paper: str) -> float:
+    """Returns the contrast ratio of WCAG 2 for two colours of CSS; readable text has 4.5 at least."""
+    dark, light = sorted((_luminance(ink), _luminance(paper)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(color: str) -> float:
+    parts = [float(part) / 255 for part in color[color.index("(") + 1 : -1].split(",")[:3]]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def fits(browser: Chrome, screen: Screen) -> bool:
+    """Whether nothing has to be scrolled sideways."""
+    width: int = browser.execute_script("return document.documentElement.scrollWidth")
+    return width <= screen.width
+
+
+def keep(browser: Chrome, file: Path) -> None:
+    """Writes a picture of the whole page."""
+    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    file.write_bytes(base64.b64decode(taken["data"]))

@@ -1,0 +1,149 @@
+"""The status page in a browser: of a server under load, on a phone and a desk, in the light and in the dark."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from selenium.webdriver import Chrome
+from selenium.webdriver.support.wait import WebDriverWait
+
+import aclgrad
+from aclgrad.operators.cases import first_cases
+from aclgrad.products import Product
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.admin import page
+from aclgrad_server.status.problems import problems_of
+from tests.serving import Server
+from tests.server.status.pictures import device, failure, picture
+
+from .screens import SCREENS, Screen, fits, keep, pieces
+
+WAIT_S = 60
+MIN_CONTRAST = 4.5
+MIN_SIZE = 12
+CALLS = [(each.spec.name, each.arrays(), each.case.attributes) for each in first_cases(Product.ATLAS_A2)]
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[Server]:
+    """A server that several clients call, some of them wrongly."""
+    stop = threading.Event()
+
+    def call(address: str, number: int) -> None:
+        with aclgrad.Client(address, retries=0) as client:
+            while not stop.is_set():
+                name, arrays, attributes = CALLS[number % len(CALLS)]
+                client.execute(name, arrays, attributes)
+                number += 1
+                if number % 50 == 0:
+                    with pytest.raises(aclgrad.InvalidFieldError):
+                        client.adaptive_avg_pool2d_backward(np.ones((1, 2, 2), np.float32), (3, 4, 4))
+
+    with Server("--max-waiting-calls", "200") as server, ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(call, server.address, number) for number in range(3)]
+        try:
+            yield server
+        finally:
+            stop.set()
+        for each in calls:
+            each.result(WAIT_S)
+
+
+def wait(browser: Chrome, condition: Callable[[Chrome], object]) -> None:
+    WebDriverWait(browser, WAIT_S, poll_frequency=0.1).until(condition)
+
+
+def text(browser: Chrome, selector: str) -> str:
+    found: str = browser.execute_script("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+    return found
+
+
+def check_sight(browser: Chrome, screen: Screen) -> None:
+    """Checks that all text is on the screen and can be read."""
+    assert fits(browser, screen)
+    for each in pieces(browser):
+        assert 0 <= each.left <= each.right <= screen.width, each
+        assert each.contrast >= MIN_CONTRAST, each
+        assert each.size >= MIN_SIZE, each
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=str)
+def test_server_under_load(browser: Chrome, busy: Server, screen: Screen, pictures: Path) -> None:
+    screen.use(browser)
+    browser.get(f"http://{busy.admin}/")
+    wait(browser, lambda browser: "INVALID_FIELD" in text(browser, "#failures"))
+    wait(browser, lambda browser: "max_unpool2d_backward" in text(browser, "#operators"))
+    assert text(browser, "#headline").startswith("All is well")
+    assert "Ascend910B1" in text(browser, "#devices")
+    assert float(text(browser, "#load dd").replace(",", "")) > 0
+    assert "max_waiting_calls\n200" in text(browser, "#settings")
+    check_sight(browser, screen)
+    keep(browser, pictures / f"load-{screen}.png")
+    assert [each for each in browser.get_log("browser") if each["level"] == "SEVERE"] == []
+
+
+def test_page_follows_the_server_until_it_ends(browser: Chrome, pictures: Path) -> None:
+    SCREENS[0].use(browser)
+    with Server() as server:
+        browser.get(f"http://{server.admin}/")
+        browser.execute_script("window.same = true")
+        assert text(browser, "#operators") == ""
+        with aclgrad.Client(server.address) as client:
+            client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2))
+        wait(browser, lambda browser: "adaptive_avg_pool2d_backward" in text(browser, "#operators"))
+        assert not browser.execute_script("return document.querySelector('#stale').checkVisibility()")
+    wait(browser, lambda browser: browser.execute_script("return document.querySelector('#stale').checkVisibility()"))
+    assert browser.execute_script("return window.same")
+    keep(browser, pictures / "ended.png")
+
+
+def test_page_needs_no_script(browser: Chrome, busy: Server) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(f"http://{busy.admin}/")
+        assert "All is well" in browser.page_source
+        assert '<meta http-equiv="refresh"' in browser.page_source
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+STATES = {
+    "starting": pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting"),
+    "lost": picture(
+        not_ready_reason="device lost",
+        devices=[device(index=0), device(index=1, down=True, sample_age=Duration(seconds=90))],
+        queue=pb.QueueStatus(running_limit=8, running_count=8, waiting_limit=64, waiting_count=64),
+        recent_failures=[failure("DEVICE_LOST", 2, 17), failure("DEVICE_MEMORY_EXHAUSTED", 3, 2)],
+        operators=[
+            pb.OperatorStatus(
+                name="max_pool2d_with_indices_backward",
+                call_count=2**40,
+                failure_count=123_456_789,
+                calls_per_second=123_456,
+                median_latency=Duration(nanos=999_999),
+                p99_latency=Duration(seconds=59, nanos=900_000_000),
+            )
+        ],
+        changed_settings={"acl_config": "/a/very/long/path/without/any/space/that/goes/on/and/on/and/on/acl.json"},
+        certificate_remaining=Duration(seconds=7200),
+    ),
+}
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=str)
+@pytest.mark.parametrize("state", STATES)
+def test_servers_with_problems(browser: Chrome, state: str, screen: Screen, pictures: Path, tmp_path: Path) -> None:
+    status = pb.GetServerStatusResponse()
+    status.CopyFrom(STATES[state])
+    status.problems.extend(problems_of(status))
+    file = tmp_path / "page.html"
+    file.write_text(page.render(status))
+    screen.use(browser)
+    browser.get(file.as_uri())
+    assert text(browser, "#headline").lower().startswith(status.problems[0].summary)
+    check_sight(browser, screen)
+    keep(browser, pictures / f"{state}-{screen}.png")

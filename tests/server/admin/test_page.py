@@ -1,0 +1,131 @@
+"""The status page shows the picture whatever it holds, and nothing in it can run or load anything."""
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+from google.protobuf.duration_pb2 import Duration
+
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.admin import page
+from aclgrad_server.status.problems import problems_of
+from tests.server.status.pictures import device, failure, picture
+
+
+class Text(HTMLParser):
+    """The visible text, and every element with its attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._hidden = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag in ("style", "script"):
+            self._hidden = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._hidden:
+            self._hidden = ""
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.words += data.split()
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def shown(status: pb.GetServerStatusResponse) -> str:
+    status.problems.extend(problems_of(status))
+    return Text(page.render(status)).text
+
+
+def test_what_a_sound_server_shows() -> None:
+    latency = Duration(nanos=1_250_000)
+    operators = [
+        pb.OperatorStatus(
+            name="max_unpool2d_backward",
+            call_count=12_345,
+            failure_count=3,
+            calls_per_second=205.75,
+            median_latency=latency,
+            p99_latency=Duration(nanos=85_000),
+        ),
+        pb.OperatorStatus(name="none", call_count=1, failure_count=1),
+    ]
+    text = shown(
+        picture(
+            operators=operators,
+            recent_failures=[failure("INVALID_FIELD", 3, 7)],
+            versions={"driver": "25.0.1"},
+            changed_settings={"streams": "8"},
+            certificate_remaining=Duration(seconds=60 * 86_400),
+        )
+    )
+    for part in (
+        "aclgrad 910B version 0.1.0, up for 3 d 4 h",
+        "All is well 1 device computes, calls are welcome",
+        "calls a second 206",
+        "running 0 of 4 waiting 0 of 64 failed since start 4",
+        "0 Ascend910B1 up pool 1 MiB used, 2 MiB held, of 1 GiB",
+        "max_unpool2d_backward 206 1.25 ms 85 µs 3",
+        "none 0 - - 1",
+        "INVALID_FIELD max_unpool2d_backward, ExecuteOperator 7 ",
+        "memory 300 MiB of 1 GiB",
+        "certificate expires in 60 d 0 h",
+        "libacl_host.so 1.0.0 driver 25.0.1",
+        "streams 8",
+    ):
+        assert part in text
+
+
+def test_what_is_wrong_comes_first() -> None:
+    text = shown(picture(not_ready_reason="device lost", devices=[device(down=True)]))
+    assert text.index("not ready: device lost") < text.index("device 0 (Ascend910B1) is down") < text.index("running")
+    assert "All is well" not in text
+    starting = pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting")
+    assert "not ready: starting" in shown(starting)
+
+
+def test_no_text_becomes_markup() -> None:
+    evil = """<script>alert(1)</script><img src=x onerror="a">'"&"""
+    status = picture(
+        product=evil,
+        library=evil,
+        not_ready_reason=evil,
+        versions={evil: evil},
+        changed_settings={evil: evil},
+        turned_off_operators=[pb.TurnedOffOperator(name=evil, reason=evil)],
+        devices=[device(soc_name=evil)],
+        operators=[pb.OperatorStatus(name=evil)],
+        recent_failures=[pb.FailureStatus(reason=evil, operator=evil, method=evil)],
+    )
+    status.process.refused_counts[evil] = 1
+    status.problems.extend(problems_of(status))
+    found = Text(page.render(status))
+    assert found.text.count(" ".join(evil.split())) >= 15
+    assert [tag for tag, _ in found.elements].count("script") == 1
+    assert not [tag for tag, _ in found.elements if tag == "img"]
+
+
+def test_nothing_runs_or_loads_but_our_style_and_script() -> None:
+    html = page.render(picture())
+    policy = page.HEADERS["content-security-policy"]
+    for tag in ("style", "script"):
+        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for tag, attributes in Text(html).elements:
+        # The policy would refuse these, too.
+        assert not [name for name in attributes if name == "style" or name.startswith("on")], tag
+        assert not [value for name, value in attributes.items() if name in ("src", "href") and value != "data:,"]
+    assert page.HEADERS["cache-control"] == "no-store"

@@ -1,0 +1,71 @@
+"""The picture follows the attributes of the server's parts, from before its devices are open."""
+
+import time
+from dataclasses import dataclass, field
+
+from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
+from aclgrad_server.settings import Settings
+from aclgrad_server.state import ServerState
+from aclgrad_server.status.picture import picture_of
+
+
+@dataclass
+class Ended:
+    """A call that has ended."""
+
+    method: str
+    operator: str
+    outcome: str
+    items: dict[tuple[str, str], int] = field(default_factory=dict)
+    start: float = 10.0
+    stage_since: float = 10.003
+    received_bytes: int = 100
+    sent_bytes: int = 100
+    stages_s: list[float] = field(default_factory=lambda: [0.0] * 5)
+
+
+def test_a_server_that_opens_its_devices() -> None:
+    status = picture_of(ServerState(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
+    assert (status.not_ready_reason, status.product, len(status.devices)) == ("starting", "", 0)
+    assert [(each.summary, each.serious) for each in status.problems] == [("not ready: starting", False)]
+    assert dict(status.changed_settings) == {"streams": "8"}
+    assert not status.HasField("uptime")
+    assert not status.HasField("certificate_remaining")
+
+
+def test_a_server_whose_main_loop_hangs() -> None:
+    now_s = 100.0
+    state = ServerState(Settings(), heartbeat=Heartbeat(lambda: now_s))
+    state.readiness.set_ready()
+    assert picture_of(state, with_private=True).not_ready_reason == ""
+    now_s += BEAT_LIMIT_S + 2
+    status = picture_of(state, with_private=True)
+    assert status.not_ready_reason == "the main loop has not run for 12 s (limit 10 s)"
+    assert status.process.heartbeat_age.seconds == 12
+    assert all(each.serious for each in status.problems)
+
+
+def test_calls_by_operator_and_failures_by_reason() -> None:
+    state = ServerState(Settings())
+    for reason, count in (("OK", 5), ("CANCELLED", 2), ("SERVER_BUSY", 3)):
+        for _ in range(count):
+            state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward", reason))
+    state.calls.statistics.add(Ended("ExecuteOperator", "<script>", "UNKNOWN_OPERATOR"))
+    items = {("max_unpool2d_backward", "OK"): 7, ("max_unpool2d_backward", "INVALID_FIELD"): 1}
+    state.calls.statistics.add(Ended("BatchExecuteOperators", "-", "OK", items))
+    before = time.time()
+    status = picture_of(state, with_private=True)
+    pool, unknown = status.operators
+    assert (pool.name, pool.call_count, pool.failure_count) == ("max_unpool2d_backward", 18, 4)
+    assert (unknown.name, unknown.call_count, unknown.failure_count) == ("unknown", 1, 1)
+    assert pool.calls_per_second > 0
+    # Within a factor of two, which is the width of a bucket.
+    assert 1.5e6 <= pool.median_latency.nanos <= pool.p99_latency.nanos <= 6e6
+    failures = {(each.reason, each.operator, each.method): each for each in status.recent_failures}
+    assert {key: each.count for key, each in failures.items()} == {
+        ("INVALID_FIELD", "max_unpool2d_backward", "BatchExecuteOperators"): 1,
+        ("UNKNOWN_OPERATOR", "unknown", "ExecuteOperator"): 1,
+        ("SERVER_BUSY", "max_unpool2d_backward", "ExecuteOperator"): 3,
+    }
+    assert list(failures)[0][0] == "INVALID_FIELD"
+    assert all(before - 60 < each.last_time.seconds <= before for each in failures.values())
