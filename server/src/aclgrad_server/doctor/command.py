@@ -17,20 +17,23 @@ from aclgrad.check.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices import native
-from aclgrad_server.doctor import card, configuration, libraries, machine
+from aclgrad_server.doctor import card, clock, configuration, container, libraries, machine, security
 from aclgrad_server.doctor.abi import Abi, AbiError
 from aclgrad_server.doctor.subject import Examination, Found, Subject, bad
 from aclgrad_server.settings import Settings, UnusableSettingsError, given_flags, read_settings
 
 EXAMINATIONS: Final[tuple[Examination, ...]] = (
     configuration.settings,
-    configuration.security,
+    security.security,
+    clock.clock,
     configuration.variables,
+    configuration.containers,
     libraries.versions,
     libraries.libraries,
     machine.nodes,
     machine.memory,
     machine.limits,
+    container.container,
     machine.addresses,
 )
 _BAD: Final = 1

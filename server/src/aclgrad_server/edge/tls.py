@@ -26,6 +26,8 @@ class Certificates:
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
         """Raises UnusableFileError if they cannot be used."""
         self._files = certificate, key, client_ca
+        self.told: dict[str, Any] = {}
+        """What clients learn of the certificate, as `ssl.SSLSocket.getpeercert` has it."""
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -48,7 +50,7 @@ class Certificates:
         authorities = None if client_ca is None else read_trusted(client_ca)
         if key.stat().st_mode & stat.S_IROTH:
             log.warning("every user of this machine may read %s; chmod o-r it", key)
-        _check_pair(certificate, chain, key, secret)
+        self.told = _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
             _check_authorities(client_ca, authorities)
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
@@ -61,8 +63,8 @@ def open_certificates(settings: Settings) -> Certificates | None:
     return Certificates(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
-def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> None:
-    """Raises UnusableFileError unless a handshake with the pair succeeds now."""
+def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> dict[str, Any]:
+    """Returns what a client learns of the pair; raises UnusableFileError unless a handshake with it succeeds now."""
     if _CERTIFICATE not in chain:
         raise UnusableFileError(f"{certificate} has no certificate; give a PEM file with the chain, the server's first")
     if _KEY not in secret:
@@ -86,6 +88,7 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> No
         raise UnusableFileError(f"{certificate} and {key} make no TLS connection: {error}; give PEM files") from error
     names = ", ".join(name for _, name in told.get("subjectAltName", ()))
     log.info("TLS certificate for %s, valid until %s", names or "no name", told["notAfter"])
+    return told
 
 
 def _check_authorities(path: Path, authorities: bytes) -> None:
