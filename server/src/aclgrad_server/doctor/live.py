@@ -90,8 +90,10 @@ def _summary(now: Scrape, before: Scrape) -> Finding:
     rate = (calls - before.total("aclgrad_calls_total")) / LOOK_S
     started = now.total("aclgrad_start_time_seconds")
     up_s = max(0.0, time.time() - started) if started else 0.0
-    told = f"version {now.label('aclgrad_info', 'version')} on {now.label('aclgrad_info', 'product')}"
-    told += f", ready for {up_s / 3600:.1f} h, {calls:.0f} calls, {rate:.0f} a second now"
+    told = f"{calls:.0f} calls, {rate:.0f} a second now"
+    if started:
+        names = (now.label("aclgrad_info", name) for name in ("version", "product", "library"))
+        told = "version {} on {} with {}, ".format(*names) + f"ready for {up_s / 3600:.1f} h, {told}"
     return fine(told, up_s=up_s, calls=calls, calls_per_s=rate)
 
 

@@ -135,8 +135,11 @@ RULES: Final = (
     ),
     Rule(
         "executor cache", "", ":cache_hits", "executors of device {device} were kept for {value:.0%} of the calls",
-        "calls of ever new shapes cannot reuse them; a negative figure means that the cache is off: see --executor-cache",
-        notes=0.3, is_below=True,
+        "calls of ever new shapes cannot reuse them; give clients few shapes", notes=0.3, is_below=True,
+    ),
+    Rule(
+        "executor cache", "", ":cache_off", "device {device} keeps no executors",
+        "turn the cache on (--executor-cache on) once `aclgrad check` has passed with it", notes=1,
     ),
     _counter(
         "log", "AclgradLogLinesDropped", "aclgrad_log_lines_dropped_total", "log lines were dropped",

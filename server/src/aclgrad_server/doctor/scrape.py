@@ -53,12 +53,13 @@ class Scrape:
             yield ":fragmented", labels, 1 - largest / free if free > limit / 4 else 0.0
 
     def _caches(self) -> Iterator[tuple[str, Labels, float]]:
-        """The share of calls whose executor was kept; for a cache that is off while calls run, -1."""
+        """The share of calls whose executor was kept, or that the cache is off while calls run."""
         calls = self.total("aclgrad_calls_total", reason="OK")
         for labels, hits in self.of("aclgrad_executor_cache_hits_total").items():
             asked = hits + self.of("aclgrad_executor_cache_misses_total").get(labels, 0.0)
-            if max(calls, asked) >= _FEW_CALLS:
-                yield ":cache_hits", labels, hits / asked if asked else -1.0
+            if asked >= _FEW_CALLS:
+                yield ":cache_hits", labels, hits / asked
+            yield ":cache_off", labels, float(calls >= _FEW_CALLS and not asked)
 
     def _lag(self) -> Iterator[tuple[str, Labels, float]]:
         """The bound that 99 of 100 beats of the event loop kept."""
