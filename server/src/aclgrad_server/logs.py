@@ -57,6 +57,10 @@ class LineHandler(logging.Handler):
             self._queued += lines
             self._queue.put((text, lines, self._dropped))
 
+    @property
+    def dropped_lines(self) -> int:
+        return self._dropped
+
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
         """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
         reached = threading.Event()
@@ -105,6 +109,11 @@ def write_entries(name: str, entries: Sequence[tuple[float, Mapping[str, Any]]])
             text = "\n".join(handler.form.entry(name, seconds, told) for seconds, told in entries)
             with handler.lock:
                 handler.write(text, len(entries))
+
+
+def dropped_lines() -> int:
+    """Returns how many lines were not written because standard error was not read."""
+    return sum(each.dropped_lines for each in logging.getLogger().handlers if isinstance(each, LineHandler))
 
 
 def form_of(setting: str) -> Form:

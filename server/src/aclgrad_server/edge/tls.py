@@ -28,6 +28,8 @@ class Certificates:
         self._files = certificate, key, client_ca
         self.told: dict[str, Any] = {}
         """What clients learn of the certificate, as `ssl.SSLSocket.getpeercert` has it."""
+        self.expires_at = 0.0
+        """Unix time at which the certificate in use is no longer valid."""
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -50,9 +52,10 @@ class Certificates:
         authorities = None if client_ca is None else read_trusted(client_ca)
         if key.stat().st_mode & stat.S_IROTH:
             log.warning("every user of this machine may read %s; chmod o-r it", key)
-        self.told = _check_pair(certificate, chain, key, secret)
+        told = _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
             _check_authorities(client_ca, authorities)
+        self.told, self.expires_at = told, ssl.cert_time_to_seconds(told["notAfter"])
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
 

@@ -136,6 +136,8 @@ def _explain(call: Call, error: BaseException) -> Status | None:
         return None
     ours = _as_ours(error, call.request_id)
     call.outcome = ours.reason
+    if ours.operator is not None:
+        call.operator = ours.operator
     level = logging.ERROR if isinstance(ours, ServerFaultError) else logging.INFO
     if isinstance(ours, AccessDeniedError):
         level = logging.DEBUG  # the audit has it
