@@ -82,7 +82,7 @@ RULES: Final = (
     Rule(
         "queue", "AclgradQueueFull", "aclgrad_waiting_calls", "{value:.0f} of at most {limit:.0f} calls wait",
         "add a replica or a device; bound each client by max_calls of its identity",
-        fails=0.9, notes=0.5, limit="aclgrad_waiting_calls_limit",
+        fails=0.8, notes=0.5, limit="aclgrad_waiting_calls_limit",
     ),
     _counter(
         "queue", "AclgradQueueFull", "aclgrad_refused_rpcs_total", "calls found the queue full",
@@ -120,7 +120,7 @@ RULES: Final = (
         "look at the network, or raise --client-timeout-s", fails=False,
     ),
     _counter(
-        "clients", "AclgradRefusedIdentities", "aclgrad_refused_rpcs_total", "calls came from callers that are not known",
+        "clients", "AclgradIdentitiesRefused", "aclgrad_refused_rpcs_total", "calls came from callers that are not known",
         "find them in the log (refused): a token that was replaced, or somebody who guesses", fails=False,
         cause="identity",
     ),
