@@ -295,8 +295,8 @@ class Calls:
             if not self._active:
                 self._idle.set()
             call.enter(REPLY)
-            self.statistics.add(call)
             call.end()
+            self.statistics.add(call)
 
 
 def _ids_of(context: Context) -> tuple[str, str]:
