@@ -9,7 +9,13 @@ from typing import Any, Final
 
 UNKNOWN: Final = "-"
 """Stands in text for what is not known; JSON leaves such a field out."""
-_HIDDEN: Final = (*range(0x20), *range(0x7F, 0xA0), *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070))
+_HIDDEN: Final = (
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    *range(0x200B, 0x2010),
+    *range(0x2028, 0x202F),
+    *range(0x2060, 0x2070),
+)
 _ESCAPES: Final = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in (*_HIDDEN, 0xFEFF)}
 """Characters that end a line, move the cursor or turn the direction of writing."""
 

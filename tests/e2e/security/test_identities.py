@@ -183,7 +183,9 @@ def test_refusals_are_audited_once_and_accepted_calls_stand_in_the_access_log(se
     assert " identity=trainer method=ExecuteOperator operator=adaptive_avg_pool2d_backward " in fine
     assert f" received_bytes={len(REQUEST)} sent_bytes=" in fine
     assert " reason=OK trace_id=- request_id=" in fine
-    (malformed,) = (line for line in logged if line.endswith(" reason=MALFORMED_REQUEST trace_id=- request_id=malformed reason=OK"))
+    (malformed,) = (
+        line for line in logged if line.endswith(" reason=MALFORMED_REQUEST trace_id=- request_id=malformed reason=OK")
+    )
     assert " sent_bytes=0 " in malformed
     assert sum(" reason=UNAUTHENTICATED " in line for line in logged) >= 500
 

@@ -8,7 +8,9 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 VALID = f"00-{TRACE}-{PARENT}-01"
 
 
-@pytest.mark.parametrize("value", [VALID, f"00-{TRACE}-{PARENT}-00", f"cc-{TRACE}-{PARENT}-01-what-comes", f"01{VALID[2:]}"])
+@pytest.mark.parametrize(
+    "value", [VALID, f"00-{TRACE}-{PARENT}-00", f"cc-{TRACE}-{PARENT}-01-what-comes", f"01{VALID[2:]}"]
+)
 def test_valid(value: str) -> None:
     assert trace_id_of([value]) == TRACE
 

@@ -103,7 +103,9 @@ def test_traces_have_a_folder_of_their_own_if_the_log_has_one() -> None:
 
 
 def test_who_chooses_the_cards_of_a_container() -> None:
-    assert examined(configuration.containers, {"ASCEND_RT_VISIBLE_DEVICES": "0", "RAY_JOB_ID": "1"}, is_ascend=True) == {}
+    assert (
+        examined(configuration.containers, {"ASCEND_RT_VISIBLE_DEVICES": "0", "RAY_JOB_ID": "1"}, is_ascend=True) == {}
+    )
     found = examined(configuration.containers, {"ASCEND_VISIBLE_DEVICES": "0", "RAY_JOB_ID": "1"}, is_ascend=True)
     assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
         ("ASCEND_VISIBLE_DEVICES", "Ray"), Verdict.NOTED

@@ -128,7 +128,9 @@ def test_what_happened_before_is_noted_and_what_happens_now_fails() -> None:
 
 
 def test_a_cache_that_is_off_while_calls_run() -> None:
-    off = changed('aclgrad_executor_cache_hits_total{device="0"} 0').replace('misses_total{device="0"} 100', 'misses_total{device="0"} 0')
+    off = changed('aclgrad_executor_cache_hits_total{device="0"} 0').replace(
+        'misses_total{device="0"} 100', 'misses_total{device="0"} 0'
+    )
     ((topic, finding),) = findings(off)
     assert topic == "executor cache"
     assert finding.message.startswith("device 0 keeps no executors; ")

@@ -50,4 +50,6 @@ class Audit:
         (address, identity, why), (_, count) = self._seen.popitem(last=False)
         if count:
             told = {"why": why, "identity": identity, "peer": address, "count": count}
-            log.warning("refused %s: identity %s of %s, %d more times", why, identity, address, count, extra=fields(told))
+            log.warning(
+                "refused %s: identity %s of %s, %d more times", why, identity, address, count, extra=fields(told)
+            )

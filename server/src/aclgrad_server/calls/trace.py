@@ -14,6 +14,6 @@ _FORM: Final = re.compile(
 
 
 def trace_id_of(values: Sequence[Any]) -> str:
-    """Returns the trace id of a call with these values of `traceparent`; UNKNOWN unless there is one, and it is valid."""
+    """Returns the trace id of a call with these values of `traceparent`; UNKNOWN unless one is given and is valid."""
     found = _FORM.fullmatch(values[0]) if len(values) == 1 and isinstance(values[0], str) else None
     return found[1] if found else UNKNOWN

@@ -48,7 +48,9 @@ _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
 )
-@click.option("--admin", metavar="HOST:PORT", help="Examine the running server whose --admin this is, and nothing else.")
+@click.option(
+    "--admin", metavar="HOST:PORT", help="Examine the running server whose --admin this is, and nothing else."
+)
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 def main(with_device: bool, as_json: bool, admin: str | None, flags: tuple[str, ...]) -> None:
     """Say what would keep a server with these FLAGS from running here: aclgrad-server doctor -- --streams 8.

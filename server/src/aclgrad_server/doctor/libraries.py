@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.check.rows import Finding
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad_server.devices import native
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
 

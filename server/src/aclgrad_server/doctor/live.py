@@ -34,7 +34,9 @@ def examine(address: str) -> tuple[Origin, list[tuple[str, Found]]]:
         return nothing, [("server", ("", Finding(Verdict.FAILED, f"{address}: {error}", {})))]
     except TimeoutError:
         problem = f"{address} has not answered within {PAGE_LIMIT_S:g} s"
-        return nothing, [("server", ("", bad(problem, "the process hangs or is stopped, or the network drops packets")))]
+        return nothing, [
+            ("server", ("", bad(problem, "the process hangs or is stopped, or the network drops packets")))
+        ]
     found = [*_health(live, ready_status, ready), ("server", ("", _summary(now, before))), *_judged(now, before)]
     names = ("product", "library", "runtime_version")
     origin = Origin(address, *(now.label("aclgrad_info", name) for name in names))

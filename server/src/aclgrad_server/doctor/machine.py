@@ -39,7 +39,9 @@ def nodes(subject: Subject) -> Iterator[Found]:
     if not cards:
         remedy = "give the container the card (--device /dev/davinci0), or install the driver"
         if "KUBERNETES_SERVICE_HOST" in subject.environment:
-            remedy = "ask for it in the pod's limits, as huawei.com/Ascend910: 1, by the name that the device plugin has"
+            remedy = (
+                "ask for it in the pod's limits, as huawei.com/Ascend910: 1, by the name that the device plugin has"
+            )
         yield _NODES, bad("there is no card", remedy)
     for node in cards:
         yield node, _node(node)
@@ -55,7 +57,10 @@ def nodes(subject: Subject) -> Iterator[Found]:
     beyond = [index for index in visible.split(",") if index.isdecimal() and int(index) >= len(cards)]
     if cards and beyond:
         remedy = "CANN counts the cards of this container from 0"
-        yield "ASCEND_RT_VISIBLE_DEVICES", bad(f"names {', '.join(beyond)} of {len(cards)} cards; {remedy}", "correct it")
+        yield (
+            "ASCEND_RT_VISIBLE_DEVICES",
+            bad(f"names {', '.join(beyond)} of {len(cards)} cards; {remedy}", "correct it"),
+        )
     for path in _DRIVER_FILES:
         if not os.path.exists(path):
             yield path, noted("is not there; mount it from the host into a container")

@@ -62,7 +62,8 @@ RULES: Final = (
         fails=2, notes=0.5,
     ),
     Rule(
-        "event loop", "AclgradEventLoopBlocked", ":lag_p99", "one beat of the loop in 100 is late by {value:.2g} s or more",
+        "event loop", "AclgradEventLoopBlocked", ":lag_p99",
+        "one beat of the loop in 100 is late by {value:.2g} s or more",
         "give the process more CPU, or send smaller messages; --loop-alarm-ms 10 names what holds it", notes=0.2,
     ),
     Rule(
@@ -72,7 +73,8 @@ RULES: Final = (
     ),
     Rule(
         "memory", "AclgradMemoryPressure", "aclgrad_memory_used_bytes",
-        "{value:.3g} of {limit:.3g} bytes of the process's memory are in use", "give the container more before it is short",
+        "{value:.3g} of {limit:.3g} bytes of the process's memory are in use",
+        "give the container more before it is short",
         notes=0.8, limit="aclgrad_memory_limit_bytes",
     ),
     _counter(
@@ -93,12 +95,14 @@ RULES: Final = (
         "give the container more", cause="memory",
     ),
     Rule(
-        "queue", "AclgradQueueFull", "aclgrad_memory_waiting_calls", "{value:.0f} calls wait for memory of device {device}",
+        "queue", "AclgradQueueFull", "aclgrad_memory_waiting_calls",
+        "{value:.0f} calls wait for memory of device {device}",
         "raise --pool-bytes, or send smaller calls", notes=1,
     ),
     _counter(
         "pool", "AclgradPoolExhausted", "aclgrad_pool_out_of_memory_total",
-        "allocations of device {device} found no memory", "lower --streams or raise --pool-bytes; who else uses the card?",
+        "allocations of device {device} found no memory",
+        "lower --streams or raise --pool-bytes; who else uses the card?",
     ),
     Rule(
         "pool", "AclgradPoolExhausted", ":fragmented",
@@ -111,16 +115,19 @@ RULES: Final = (
         "their clients have gone: give them longer deadlines, or look for a kernel that hangs", notes=1,
     ),
     Rule(
-        "clients", "AclgradSlowClients", "aclgrad_reply_bytes", "replies of {value:.3g} of {limit:.3g} bytes wait to be fetched",
+        "clients", "AclgradSlowClients", "aclgrad_reply_bytes",
+        "replies of {value:.3g} of {limit:.3g} bytes wait to be fetched",
         "look for clients that do not read; they are cut after --client-timeout-s",
         notes=0.8, limit="aclgrad_reply_bytes_limit",
     ),
     _counter(
-        "clients", "AclgradSlowClients", "aclgrad_slow_clients_total", "calls were cut because their client was too slow",
+        "clients", "AclgradSlowClients", "aclgrad_slow_clients_total",
+        "calls were cut because their client was too slow",
         "look at the network, or raise --client-timeout-s", fails=False,
     ),
     _counter(
-        "clients", "AclgradIdentitiesRefused", "aclgrad_refused_rpcs_total", "calls came from callers that are not known",
+        "clients", "AclgradIdentitiesRefused", "aclgrad_refused_rpcs_total",
+        "calls came from callers that are not known",
         "find them in the log (refused): a token that was replaced, or somebody who guesses", fails=False,
         cause="identity",
     ),
@@ -147,7 +154,8 @@ RULES: Final = (
     ),
     Rule(
         "files", "", "process_open_fds", "{value:.0f} of at most {limit:.0f} files are open",
-        "raise the limit of open files, or have clients share connections", fails=0.95, notes=0.8, limit="process_max_fds",
+        "raise the limit of open files, or have clients share connections",
+        fails=0.95, notes=0.8, limit="process_max_fds",
     ),
 )  # fmt: skip
 

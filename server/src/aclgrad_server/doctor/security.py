@@ -52,8 +52,15 @@ def _certificates(settings: Settings) -> Iterator[Found]:
     yield "--tls-key", noted(remedy) if mode & stat.S_IROTH else fine(f"mode {stat.S_IMODE(mode):o}")
     for address in settings.listen:
         host = address.rpartition(":")[0].strip("[]")
-        if not address.startswith(UNIX) and host not in _EVERY_ADDRESS and not any(_covers(each, host) for each in names):
-            yield f"--listen {address}", noted(f"the certificate has no name {host}: clients that use it refuse; add it")
+        if (
+            not address.startswith(UNIX)
+            and host not in _EVERY_ADDRESS
+            and not any(_covers(each, host) for each in names)
+        ):
+            yield (
+                f"--listen {address}",
+                noted(f"the certificate has no name {host}: clients that use it refuse; add it"),
+            )
     if settings.tls_client_ca is not None:
         yield "--tls-client-ca", _authorities(settings.tls_client_ca)
 
@@ -105,4 +112,3 @@ def _identities(settings: Settings) -> Iterator[Found]:
 def _useless(is_useless: bool, what: str, missing: str) -> Iterator[Found]:
     if is_useless:
         yield "--identities", noted(f"{what} of an identity lets nobody in, because {missing} is not given")
-

@@ -97,8 +97,7 @@ class Handlers:
                 call.sent_bytes = len(result)
             context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
             if log.isEnabledFor(logging.DEBUG):
-                told = call.request_id, method, _milliseconds(call), call.peer, call.trace_id
-                log.debug("%s %s ok in %.1f ms for %s, trace %s", *told, extra=_fields(call))
+                _tell(call, logging.DEBUG, f"ok in {_milliseconds(call):.1f} ms")
             return result
         except BaseException as error:
             status = _explain(call, error)
@@ -124,13 +123,11 @@ def _explain(call: Call, error: BaseException) -> Status | None:
                 why = "ended (its message exceeds --max-message-bytes, or its client has gone)"
             # Of a call without a message nothing is lost, and a client can make and end many thousands a second.
             level = logging.INFO if call.has_begun or call.is_cut_short else logging.DEBUG
-            told = call.request_id, call.method, why, call.peer, call.trace_id
-            log.log(level, "%s %s %s for %s, trace %s", *told, extra=_fields(call))
+            _tell(call, level, why)
             return None
         error = cut
     if isinstance(error, grpc.aio.InternalError):
-        told = call.request_id, call.method, call.peer, call.trace_id
-        log.info("%s %s ended: its client %s has gone, trace %s", *told, extra=_fields(call))
+        _tell(call, logging.INFO, "ended (its client has gone)")
         return None
     if not isinstance(error, Exception):
         return None
@@ -141,10 +138,8 @@ def _explain(call: Call, error: BaseException) -> Status | None:
     level = logging.ERROR if isinstance(ours, ServerFaultError) else logging.INFO
     if isinstance(ours, AccessDeniedError):
         level = logging.DEBUG  # the audit has it
-    if log.isEnabledFor(level):
-        words = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer, call.trace_id, line_of(ours)
-        exception = error if level == logging.ERROR else None
-        log.log(level, "%s %s %s in %.1f ms for %s, trace %s: %s", *words, exc_info=exception, extra=_fields(call))
+    what = f"{ours.reason} in {_milliseconds(call):.1f} ms"
+    _tell(call, level, what, f": {line_of(ours)}", error if level == logging.ERROR else None)
     status = to_status(ours, call.request_id)
     trailer = ((REQUEST_ID, call.request_id), (STATUS_DETAILS, status.SerializeToString()))
     return ours.code, status.message, trailer
@@ -159,8 +154,11 @@ def _as_ours(error: Exception, request_id: str) -> AclgradError:
     return ServerFaultError(f"the server failed unexpectedly; report request id {request_id}")
 
 
-def _fields(call: Call) -> dict[str, Any]:
-    return fields(call.fields() | {"reason": call.outcome, "milliseconds": round(_milliseconds(call), 1)})
+def _tell(call: Call, level: int, what: str, text: str = "", error: Exception | None = None) -> None:
+    """Logs the line of a call."""
+    told = fields(call.fields() | {"reason": call.outcome, "milliseconds": round(_milliseconds(call), 1)})
+    words = call.request_id, call.method, what, call.peer, call.trace_id, text
+    log.log(level, "%s %s %s for %s, trace %s%s", *words, exc_info=error, extra=told)
 
 
 def _milliseconds(call: Call) -> float:
