@@ -98,6 +98,8 @@ class AclgradError(Exception):
     reason: str = ""
     code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
     is_from_server: bool = False
+    operator: str | None = None
+    """The operator of the call, if the server knew it when it raised the error; it is not sent."""
 
     def __init__(
         self,

@@ -13,10 +13,12 @@ from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 import click
 
 from aclgrad_server import logs
-from aclgrad_server.admin import AdminListener, Heartbeat, Readiness
+from aclgrad_server.admin.listener import AdminListener
+from aclgrad_server.admin.pages import pages
 from aclgrad_server.devices.faults import StartError, UnfitDeviceError
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
+from aclgrad_server.state import ServerState
 
 log = logging.getLogger(__name__)
 
@@ -103,11 +105,11 @@ async def _run(settings: Settings) -> None:
     """Serves until the process is asked to stop; ends it with an exit code if something failed."""
     prepare_process(settings)
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
-    heartbeat, readiness = Heartbeat(), Readiness()
-    admin = None if settings.admin == OFF else AdminListener(settings.admin, heartbeat, readiness)
+    state = ServerState(settings)
+    admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(state))
     if admin is not None:
         print(f"admin: {admin.start()}", flush=True)
-    server = Server(settings, heartbeat, readiness, on_device_lost=stop.make)
+    server = Server(state, on_device_lost=stop.make)
     start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
     await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
     is_fit = True
@@ -118,7 +120,7 @@ async def _run(settings: Settings) -> None:
             is_fit = False
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
-            readiness.set_not_ready(error.summary)
+            state.readiness.set_not_ready(error.summary)
         else:
             # The objects that exist now stay, so the garbage collector need not visit them again.
             gc.collect()

@@ -76,6 +76,10 @@ class LineHandler(logging.Handler):
             self._queued += lines
             self._queue.put((text, lines, self._dropped))
 
+    @property
+    def dropped_lines(self) -> int:
+        return self._dropped
+
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
         """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
         reached = threading.Event()
@@ -122,6 +126,11 @@ def write_lines(name: str, lines: Sequence[str]) -> None:
         if isinstance(handler, LineHandler) and handler.lock is not None:
             with handler.lock:
                 handler.write(text, len(lines))
+
+
+def dropped_lines() -> int:
+    """Returns how many lines were not written because standard error was not read."""
+    return sum(each.dropped_lines for each in logging.getLogger().handlers if isinstance(each, LineHandler))
 
 
 def configure(level: str) -> None:

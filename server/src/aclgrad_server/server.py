@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final
@@ -16,28 +17,28 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product, product_of_soc
 from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
-from aclgrad_server.admin import BEAT_INTERVAL_S, Heartbeat, Readiness
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Calls
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, DeviceGroup, open_devices
-from aclgrad_server.devices.faults import StartError, error_of_fault
+from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
-from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, close_connections, server_options
+from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
 from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
-from aclgrad_server.edge.tls import Certificates, open_certificates
+from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
+from aclgrad_server.liveness import BEAT_INTERVAL_S
 from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
+from aclgrad_server.state import ServerState
 
 log = logging.getLogger(__name__)
 
@@ -59,23 +60,13 @@ def prepare_process(settings: Settings) -> None:
 class Server:
     """Owns the devices and the listeners from `start` to `stop`, on the event loop on which it was made."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        heartbeat: Heartbeat,
-        readiness: Readiness,
-        on_device_lost: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._settings = settings
-        self._heartbeat = heartbeat
-        self._readiness = readiness
+    def __init__(self, state: ServerState, on_device_lost: Callable[[], None] = lambda: None) -> None:
+        self._settings = settings = state.settings
+        self._state = state
         self._on_device_lost = on_device_lost
         self._completions = Completions()
         self._health = Health(settings.client_timeout_s)
-        self._calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
-        self._admission: Admission | None = None
         self._grpc: grpc.aio.Server | None = None
-        self._access: Access | None = None
         self._access_log = AccessLog() if settings.access_log else None
         self._file_watch = FileWatch([])
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,13 +81,18 @@ class Server:
 
         Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
         """
-        settings = self._settings
-        certificates, access = self._open_files()
+        settings, state = self._settings, self._state
+        self._open_files()
+        access = state.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
-        group = await open_devices(settings, self._completions, self._lose_device)
-        product = _product_of(group)
+        try:
+            state.group = group = await open_devices(settings, self._completions, self._lose_device)
+        except UnfitDeviceError as error:
+            state.unopened_device = error.index
+            raise
+        state.product = product = _product_of(group)
         turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._devices = group.devices
@@ -106,7 +102,7 @@ class Server:
         admission = Admission(running_limit, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes)
         if access is not None:
             admission.bounds = access.bounds
-        self._admission = admission
+        state.admission = admission
         planner = Planner(product, settings.max_tensor_bytes, group.shape_only, group.devices[0].prepare, turned_off)
         path = Path(group.devices, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
@@ -114,19 +110,20 @@ class Server:
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
-        self.addresses = bind(self._grpc, settings.listen, certificates, permissions)
+        self.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
         service = OperatorService(settings, product, group, path, self.addresses, turned_off)
-        handlers = Handlers(self._calls, admission, access, self._access_log)
+        handlers = Handlers(state.calls, admission, access, self._access_log)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
         self._watch(group)
         self._health.set_ready(True)
-        self._readiness.set_ready()
+        state.ready_at = time.time()
+        state.readiness.set_ready()
 
-    def _open_files(self) -> tuple[Certificates | None, Access | None]:
-        """Returns what the files of certificates and identities give, which are watched from now on."""
+    def _open_files(self) -> None:
+        """Reads the files of certificates and identities, which are watched from now on."""
         settings, path = self._settings, self._settings.identities
         try:
             certificates = open_certificates(settings)
@@ -135,29 +132,33 @@ class Server:
             raise StartError(str(error)) from error
         for danger in dangers(settings.listen, certificates is not None, bool(settings.tls_client_ca), bool(path)):
             log.warning(danger)
-        self._access = Access(identities) if identities else None
+        self._state.certificates = certificates
+        self._state.access = Access(identities) if identities else None
         self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
-        return certificates, self._access
 
     def _watch(self, group: DeviceGroup) -> None:
         """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, group.devices)
-        memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._calls)
+        self._state.memory = memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._state.calls)
         for watch in (memory.run(), *map(watch_device, group.devices)):
             self._spawn(watch)
 
     async def _beat(self) -> None:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
+        state = self._state
         while True:
-            self._heartbeat.beat()
-            self._calls.sweep()
-            if self._admission is not None:
-                self._admission.sweep()
-            if self._access is not None:
-                self._access.audit.sweep()
+            state.heartbeat.beat()
+            state.calls.sweep()
+            if state.admission is not None:
+                state.admission.sweep()
+            if state.access is not None:
+                state.access.audit.sweep()
             if self._access_log is not None:
                 self._access_log.flush()
+            state.recent.sweep()
+            due = time.monotonic() + BEAT_INTERVAL_S
             await asyncio.sleep(BEAT_INTERVAL_S)
+            state.loop_lag.add(max(0.0, time.monotonic() - due))
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
         """Ends what waits for the devices: only a new process has a sound context."""
@@ -172,11 +173,11 @@ class Server:
         self._losses.add(told)
         self.is_device_lost = True
         self._health.set_ready(False)
-        self._readiness.set_not_ready("device lost")
+        self._state.readiness.set_not_ready("device lost")
         new_error = partial(error_of_fault, "device_lost", error.metadata["acl_error"])
         self._completions.lose(new_error)
-        if self._admission is not None:
-            self._admission.lose(new_error)
+        if self._state.admission is not None:
+            self._state.admission.lose(new_error)
         # A loss during the self-test is the test's result: a new process would find the same card.
         if self._devices:
             self._on_device_lost()
@@ -185,12 +186,12 @@ class Server:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
         self._health.set_ready(False)
         if not self.is_device_lost:
-            self._readiness.set_not_ready("draining")
-        self._calls.refuse()
+            self._state.readiness.set_not_ready("draining")
+        self._state.calls.refuse()
         # After a loss the calls in flight only wait for their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
-        drained = await self._calls.wait_until_none(limit_s) and not self._is_running()
+        drained = await self._state.calls.wait_until_none(limit_s) and not self._is_running()
         if self.is_device_lost:
             # Calls on their way get an error with a reason: when gRPC stops, it cancels those not yet delivered.
             await asyncio.sleep(LOST_REFUSAL_S)
@@ -227,7 +228,8 @@ class Server:
 
     def _is_running(self) -> bool:
         """Whether a device still works for a client that has gone: its thread would keep the process from ending."""
-        return self._admission is not None and self._admission.occupancy().running > 0
+        admission = self._state.admission
+        return admission is not None and admission.occupancy().running > 0
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -31,6 +31,8 @@ class Access:
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
         self.audit = Audit()
+        self.refusals = 0
+        """How many calls were refused because of who made them."""
 
     def admit(self, call: Call) -> None:
         """Gives the call its identity; raises an error for a caller that is unknown, lacks the right or has enough."""
@@ -41,6 +43,7 @@ class Access:
         self._bounds[identity.key] = identity.bounds
         count = self._in_flight.get(identity.key, 0)
         if count >= identity.max_calls:
+            self.refusals += 1
             raise ServerBusyError(
                 f"identity {identity.name} has as many calls in flight as it may have, {count}",
                 remedy=f"try again in {RETRY_AFTER_S} s",
@@ -60,6 +63,7 @@ class Access:
                 problem = f"identity {identity.name} has no right to {method}"
                 raise PermissionDeniedError(problem, remedy=f"ask for the right {needed} in the server's identities")
         except (NotAuthenticatedError, PermissionDeniedError) as error:
+            self.refusals += 1
             who = identity.name if identity else "unknown"
             self.audit.refused(address, who, error.message.partition(";")[0], peer, method, request_id)
             raise

@@ -68,6 +68,7 @@ class Gate:
         self.limit = limit
         self.used = 0
         self.queues: OrderedDict[str, deque[Claim]] = OrderedDict()
+        self.waiting_count = 0
         self._share = max(1, share)
         self._admission = admission
         self._counts_bytes = counts_bytes
@@ -75,10 +76,6 @@ class Gate:
         self._turns: dict[str, int] = {}
         """How many turns each caller that waits has had in this round."""
         self._loss: Callable[[], AclgradError] | None = None
-
-    @property
-    def waiting_count(self) -> int:
-        return sum(map(len, self.queues.values()))
 
     def order(self, units: int) -> tuple[bool, bool, int]:
         """Sorts gates: those with room come first, then those with few units claimed, and last those too small."""
@@ -98,6 +95,7 @@ class Gate:
         self._admission.check_queue(caller)
         claim.waiter = asyncio.get_running_loop().create_future()
         self.queues.setdefault(caller, deque()).append(claim)
+        self.waiting_count += 1
         self.serve()
         try:
             await claim.waiter
@@ -174,6 +172,7 @@ class Gate:
     def _leave(self, claim: Claim) -> None:
         queue = self.queues[claim.caller]
         queue.remove(claim)
+        self.waiting_count -= 1
         if not queue:
             del self.queues[claim.caller]
 
@@ -199,11 +198,13 @@ class Admission:
         self.waiting_limit = waiting_limit
         self.bytes_limit = sum(bytes_limits)
         self.bounds = bounds
+        self.refusals = 0
+        """How many calls found the queue full."""
         self._clock = clock
-        self._places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
-        self._replies = Gate(reply_limit, reply_limit // 2, self)
-        self._memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
-        self._gates = (self._places, self._replies, *self._memories)
+        self.places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
+        self.replies = Gate(reply_limit, reply_limit // 2, self)
+        self.memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
+        self._gates = (self.places, self.replies, *self.memories)
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
         self._free_at: OrderedDict[str, float] = OrderedDict()
         """Until when the messages of each caller use up its share of the event loop's time."""
@@ -214,20 +215,20 @@ class Admission:
         Raises LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait.
         """
         self._asks(caller)
-        index = min(range(len(self._memories)), key=lambda each: self._memories[each].order(size_bytes))
-        check_size(size_bytes, self._memories[index].limit)
+        index = min(range(len(self.memories)), key=lambda each: self.memories[each].order(size_bytes))
+        check_size(size_bytes, self.memories[index].limit)
         if size_bytes > (limit := self.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
-        return index, await self._memories[index].take(caller, size_bytes)
+        return index, await self.memories[index].take(caller, size_bytes)
 
     async def reply(self, caller: str, size_bytes: int) -> Claim:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        return await self._replies.take(caller, size_bytes)
+        return await self.replies.take(caller, size_bytes)
 
     async def place(self, caller: str) -> Claim:
         """Returns a claim on a place to run; raises ServerBusyError if too many calls wait already."""
         self._asks(caller)
-        return await self._places.take(caller, 1)
+        return await self.places.take(caller, 1)
 
     def sweep(self) -> None:
         """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
@@ -255,7 +256,8 @@ class Admission:
             self._free_at.popitem(last=False)
 
     def occupancy(self) -> Occupancy:
-        return Occupancy(self._places.used, self._waiting_count(), sum(memory.used for memory in self._memories))
+        """Returns what is in use; any thread may ask."""
+        return Occupancy(self.places.used, self._waiting_count(), sum(memory.used for memory in self.memories))
 
     @property
     def asking_count(self) -> int:
@@ -270,11 +272,13 @@ class Admission:
     def check_queue(self, caller: str) -> None:
         """Raises ServerBusyError if one more call of the caller may not wait."""
         if self._waiting_count() >= self.waiting_limit:
+            self.refusals += 1
             raise _busy("the server", self.running_limit + self.waiting_limit)
         share = max(1, self.waiting_limit // 2)
         waiting = sum(len(gate.queues.get(caller, ())) for gate in self._gates)
         bound = self.bounds(caller).waiting
         if waiting >= bound or (waiting >= share and self.others_ask(caller)):
+            self.refusals += 1
             raise _busy("this client", self.running_limit + min(share, bound))
 
     def _waiting_count(self) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,6 +16,7 @@ from aclgrad_server.devices.native import extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.logs import line_of
 from aclgrad_server.plan import check_reply_size
+from aclgrad_server.statistics.calls import OK, OperatorAndReason
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     if planned:
         device, reply, errors = await path.batch(call, tuple(planned.values()))
         failures |= {index: error for index, error in zip(planned, errors, strict=True) if error is not None}
+    call.items = _items(planned, failures)
     if not failures:
         return reply
     results: dict[int, bytes | memoryview] = dict(_sections(planned, reply))
@@ -66,6 +69,19 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     check_reply_size("calls", size_bytes, path.max_message_bytes)
     pieces = [results[index] for index in sorted(results)]
     return b"".join(pieces) if size_bytes <= SMALL_BYTES else await device.join(pieces)
+
+
+def _items(planned: dict[int, PlannedCall], failures: dict[int, AclgradError]) -> Counter[OperatorAndReason]:
+    """Returns how many calls ended, by operator and reason."""
+    operators = Counter(plan.spec.name for plan, _, _ in planned.values())
+    found: Counter[OperatorAndReason] = Counter({(operator, OK): count for operator, count in operators.items()})
+    for index, error in failures.items():
+        operator = error.operator or "-"
+        if index in planned:
+            operator = planned[index][0].spec.name
+            found[operator, OK] -= 1
+        found[operator, error.reason] += 1
+    return found
 
 
 def _sections(planned: dict[int, PlannedCall], reply: bytes) -> Iterator[tuple[int, memoryview]]:

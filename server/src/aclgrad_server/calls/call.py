@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from aclgrad.errors import (
 )
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
 from aclgrad_server.limits import PROGRESS_BYTES
+from aclgrad_server.statistics.calls import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, CallStatistics, OperatorAndReason
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
@@ -27,6 +28,7 @@ CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 _PROCESS: Final = secrets.token_hex(8)  # makes our request ids differ from those of other servers
 _numbers = itertools.count(1)
+_NO_ITEMS: Final[Mapping[OperatorAndReason, int]] = {}
 
 Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose class is not
 
@@ -39,7 +41,10 @@ class Call:
         self.method = method
         self.context = context
         self.request_id = _request_id_of(context)
-        self.start = time.monotonic()
+        self.start = self.stage_since = time.monotonic()
+        self.stages_s = [0.0] * len(STAGES)
+        """How long it has been in each of the `STAGES` before the current one."""
+        self._stage = RECEIVE
         # Read once: time_remaining follows the wall clock, which may jump.
         self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
@@ -50,7 +55,9 @@ class Call:
         self.sees_details = True
         self.operator = "-"
         self.received_bytes = self.sent_bytes = 0
-        self.outcome = "CANCELLED"
+        self.items = _NO_ITEMS
+        """How many calls of a batch ended, by operator and reason."""
+        self.outcome = CANCELLED
         self.waits_since: float | None = self.start
         """Since when the server waits for the client to send or to fetch something."""
         self.has_begun = False  # whether the first message has come
@@ -79,7 +86,7 @@ class Call:
         """Returns the next message, or None if the client sends no more."""
         if self._ahead:
             return self._ahead.pop()
-        self._waits()
+        self._waits(RECEIVE)
         if not self._may_read.is_set():
             await self._may_read.wait()
         message: Any = await self.context.read()
@@ -96,7 +103,7 @@ class Call:
     async def write(self, message: bytes) -> None:
         """Sends one message of a streamed reply."""
         self.is_replying = True
-        self._waits()
+        self._waits(REPLY)
         await self.context.write(message)
         self.sent_bytes += len(message)
 
@@ -111,6 +118,14 @@ class Call:
         """Marks the server's turn: time does not count against the client until the next read or write."""
         self.waits_since = None
         self.has_begun = True
+        self.enter(PLAN)
+
+    def enter(self, stage: int) -> None:
+        """Ends the current stage and begins another one."""
+        now = time.monotonic()
+        self.stages_s[self._stage] += now - self.stage_since
+        self._stage = stage
+        self.stage_since = now
 
     def at_end(self, function: Callable[[], None]) -> None:
         """Calls the function when the reply has left or the client has gone, or now if that has happened."""
@@ -127,7 +142,8 @@ class Call:
     def replies(self) -> None:
         """Marks that only the reply is left to be sent."""
         self.is_replying = self.has_returned = True
-        self.waits_since = time.monotonic()
+        self.enter(REPLY)
+        self.waits_since = self.stage_since
 
     def end(self) -> None:
         """Calls the functions that were given to `at_end`."""
@@ -155,9 +171,10 @@ class Call:
             self._task.uncancel()
         return self._error
 
-    def _waits(self) -> None:
+    def _waits(self, stage: int) -> None:
         if self.waits_since is None:
-            self.waits_since = time.monotonic()
+            self.enter(stage)
+            self.waits_since = self.stage_since
 
 
 class Calls:
@@ -174,6 +191,8 @@ class Calls:
         self._client_timeout_s = client_timeout_s
         self._close_connections = close_connections
         self._active: dict[Call, None] = {}
+        self.statistics = CallStatistics()
+        self.draining_refusals = self.memory_refusals = self.slow_clients = self.memory_cuts = 0
         self._is_refusing = False
         self._is_short_of_memory = False
         self._may_read = asyncio.Event()
@@ -194,19 +213,26 @@ class Calls:
     def admit(self) -> None:
         """Raises the error with which every new call is refused, if there is one."""
         if self._is_refusing:
+            self.draining_refusals += 1
             raise _draining()
         if self._is_short_of_memory:
+            self.memory_refusals += 1
             raise _short_of_memory()
 
     def any(self) -> bool:
         return bool(self._active)
+
+    @property
+    def active_count(self) -> int:
+        """How many RPCs have begun whose reply has not left; any thread may ask."""
+        return len(self._active)
 
     def refuse(self) -> None:
         """Refuses calls from now on, because the server stops, and those whose first message has not come."""
         self._is_refusing = True
         for call in self._active:
             if not call.has_begun:
-                call.cut(_draining())
+                self.draining_refusals += call.cut(_draining())
 
     def hold_reads(self, is_held: bool) -> None:
         """Receives no further message while this is set."""
@@ -229,7 +255,9 @@ class Calls:
     def cut_oldest_unfinished(self, count: int) -> int:
         """Cuts the oldest calls that are still being received, to make room; returns how many."""
         unfinished = (call for call in self._active if call.waits_since is not None and not call.is_replying)
-        return sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
+        cut = sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
+        self.memory_cuts += cut
+        return cut
 
     def sweep(self) -> None:
         """Cuts calls whose deadline has passed or whose client is too slow. To be called some times a second."""
@@ -237,8 +265,10 @@ class Calls:
         unread = set()
         for call in self._active:
             if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
-                if call.cut(self._too_slow(call)) and call.is_replying:
-                    unread.add(call.peer)
+                if call.cut(self._too_slow(call)):
+                    self.slow_clients += 1
+                    if call.is_replying:
+                        unread.add(call.peer)
             elif call.deadline + _LATE_S < now and not call.has_returned:
                 call.cut(_deadline_passed())
         if unread:
@@ -257,6 +287,8 @@ class Calls:
             self.event_count += 1
             if not self._active:
                 self._idle.set()
+            call.enter(REPLY)
+            self.statistics.add(call)
             call.end()
 
 

@@ -12,6 +12,7 @@ from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.device import Device, OnEnd, PlannedCall, StagedTensor
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.plan import OperatorPlan, Source, check_reply_size
+from aclgrad_server.statistics.calls import RUN, WAIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,9 @@ class Path:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
+        call.enter(WAIT)
         index, memory = await self.admission.memory(call.caller, plan.staged_bytes(source))
+        call.enter(RUN)
         device = self.devices[index]
         inputs = plan.inputs_in(source)
         sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
@@ -65,14 +68,18 @@ class Path:
 
     async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
         """Runs a plan whose inputs are complete and whose output stays on the device."""
+        call.enter(RUN)
         await staged.output.finish(call.deadline)
+        call.enter(WAIT)
         place = await self.admission.place(call.caller)
+        call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
         await staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
 
     async def _admit(self, call: Call, size_bytes: int, output_bytes: int) -> tuple[Device, OnEnd]:
         """Returns a device with memory and a place for the call, and what gives back both, but the output's memory."""
         claims: list[Claim] = []
+        call.enter(WAIT)
         try:
             index, memory = await self.admission.memory(call.caller, size_bytes)
             claims.append(memory)
@@ -89,6 +96,7 @@ class Path:
             place.give_back()
             _keep_until_end(call, memory, output_bytes)
 
+        call.enter(RUN)
         return self.devices[index], end
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from aclgrad.errors import OperatorTurnedOffError
+from aclgrad.errors import AclgradError, OperatorTurnedOffError
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import Announced
 from aclgrad.wire.messages import REQUEST_PAYLOADS, OperatorCall, parse_request
@@ -33,6 +34,14 @@ class Planner:
         turned_off: Mapping[str, str] = _NONE,
     ) -> None:
         def plan(call: OperatorCall) -> OperatorPlan:
+            try:
+                return checked_plan(call)
+            except AclgradError as error:
+                if call.operator in OPERATORS:
+                    error.operator = call.operator
+                raise
+
+        def checked_plan(call: OperatorCall) -> OperatorPlan:
             if why := turned_off.get(call.operator):
                 raise OperatorTurnedOffError(
                     f"operator {call.operator} is turned off because it failed the server's self-test: {why}",

@@ -39,6 +39,20 @@ PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
 """One call of a batch: what stands before its output in the reply comes last."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """A device's memory, streams and work at one moment."""
+
+    time_s: float  # of `time.monotonic`
+    free_bytes: int
+    total_bytes: int
+    pool: native.PoolStatistics
+    streams: int
+    leased_streams: int
+    abandoned_calls: int
+    executors: native.ExecutorStatistics
+
+
 class StagedTensor:
     """A tensor in the memory of a device or of the host that is written or read one piece at a time."""
 
@@ -111,6 +125,12 @@ class Device:
         # A slow kernel on a busy processor must not look like a lost device.
         self._max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(ROI_WORK_PER_S * settings.hang_timeout_s))
         self.index = index
+        self.is_up = True
+        """False once the device is lost or unfit."""
+        self.sample: DeviceSample | None = None
+        """The latest sample. It becomes old if the driver hangs."""
+        self.oldest_step_s = 0.0
+        """How long the longest request to the driver has taken, and the wait for a kernel after its call's deadline."""
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
         self.pool_limit_bytes = self._device.pool_limit_bytes
@@ -175,20 +195,28 @@ class Device:
 
     async def status(self) -> pb.DeviceStatus:
         """Returns the device's memory and streams in use."""
-        free_bytes, total_bytes, pool, streams, leased = await self._submit(self._device.state)
+        sample = await self.take_sample()
+        pool = {name: getattr(sample.pool, name) for name in pb.PoolStatus.DESCRIPTOR.fields_by_name}
         return pb.DeviceStatus(
             index=self.index,
             soc_name=self.soc_name,
-            stream_count=streams,
-            leased_stream_count=leased,
-            pool=pb.PoolStatus(**{name: getattr(pool, name) for name in pb.PoolStatus.DESCRIPTOR.fields_by_name}),
-            free_bytes=free_bytes,
-            total_bytes=total_bytes,
+            stream_count=sample.streams,
+            leased_stream_count=sample.leased_streams,
+            pool=pb.PoolStatus(**pool),
+            free_bytes=sample.free_bytes,
+            total_bytes=sample.total_bytes,
         )
+
+    async def take_sample(self) -> DeviceSample:
+        """Asks the driver, and keeps the answer as `sample`."""
+        state = await self._submit(self._device.state)
+        self.sample = DeviceSample(time.monotonic(), *state)
+        return self.sample
 
     def check(self) -> None:
         """Raises DeviceLostError if the device is lost or one of its steps hangs; never blocks."""
         try:
+            self.oldest_step_s = self._device.oldest_step_s
             self._device.check_steps()
         except native.AclError as error:
             raise self._error_of(error) from error
@@ -226,13 +254,17 @@ class Device:
             is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
             ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
             if isinstance(ours, DeviceLostError):
-                self._on_lost(self, ours)
+                self._lose(ours)
 
     def _error_of(self, error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
         ours = error_of_native(error, plan)
         if isinstance(ours, DeviceLostError):
-            self._on_lost(self, ours)
+            self._lose(ours)
         return ours
+
+    def _lose(self, error: DeviceLostError) -> None:
+        self.is_up = False
+        self._on_lost(self, error)
 
 
 OnLost = Callable[[Device, DeviceLostError], None]
@@ -266,7 +298,11 @@ async def open_devices(settings: Settings, completions: Completions, on_lost: On
     devices = []
     for index in indices:
         make = partial(Device, library, index, settings, completions, on_lost)
-        devices.append(await _opened(f"device {index} does not open", limit_s, make))
+        try:
+            devices.append(await _opened(f"device {index} does not open", limit_s, make))
+        except UnfitDeviceError as error:
+            error.index = index
+            raise
     log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
     versions = {} if library.is_host else native.installed_versions()
     described = ", ".join(f"{package} {each}" for package, each in versions.items())

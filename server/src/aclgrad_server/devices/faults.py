@@ -49,6 +49,8 @@ class UnfitDeviceError(Exception):
     def __init__(self, summary: str, problem: str) -> None:
         super().__init__(f"{summary}: {problem}")
         self.summary = summary
+        self.index: int | None = None
+        """The index of a device that did not open."""
 
 
 def error_of_fault(fault: str, code: int | str) -> AclgradError:

@@ -17,9 +17,11 @@ from aclgrad_native import CallPlan as CallPlan
 from aclgrad_native import Cancellation as Cancellation
 from aclgrad_native import Completions as Completions
 from aclgrad_native import Device as Device
+from aclgrad_native import ExecutorStatistics as ExecutorStatistics
 from aclgrad_native import InvalidValueError as InvalidValueError
 from aclgrad_native import LibraryError as LibraryError
 from aclgrad_native import OutOfMemoryError as OutOfMemoryError
+from aclgrad_native import PoolStatistics as PoolStatistics
 from aclgrad_native import StagedTensor as StagedTensor
 from aclgrad_native import installed_versions as installed_versions
 from aclgrad_native import library_files as library_files

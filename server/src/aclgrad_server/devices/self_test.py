@@ -74,6 +74,8 @@ async def self_test(devices: Sequence[Device], product: Product, timeout_s: floa
     off = {name: reason for reasons in found for name, reason in reasons.items()}
     if len(off) == len({sample.typed.spec.name for sample in samples}):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in off.items())
+        for device in devices:
+            device.is_up = False
         raise UnfitDeviceError(_summary(*devices), f"no operator passed: {reasons}")
     return off
 
@@ -107,6 +109,7 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
             fault = sample.fault_of(await _run(device, sample, timeout_s), product)
             why = f"device {device.index} computes {dtype} wrongly"
         except _OF_THE_CARD as error:
+            device.is_up = False
             raise UnfitDeviceError(summary, f"it does not answer {spec.symbol} ({dtype}): {_told(error)}") from error
         except native.LibraryError as error:
             fault, why = str(error), "the server's device library lacks it"
@@ -124,6 +127,7 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
         async with asyncio.timeout(timeout_s):
             await device.trim()
     except (AclgradError, TimeoutError) as error:
+        device.is_up = False
         raise UnfitDeviceError(summary, f"it does not take memory back: {_told(error)}") from error
     took_ms = (time.monotonic() - start) * 1e3
     log.info("%s passed %d of %d self-tests in %.0f ms", name, passed, len(samples), took_ms)

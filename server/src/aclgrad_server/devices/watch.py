@@ -1,10 +1,11 @@
-"""Watches the devices: losses, abandoned work, and idle memory."""
+"""Watches the devices: losses, abandoned work, what they have in use, and idle memory."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final
 
 from aclgrad.allocator import trim_allocator
 from aclgrad.errors import AclgradError, DeviceLostError
@@ -14,12 +15,13 @@ log = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 0.1
 RELEASE_INTERVAL_S: Final = 0.5
+SAMPLE_INTERVAL_S: Final = 1.0
 
 
 async def watch_device(device: Device) -> None:
-    """Checks for lost devices, also when there are no calls, and reclaims what abandoned calls held."""
-    release: asyncio.Task[None] | None = None
-    due = time.monotonic()
+    """Checks for lost devices, also when there are no calls, reclaims what abandoned calls held, and takes samples."""
+    release = _Repeated(partial(_release, device), RELEASE_INTERVAL_S)
+    sample = _Repeated(partial(_sample, device), SAMPLE_INTERVAL_S)
     while True:
         await asyncio.sleep(CHECK_INTERVAL_S)
         try:
@@ -27,9 +29,24 @@ async def watch_device(device: Device) -> None:
             device.check()
         except DeviceLostError:
             return  # the device has reported it
-        if (release is None or release.done()) and time.monotonic() >= due:
-            due = time.monotonic() + RELEASE_INTERVAL_S
-            release = asyncio.ensure_future(_release(device))
+        release.sweep()
+        sample.sweep()
+
+
+class _Repeated:
+    """Work that is begun again and again, but never twice at once: it waits for the driver, which may hang."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], interval_s: float) -> None:
+        self._work = work
+        self._interval_s = interval_s
+        self._due = time.monotonic()
+        self._task: asyncio.Task[None] | None = None
+
+    def sweep(self) -> None:
+        """Begins the work if it is due and has ended. To be called some times a second."""
+        if (self._task is None or self._task.done()) and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._interval_s
+            self._task = asyncio.ensure_future(self._work())
 
 
 async def _release(device: Device) -> None:
@@ -39,6 +56,15 @@ async def _release(device: Device) -> None:
         pass  # the device has reported it
     except AclgradError as error:
         log.warning("abandoned work of device %d cannot be released: %s", device.index, error.__cause__ or error)
+
+
+async def _sample(device: Device) -> None:
+    try:
+        await device.take_sample()
+    except DeviceLostError:
+        pass  # the device has reported it
+    except AclgradError as error:
+        log.warning("device %d does not tell its state: %s", device.index, error.__cause__ or error)
 
 
 async def trim_memory(devices: Sequence[Device]) -> None:

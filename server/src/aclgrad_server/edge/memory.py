@@ -72,12 +72,15 @@ class MemoryWatch:
         calls: Calls,
         used_bytes: Callable[[], int] = resident_bytes,
     ) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
+        """As of the last look."""
         self._idle_trim_s = idle_trim_s
         self._trim = trim
         self._calls = calls
-        self._used_bytes = used_bytes
+        self._read_used_bytes = used_bytes
         self._is_pressed = False
+        self._is_over = False
         self._is_half_used = False
         self._cut_due = 0.0
         self._seen = self._trimmed = calls.event_count
@@ -95,6 +98,11 @@ class MemoryWatch:
                 trim = asyncio.ensure_future(self._try_to_trim())
             await asyncio.sleep(BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S)
 
+    @property
+    def pressure(self) -> int:
+        """0; 1 above the soft limit; 2 above the hard limit."""
+        return self._is_pressed + self._is_over
+
     def _is_idle(self) -> bool:
         """Says whether calls have come since the last trim, and none for a while."""
         if self._calls.any() or self._calls.event_count != self._seen:
@@ -109,12 +117,13 @@ class MemoryWatch:
             log.exception("memory cannot be given back")
 
     def look(self) -> None:
-        used = self._used_bytes() / self._limit_bytes
+        self.used_bytes = self._read_used_bytes()
+        used = self.used_bytes / self.limit_bytes
         was_pressed, self._is_pressed = self._is_pressed, used > MEMORY_SOFT_LIMIT
-        is_over = used > MEMORY_HARD_LIMIT
+        self._is_over = used > MEMORY_HARD_LIMIT
         self._is_half_used = used > 0.5
         self._calls.hold_reads(self._is_pressed)
-        self._calls.refuse_for_memory(is_over)
+        self._calls.refuse_for_memory(self._is_over)
         if not self._is_pressed:
             return
         now = time.monotonic()
@@ -122,9 +131,9 @@ class MemoryWatch:
             # The first answer is to give free memory back: it may be all that is needed.
             self._cut_due = now + INTERVAL_S
         cut = 0
-        if is_over or now >= self._cut_due:
+        if self._is_over or now >= self._cut_due:
             cut = self._calls.cut_oldest_unfinished(CUT_COUNT)
             self._cut_due = now + INTERVAL_S
         if cut or not was_pressed:
-            share, limit = used * 100, self._limit_bytes / 2**20
+            share, limit = used * 100, self.limit_bytes / 2**20
             log.warning("memory: %.0f %% of %.0f MiB used; %d unfinished calls were cut", share, limit, cut)

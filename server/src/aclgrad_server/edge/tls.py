@@ -26,6 +26,8 @@ class Certificates:
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
         """Raises UnusableFileError if they cannot be used."""
         self._files = certificate, key, client_ca
+        self.expires_at = 0.0
+        """Unix time at which the certificate in use is no longer valid."""
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -48,9 +50,10 @@ class Certificates:
         authorities = None if client_ca is None else read_trusted(client_ca)
         if key.stat().st_mode & stat.S_IROTH:
             log.warning("every user of this machine may read %s; chmod o-r it", key)
-        _check_pair(certificate, chain, key, secret)
+        expires_at = _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
             _check_authorities(client_ca, authorities)
+        self.expires_at = expires_at
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
 
@@ -61,8 +64,8 @@ def open_certificates(settings: Settings) -> Certificates | None:
     return Certificates(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
-def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> None:
-    """Raises UnusableFileError unless a handshake with the pair succeeds now."""
+def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> float:
+    """Returns the unix time at which the certificate expires; raises UnusableFileError unless a handshake succeeds."""
     if _CERTIFICATE not in chain:
         raise UnusableFileError(f"{certificate} has no certificate; give a PEM file with the chain, the server's first")
     if _KEY not in secret:
@@ -86,6 +89,7 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> No
         raise UnusableFileError(f"{certificate} and {key} make no TLS connection: {error}; give PEM files") from error
     names = ", ".join(name for _, name in told.get("subjectAltName", ()))
     log.info("TLS certificate for %s, valid until %s", names or "no name", told["notAfter"])
+    return ssl.cert_time_to_seconds(told["notAfter"])
 
 
 def _check_authorities(path: Path, authorities: bytes) -> None:

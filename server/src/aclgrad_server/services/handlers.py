@@ -131,6 +131,8 @@ def _explain(call: Call, error: BaseException) -> Status | None:
         return None
     ours = _as_ours(error, call.request_id)
     call.outcome = ours.reason
+    if ours.operator is not None:
+        call.operator = ours.operator
     line = "%s %s %s in %.1f ms for %s: %s"
     told = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer, line_of(ours)
     if isinstance(ours, ServerFaultError):

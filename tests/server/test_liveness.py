@@ -1,6 +1,6 @@
 """A heartbeat ages, a readiness has a reason."""
 
-from aclgrad_server.admin import BEAT_LIMIT_S, Heartbeat, Readiness
+from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat, Readiness
 
 
 class Clock:

@@ -7,14 +7,11 @@ import asyncio
 import logging
 import socket
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -22,9 +19,6 @@ from aclgrad_server.devices.faults import StartError
 
 log = logging.getLogger(__name__)
 
-BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
-BEAT_LIMIT_S: Final = 10.0
-"""Age of a heartbeat that means a hung loop, far more than an overloaded process needs: busy ones are not restarted."""
 STOP_LIMIT_S: Final = 1.0
 
 MAX_CONNECTIONS: Final = 512
@@ -37,60 +31,14 @@ BACKLOG: Final = 1024
 """Connections that the kernel keeps until they are accepted; further clients retry a second later."""
 
 
-class Heartbeat:
-    """Says whether the main loop still runs. One thread beats, any thread asks."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._last_s = clock()
-
-    def beat(self) -> None:
-        self._last_s = self._clock()
-
-    def age_s(self) -> float:
-        """Returns the seconds since the last beat; before the first one, since it was made."""
-        return self._clock() - self._last_s
-
-    def failure(self) -> str | None:
-        """Returns why the process counts as hung, or None if it does not."""
-        age_s = self.age_s()
-        if age_s <= BEAT_LIMIT_S:
-            return None
-        return f"the main loop has not run for {age_s:.0f} s (limit {BEAT_LIMIT_S:.0f} s)"
-
-
-class Readiness:
-    """Whether calls are welcome, and if not, why: "starting", "draining", "device lost", or which device is unfit.
-
-    Any thread may use it.
-    """
-
-    def __init__(self) -> None:
-        self.reason: str | None = "starting"
-        """Why calls are not welcome, in a word or two for the public; None if they are."""
-
-    def set_ready(self) -> None:
-        self.reason = None
-
-    def set_not_ready(self, reason: str) -> None:
-        self.reason = reason
-
-
 class AdminListener:
-    """Serves, from `start` to `stop`, whether the process is alive (`/livez`) and ready for calls (`/readyz`)."""
+    """Serves pages from `start` to `stop`. A page runs on the listener's event loop, so it must not wait."""
 
-    def __init__(self, address: str, heartbeat: Heartbeat, readiness: Readiness) -> None:
+    def __init__(self, address: str, pages: Sequence[Route]) -> None:
         """Takes an address in the form of the setting `admin`: HOST:PORT, with an IPv6 host in brackets."""
-
-        async def livez(request: Request) -> Response:
-            return _page("alive", heartbeat.failure())
-
-        async def readyz(request: Request) -> Response:
-            return _page("ready", heartbeat.failure() or readiness.reason)
-
         self._address = address
         config = uvicorn.Config(
-            Starlette(routes=[Route("/livez", livez), Route("/readyz", readyz)]),
+            Starlette(routes=pages),
             http=_Connection,
             loop="asyncio",
             ws="none",
@@ -132,11 +80,6 @@ class AdminListener:
             self._server.run([self._socket])
         except Exception:
             log.exception("the admin listener failed; health checks get no answer")
-
-
-def _page(what: str, failure: str | None) -> Response:
-    text, status = (what, 200) if failure is None else (f"not {what}: {failure}", 503)
-    return PlainTextResponse(f"{text}\n", status, headers={"cache-control": "no-store"})
 
 
 class _Connection(H11Protocol):

@@ -1,0 +1,1 @@
+"""The admin listener: HTTP for those who run the server."""

@@ -1,0 +1,54 @@
+"""What can be seen of a server at any moment, from before its devices are open to its end."""
+
+from dataclasses import dataclass, field
+
+from aclgrad.products import Product
+from aclgrad_server.access.access import Access
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.call import Calls
+from aclgrad_server.devices.device import DeviceGroup
+from aclgrad_server.edge.connections import close_connections
+from aclgrad_server.edge.memory import MemoryWatch
+from aclgrad_server.edge.tls import Certificates
+from aclgrad_server.liveness import Heartbeat, Readiness
+from aclgrad_server.settings import Settings
+from aclgrad_server.statistics.histogram import Histogram
+from aclgrad_server.statistics.recent import RecentCalls
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The parts of a server whose attributes any thread may read. What is None does not exist yet, or is turned off.
+
+    The main loop writes and nobody takes a lock, so it can be read while the main loop, a device or a driver hangs. A
+    reader copies a dict before it goes through it.
+    """
+
+    settings: Settings
+    calls: Calls = field(init=False)
+    recent: RecentCalls = field(init=False)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    readiness: Readiness = field(default_factory=Readiness)
+    loop_lag: Histogram = field(default_factory=Histogram)
+    """How much later than it asked for the beat of the main loop ran."""
+    memory: MemoryWatch | None = None
+    admission: Admission | None = None
+    access: Access | None = None
+    certificates: Certificates | None = None
+    product: Product | None = None
+    group: DeviceGroup | None = None
+    """The devices, from when they are open; calls are not welcome before the self-test."""
+    unopened_device: int | None = None
+    """The index of a device that did not open."""
+    ready_at: float | None = None
+    """Unix time at which the server became ready."""
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self.calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
+        self.recent = RecentCalls(self.calls.statistics)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls are welcome."""
+        return self.readiness.reason is None and self.heartbeat.failure() is None
