@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <tuple>
@@ -27,7 +28,8 @@ std::unique_ptr<ServedDevice, CloseWithoutGil> Open(std::shared_ptr<AclLibrary> 
       new ServedDevice(std::move(library), index, options, copy_threads, completions));
 }
 
-// Free and total bytes of the device, the pool's statistics, streams, and streams in use.
+// Free and total bytes of the device, the pool's statistics, streams, streams in use, abandoned work, and the executor
+// caches' statistics.
 class StateWork final : public SubmittedWork {
  public:
   StateWork(py::object given_ticket, Device& device) : SubmittedWork(std::move(given_ticket)), device_(device) {}
@@ -37,10 +39,12 @@ class StateWork final : public SubmittedWork {
     pool_ = device_.pool_statistics();
     streams_ = device_.stream_count();
     leased_ = device_.leased_stream_count();
+    abandoned_ = device_.abandoned_count();
+    executors_ = device_.executor_statistics();
   }
 
   [[nodiscard]] py::object Result() override {
-    return py::make_tuple(memory_.free_bytes, memory_.total_bytes, pool_, streams_, leased_);
+    return py::make_tuple(memory_.free_bytes, memory_.total_bytes, pool_, streams_, leased_, abandoned_, executors_);
   }
 
  private:
@@ -49,6 +53,8 @@ class StateWork final : public SubmittedWork {
   PoolStatistics pool_;
   std::size_t streams_ = 0;
   std::size_t leased_ = 0;
+  std::size_t abandoned_ = 0;
+  ExecutorStatistics executors_;
 };
 
 template <typename Function>
@@ -85,6 +91,11 @@ DeviceClass BindDevice(py::module_& module) {
       .def_property_readonly("file", &Completions::file)
       .def("drain", &Drain);
 
+  py::class_<ExecutorStatistics>(module, "ExecutorStatistics")
+      .def_readonly("entry_count", &ExecutorStatistics::entry_count)
+      .def_readonly("hit_count", &ExecutorStatistics::hit_count)
+      .def_readonly("miss_count", &ExecutorStatistics::miss_count);
+
   DeviceClass device(module, "Device");
   device
       .def(py::init(&Open), py::arg("library").none(false), py::arg("index"), py::arg("completions").none(false),
@@ -109,8 +120,13 @@ DeviceClass BindDevice(py::module_& module) {
             served.copies.Submit(std::make_unique<StateWork>(std::move(ticket), served.device));
           },
           py::arg("ticket"))
-      // Keeps the GIL, because it takes no lock and does not call the driver.
+      // These two keep the GIL, because they take no lock and do not call the driver.
       .def("check_steps", [](ServedDevice& served) { served.device.CheckSteps(); })
+      .def_property_readonly(
+          "oldest_step_s",
+          [](const ServedDevice& served) {
+            return std::chrono::duration<double>(served.device.OldestStep()).count();
+          })
       .def_property_readonly("index", [](const ServedDevice& served) { return served.device.index(); })
       .def_property_readonly("pool_limit_bytes",
                              [](const ServedDevice& served) { return served.device.pool_limit_bytes(); })

@@ -222,14 +222,14 @@ void Device::Quarantine(std::unique_ptr<DeviceWork> work) {
   if (state.is_ended) return;
   loss_.Record(state.lost_code);
   const std::lock_guard lock(quarantine_mutex_);
-  has_quarantined_ = true;
   quarantine_.push_back({std::move(work), Deadline::clock::now() + hang_timeout_});
+  ++abandoned_count_;
 }
 
 void Device::ReleaseFinished() {
   loss_.ThrowIfLost();
   MakeCurrent();
-  if (!has_quarantined_) return;
+  if (abandoned_count_ == 0) return;
   // One thread at a time takes the list and asks without the lock: a query may hang in the driver, and freeing what the
   // work keeps alive may be slow.
   std::list<Abandoned> looked_at;
@@ -237,7 +237,7 @@ void Device::ReleaseFinished() {
     const std::lock_guard lock(quarantine_mutex_);
     looked_at.swap(quarantine_);
   }
-  looked_at.remove_if([this](const Abandoned& each) {
+  abandoned_count_ -= looked_at.remove_if([this](const Abandoned& each) {
     const DeviceWork::State state = each.work->Settle(0);
     if (state.is_ended) return true;
     loss_.Record(state.lost_code);
@@ -247,7 +247,6 @@ void Device::ReleaseFinished() {
   {
     const std::lock_guard lock(quarantine_mutex_);
     quarantine_.splice(quarantine_.end(), looked_at);
-    has_quarantined_ = !quarantine_.empty();
   }
   loss_.ThrowIfLost();
 }

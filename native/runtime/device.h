@@ -86,6 +86,9 @@ class Device {
   // call is a step. Calls no function of the library and takes no lock, so it returns even if the driver hangs.
   void CheckSteps();
 
+  // How long the oldest step has taken; see StepWatch::Oldest. Takes no lock either.
+  [[nodiscard]] Deadline::duration OldestStep() const noexcept { return steps_.Oldest(); }
+
   // Returns cached memory that is not in use to the device.
   void Trim();
 
@@ -96,6 +99,9 @@ class Device {
   [[nodiscard]] PoolStatistics pool_statistics() const;
   [[nodiscard]] std::size_t stream_count() const { return streams_->stream_count(); }
   [[nodiscard]] std::size_t leased_stream_count() const { return streams_->leased_count(); }
+  [[nodiscard]] ExecutorStatistics executor_statistics() const noexcept { return streams_->executor_statistics(); }
+  // Work that nobody waits for and that the device may not have finished.
+  [[nodiscard]] std::size_t abandoned_count() const noexcept { return abandoned_count_; }
   [[nodiscard]] DeviceMemory Memory();
 
  private:
@@ -147,7 +153,8 @@ class Device {
   std::unique_ptr<StreamPool> copy_streams_;
   std::mutex quarantine_mutex_;
   std::list<Abandoned> quarantine_;
-  std::atomic<bool> has_quarantined_{false};
+  // Also counts what a thread has taken off the list to look at it.
+  std::atomic<std::size_t> abandoned_count_{0};
 };
 
 }  // namespace aclgrad

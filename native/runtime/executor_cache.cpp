@@ -9,7 +9,11 @@ namespace aclgrad {
 
 PlannedCall* ExecutorCache::Find(const std::string& key) {
   const auto found = by_key_.find(key);
-  if (found == by_key_.end()) return nullptr;
+  if (found == by_key_.end()) {
+    ++counters_.misses;
+    return nullptr;
+  }
+  ++counters_.hits;
   entries_.splice(entries_.begin(), entries_, found->second);
   return &found->second->call;
 }
@@ -26,9 +30,11 @@ PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& k
   if (entries_.size() == limit_) {
     by_key_.erase(entries_.back().key);
     entries_.pop_back();
+    --counters_.entries;
   }
   entries_.push_front({key, std::move(call)});
   by_key_.emplace(entries_.front().key, entries_.begin());
+  ++counters_.entries;
   return &entries_.front().call;
 }
 

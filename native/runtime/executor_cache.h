@@ -1,6 +1,7 @@
 // Keeps executors, so that a call with the key of an earlier one skips phase 1.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -25,11 +26,27 @@ struct PlannedCall {
   uint64_t workspace_bytes = 0;
 };
 
+struct ExecutorStatistics {
+  std::size_t entry_count = 0;  // executors that are kept
+  uint64_t hit_count = 0;
+  uint64_t miss_count = 0;
+};
+
+// What the caches of a device's streams have together. Any thread may read it.
+struct ExecutorCounters {
+  std::atomic<std::size_t> entries{0};
+  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> misses{0};
+
+  [[nodiscard]] ExecutorStatistics Statistics() const noexcept { return {entries, hits, misses}; }
+};
+
 // Belongs to one stream, whose calls run one after the other. The key stands for everything else that an executor
 // depends on. Evicts the least recently used executor first.
 class ExecutorCache {
  public:
-  ExecutorCache(const AclLibrary& library, std::size_t limit) : library_(library), limit_(limit) {}
+  ExecutorCache(const AclLibrary& library, std::size_t limit, ExecutorCounters& counters)
+      : library_(library), limit_(limit), counters_(counters) {}
 
   // Null if no such call was kept.
   [[nodiscard]] PlannedCall* Find(const std::string& key);
@@ -48,6 +65,7 @@ class ExecutorCache {
 
   const AclLibrary& library_;
   const std::size_t limit_;
+  ExecutorCounters& counters_;
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_;
   // Operators whose executors the library does not run twice (561000).

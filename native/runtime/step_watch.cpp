@@ -31,4 +31,15 @@ bool StepWatch::IsOverdue() const noexcept {
   });
 }
 
+Deadline::duration StepWatch::Oldest() const noexcept {
+  Deadline::duration oldest{0};
+  for (const std::atomic<int64_t>& slot : overdue_at_) {
+    const int64_t overdue_at = slot.load(std::memory_order_relaxed);
+    if (overdue_at == 0) continue;
+    const Deadline begin = Deadline(Deadline::duration(overdue_at)) - limit_;
+    oldest = std::max(oldest, Deadline::clock::now() - begin);
+  }
+  return oldest;
+}
+
 }  // namespace aclgrad

@@ -34,6 +34,10 @@ class StepWatch {
   // True if a step is overdue.
   [[nodiscard]] bool IsOverdue() const noexcept;
 
+  // How long the oldest step has been under way, or for a wait, the time since its deadline; zero if there is none. A
+  // step is overdue when this exceeds the limit.
+  [[nodiscard]] Deadline::duration Oldest() const noexcept;
+
  private:
   // More than the threads of a device: 1024 streams and a few that copy.
   static constexpr std::size_t kSlots = 2048;

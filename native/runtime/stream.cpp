@@ -17,8 +17,9 @@ constexpr int32_t kErrorTimeoutMs = 1000;
 
 }  // namespace
 
-Stream::Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit)
-    : library_(library), memory_(memory), steps_(steps), executors_(library, executor_limit) {
+Stream::Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit,
+               ExecutorCounters& executor_counters)
+    : library_(library), memory_(memory), steps_(steps), executors_(library, executor_limit, executor_counters) {
   const StepWatch::Step step(steps_);
   library_.Check(library_->aclrtCreateStream(&stream_), "aclrtCreateStream");
 }

@@ -15,7 +15,8 @@ namespace aclgrad {
 class Stream {
  public:
   // Throws AclError if the device cannot make a stream.
-  Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit);
+  Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit,
+         ExecutorCounters& executor_counters);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

@@ -65,7 +65,7 @@ std::optional<StreamLease> StreamPool::TryLease() {
 
 StreamLease StreamPool::Take() {
   if (idle_.empty()) {
-    auto stream = std::make_unique<Stream>(library_, memory_, steps_, options_.executor_limit);
+    auto stream = std::make_unique<Stream>(library_, memory_, steps_, options_.executor_limit, executors_);
     made_.push_back(stream.get());
     return {this, std::move(stream)};
   }

@@ -59,6 +59,7 @@ class StreamPool {
   [[nodiscard]] std::size_t leased_count() const;
   // The workspaces that idle streams keep.
   [[nodiscard]] std::size_t idle_workspace_bytes() const;
+  [[nodiscard]] ExecutorStatistics executor_statistics() const noexcept { return executors_.Statistics(); }
 
  private:
   friend class StreamLease;
@@ -71,6 +72,7 @@ class StreamPool {
   MemoryPool& memory_;
   StepWatch& steps_;
   const StreamPoolOptions options_;
+  ExecutorCounters executors_;  // of all streams, which end before it
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   std::vector<std::unique_ptr<Stream>> idle_;

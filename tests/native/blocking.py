@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from aclgrad_native import AclLibrary, CallPlan, Completions, Device, PoolStatistics, StagedTensor
+from aclgrad_native import AclLibrary, CallPlan, Completions, Device, ExecutorStatistics, PoolStatistics, StagedTensor
 
 TIMEOUT_S = 60.0
 POOL_BYTES = 64 << 20
@@ -61,6 +61,8 @@ class State(NamedTuple):
     pool: PoolStatistics
     stream_count: int
     leased_stream_count: int
+    abandoned_count: int
+    executors: ExecutorStatistics
 
 
 class BlockingDevice:

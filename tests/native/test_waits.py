@@ -37,10 +37,11 @@ try:
     device.execute(*call, 0.1)
 except aclgrad_native.AclError as error:
     print(error.fault, counts.Waits(), counts.LateWaits())
+print("abandoned", device.state().abandoned_count)
 while device.state().leased_stream_count:
     device.release_finished()
     time.sleep(0.01)
-print("released", counts.LateWaits())
+print("released", counts.LateWaits(), device.state().abandoned_count)
 """
 
 
@@ -50,7 +51,7 @@ def test_each_kernel_is_waited_for_once(run_program: Callable[..., str], tmp_pat
     hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": 1000}
     config.write_text(json.dumps({"host": {"faults": [hang]}}))
     lines = run_program(PROGRAM, str(shims.build(tmp_path, COUNTING)), str(config)).splitlines()
-    assert lines == ["slow 1 0", "timeout 2 1", "released 1"]
+    assert lines == ["slow 1 0", "timeout 2 1", "abandoned 1", "released 1 0"]
 
 
 LATE_BATCH = """

@@ -102,6 +102,9 @@ class FakeDevice:
         self.release_hangs = False
         self.releases = 0
         self.checks = 0
+        self.sample_hangs = False
+        self.samples = 0
+        self.is_up = True
         self.executed: list[tuple[OperatorPlan, float]] = []
         self.contents: list[list[bytes | None]] = []
         self.staged: set[Staging] = set()
@@ -173,6 +176,11 @@ class FakeDevice:
         if self.trim_error is not None:
             raise self.trim_error
         self.trims += 1
+
+    async def take_sample(self) -> None:
+        self.samples += 1
+        if self.sample_hangs:
+            await asyncio.get_running_loop().create_future()
 
     def check(self) -> None:
         self.checks += 1

@@ -18,12 +18,16 @@ constexpr std::chrono::hours kHour{1};
 void FindOneOfMany() {
   StepWatch watch(kHour);
   Expect(!watch.IsOverdue(), "a watch without steps has one that is overdue");
+  Expect(watch.Oldest() == Deadline::duration::zero(), "a watch without steps has one that took time");
   std::deque<StepWatch::Step> others;
   for (int i = 0; i < kThreads; ++i) others.emplace_back(watch);
   Expect(!watch.IsOverdue(), "a step of an instant is overdue after an hour");
   {
     const StepWatch::Step in_time(watch, Deadline::clock::now() - kHour / 2);
     Expect(!watch.IsOverdue(), "a wait is overdue within its limit");
+    Expect(watch.Oldest() >= kHour / 2 && watch.Oldest() < kHour, "the age of a wait is not that since its deadline");
+    const StepWatch::Step waiting(watch, Deadline::clock::now() + kHour);
+    Expect(watch.Oldest() < kHour, "a wait before its deadline has an age");
     const StepWatch::Step overdue(watch, Deadline::clock::now() - 2 * kHour);
     Expect(watch.IsOverdue(), "a step beyond its limit is not seen among many");
   }

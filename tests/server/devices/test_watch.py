@@ -45,12 +45,12 @@ async def test_device_that_cannot_release_is_reported_and_asked_again(
 
 
 async def test_devices_are_checked_while_a_release_hangs(devices: list[FakeDevice]) -> None:
-    devices[0].release_hangs = True
+    devices[0].release_hangs = devices[0].sample_hangs = True
     watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
     await wait_until(lambda: devices[0].releases > 0)
     before = devices[0].checks
     await wait_until(lambda: devices[0].checks > before + 2)
-    assert devices[0].releases == 1
+    assert (devices[0].releases, devices[0].samples) == (1, 1)
     watch.cancel()
 
 
