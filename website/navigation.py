@@ -20,6 +20,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
     "Serve": {
         "docs/server.md": "The server",
         "deploy/README.md": "Deployment",
+        "docs/metrics.md": "Metrics",
         "docs/runbook.md": "Runbook",
         "docs/capacity.md": "Capacity",
         "docs/first-day.md": "First day with a card",

@@ -106,6 +106,7 @@ def unfit(folder: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], st
 def assert_never_ready(admin: str, why: str) -> None:
     wait_until(lambda: ask(admin, "/readyz") == (503, f"not ready: {why}\n"), 30)
     assert ask(admin, "/livez") == (200, "alive\n")
+    assert re.search(r'^aclgrad_device_up\{device="\d"\} 0\.0$', ask(admin, "/metrics")[1], re.MULTILINE)
 
 
 HANG_S = "1.5"

@@ -9,17 +9,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from aclgrad_server import admin
-from aclgrad_server.admin import (
-    BEAT_LIMIT_S,
-    MAX_CONNECTIONS,
-    MAX_HEADER_BYTES,
-    STOP_LIMIT_S,
-    AdminListener,
-    Heartbeat,
-    Readiness,
-)
+from aclgrad_server.admin import listener
+from aclgrad_server.admin.listener import MAX_CONNECTIONS, MAX_HEADER_BYTES, STOP_LIMIT_S, AdminListener
+from aclgrad_server.admin.pages import pages
 from aclgrad_server.devices.faults import StartError
+from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
+from aclgrad_server.settings import Settings
+from aclgrad_server.state import ServerState
 
 
 class Running:
@@ -27,9 +23,9 @@ class Running:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.heartbeat = Heartbeat(lambda: self.now_s)
-        self.readiness = Readiness()
-        self.listener = AdminListener("127.0.0.1:0", self.heartbeat, self.readiness)
+        self.state = ServerState(Settings(), heartbeat=Heartbeat(lambda: self.now_s))
+        self.readiness = self.state.readiness
+        self.listener = AdminListener("127.0.0.1:0", pages(self.state))
         self.address = self.listener.start()
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
@@ -37,7 +33,7 @@ class Running:
         try:
             connection.request(method, path, headers=headers)
             reply = connection.getresponse()
-            assert reply.getheader("content-type") == "text/plain; charset=utf-8"
+            assert str(reply.getheader("content-type")).startswith("text/plain; ")
             return reply.status, reply.read().decode()
         finally:
             connection.close()
@@ -90,6 +86,29 @@ def test_nothing_else_is_served(running: Running, method: str, path: str, status
     assert running.ask(path, method)[0] == status
 
 
+def test_metrics_are_told_whatever_the_main_loop_does(running: Running) -> None:
+    """It has not even begun, then it runs, then it hangs."""
+    for age_s in (0.0, BEAT_LIMIT_S + 2):
+        running.now_s = age_s
+        status, text = running.ask("/metrics")
+        assert status == 200
+        assert f"\naclgrad_event_loop_heartbeat_age_seconds {age_s}\n" in text
+        assert "\naclgrad_ready 0.0\n" in text
+        running.readiness.set_ready()
+
+
+def test_client_that_does_not_read_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others get their answers meanwhile."""
+    monkeypatch.setattr(listener, "CONNECTION_LIMIT_S", 0.5)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(running.connect()) for _ in range(20)]
+        for each in silent:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            each.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert running.ask("/metrics")[0] == 200
+        assert all(closed_after_s(each) < 5 for each in silent)
+
+
 def test_connection_carries_one_request(running: Running) -> None:
     with running.connect() as connection:
         connection.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
@@ -117,14 +136,14 @@ def test_silent_connections_starve_nobody(running: Running) -> None:
     "sent", [b"", b"GET /livez HT", b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"], ids=len
 )
 def test_slow_client_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(admin, "CONNECTION_LIMIT_S", 0.2)
+    monkeypatch.setattr(listener, "CONNECTION_LIMIT_S", 0.2)
     with running.connect() as connection:
         connection.sendall(sent)
         assert closed_after_s(connection) < 5
 
 
 def test_client_that_drips_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "CONNECTION_LIMIT_S", 0.2)
+    monkeypatch.setattr(listener, "CONNECTION_LIMIT_S", 0.2)
     with running.connect() as connection:
         stop_s = time.monotonic() + 10
         while time.monotonic() < stop_s:
@@ -155,12 +174,12 @@ def test_port_that_is_taken_is_named(running: Running) -> None:
     with pytest.raises(
         StartError, match=f"cannot listen on {running.address}: Address already in use.*; give another --admin"
     ):
-        AdminListener(running.address, Heartbeat(), Readiness()).start()
+        AdminListener(running.address, ()).start()
 
 
 def test_name_that_is_unknown_is_named() -> None:
     with pytest.raises(StartError, match=r"cannot listen on nowhere\.invalid:0: .*--admin"):
-        AdminListener("nowhere.invalid:0", Heartbeat(), Readiness()).start()
+        AdminListener("nowhere.invalid:0", ()).start()
 
 
 @pytest.mark.parametrize(
@@ -168,14 +187,14 @@ def test_name_that_is_unknown_is_named() -> None:
     [("[::1]:0", "::1"), ("[::]:0", "::1"), ("[::]:0", "127.0.0.1"), ("localhost:0", "localhost")],
 )
 def test_address_is_given_back_as_it_was_with_its_port(address: str, reachable: str) -> None:
-    listener = AdminListener(address, Heartbeat(), Readiness())
-    host, _, port = listener.start().rpartition(":")
+    made = AdminListener(address, ())
+    host, _, port = made.start().rpartition(":")
     try:
         assert f"{host}:0" == address
         with socket.create_connection((reachable, int(port)), timeout=10):
             pass
     finally:
-        listener.stop()
+        made.stop()
 
 
 def test_stop_is_quick_whatever_clients_do_and_frees_the_port() -> None:
@@ -193,4 +212,4 @@ def test_stop_is_quick_whatever_clients_do_and_frees_the_port() -> None:
 
 
 def test_listener_that_was_never_started_stops() -> None:
-    AdminListener("127.0.0.1:0", Heartbeat(), Readiness()).stop()
+    AdminListener("127.0.0.1:0", ()).stop()

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from aclgrad_server.admin.metric_table import METRICS, Kind, Row
+from aclgrad_server.admin.metric_table import METRICS
+from aclgrad_server.admin.metric_values import Kind, Metric, Values
 from aclgrad_server.state import ServerState
 from aclgrad_server.statistics.histogram import Histogram, bound_s
 
@@ -30,21 +32,20 @@ class Metrics(Collector):
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
-    def collect(self) -> Iterator[Metric]:
-        for row in METRICS:
-            yield _family(row, self._state)
+    def collect(self) -> Iterator[Family]:
+        for metric in METRICS:
+            yield _family(metric, metric.read(self._state))
 
 
-def _family(row: Row, state: ServerState) -> Metric:
-    values = row.read(state)
-    if row.kind is Kind.HISTOGRAM:
-        histograms = HistogramMetricFamily(row.name, row.help, labels=row.labels)
+def _family(metric: Metric, values: Values) -> Family:
+    if metric.kind is Kind.HISTOGRAM:
+        histograms = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
         for labels, value in values.items():
             assert isinstance(value, Histogram)
             histograms.add_metric(labels, *_buckets(value))
         return histograms
-    kind = CounterMetricFamily if row.kind is Kind.COUNTER else GaugeMetricFamily
-    family = kind(row.name, row.help, labels=row.labels)
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=metric.labels)
     for labels, value in values.items():
         family.add_metric(labels, value)
     return family

@@ -288,8 +288,8 @@ class Calls:
             if not self._active:
                 self._idle.set()
             call.enter(REPLY)
-            self.statistics.add(call)
             call.end()
+            self.statistics.add(call)
 
 
 def _request_id_of(context: Context) -> str:

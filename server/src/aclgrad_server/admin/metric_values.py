@@ -1,0 +1,141 @@
+"""How metrics read the server: from attributes alone, so that nothing that hangs keeps them from it."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import version
+
+from aclgrad_server.calls.admission import Admission, Gate
+from aclgrad_server.calls.call import Calls
+from aclgrad_server.devices.device import Device, DeviceSample
+from aclgrad_server.edge.memory import MemoryWatch
+from aclgrad_server.state import ServerState
+from aclgrad_server.statistics.calls import STAGES, Row
+from aclgrad_server.statistics.histogram import Histogram
+
+Labels = tuple[str, ...]
+Value = float | Histogram
+Values = Mapping[Labels, Value]
+Read = Callable[[ServerState], Values]
+
+INFO: Labels = ("version", "product", "library", "runtime_version")
+"""Labels of what the server runs."""
+
+
+class Kind(StrEnum):
+    """The types of Prometheus that there are here."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric; `read` returns its values by labels. What does not exist, or is not known yet, has no value."""
+
+    name: str
+    kind: Kind
+    labels: Labels
+    help: str
+    read: Read
+
+
+def one(read: Callable[[ServerState], Value | None]) -> Read:
+    """Reads one value, of the server as a whole."""
+
+    def values(state: ServerState) -> Values:
+        value = read(state)
+        return {} if value is None else {(): value}
+
+    return values
+
+
+def of_admission(read: Callable[[Admission], float]) -> Read:
+    return one(lambda state: None if state.admission is None else read(state.admission))
+
+
+def of_calls(read: Callable[[Calls], float]) -> Read:
+    return one(lambda state: read(state.calls))
+
+
+def of_memory(read: Callable[[MemoryWatch], float]) -> Read:
+    return one(lambda state: None if state.memory is None else read(state.memory))
+
+
+def of_methods(read: Callable[[Row], float]) -> Read:
+    """Reads the sum over the operators of each method."""
+
+    def values(state: ServerState) -> Values:
+        found: dict[Labels, float] = {}
+        for (method, _), row in dict(state.calls.statistics.rows).items():
+            found[method,] = found.get((method,), 0) + read(row)
+        return found
+
+    return values
+
+
+def of_devices(read: Callable[[Device], float | None]) -> Read:
+    def values(state: ServerState) -> Values:
+        found = ((device, read(device)) for device in _devices(state))
+        return {(str(device.index),): value for device, value in found if value is not None}
+
+    return values
+
+
+def of_samples(read: Callable[[DeviceSample], float]) -> Read:
+    return of_devices(lambda device: None if device.sample is None else read(device.sample))
+
+
+def of_memories(read: Callable[[Gate], float]) -> Read:
+    """Reads what admission knows of each device's memory."""
+
+    def values(state: ServerState) -> Values:
+        gates = () if state.admission is None else state.admission.memories
+        return {(str(device.index),): read(gate) for device, gate in zip(_devices(state), gates, strict=False)}
+
+    return values
+
+
+def durations(state: ServerState) -> Values:
+    return {key: row.durations for key, row in dict(state.calls.statistics.rows).items()}
+
+
+def stages(state: ServerState) -> Values:
+    return {(stage,): each for stage, each in zip(STAGES, state.calls.statistics.stages, strict=True)}
+
+
+def utilization(admission: Admission) -> float:
+    occupancy = admission.occupancy()
+    return (occupancy.running + occupancy.waiting) / admission.running_limit
+
+
+def refusals(state: ServerState) -> Values:
+    return {
+        ("draining",): state.calls.draining_refusals,
+        ("memory",): state.calls.memory_refusals,
+        ("identity",): 0 if state.access is None else state.access.refusals,
+        ("queue",): 0 if state.admission is None else state.admission.refusals,
+    }
+
+
+def devices_up(state: ServerState) -> Values:
+    found: dict[Labels, float] = {(str(device.index),): int(device.is_up) for device in _devices(state)}
+    if state.unopened_device is not None:
+        found[str(state.unopened_device),] = 0
+    return found
+
+
+def remaining_s(state: ServerState) -> float | None:
+    return None if state.certificates is None else state.certificates.expires_at - time.time()
+
+
+def info(state: ServerState) -> Values:
+    if state.group is None or state.product is None:
+        return {}
+    return {(version("aclgrad-server"), state.product, state.group.library, state.group.runtime_version): 1}
+
+
+def _devices(state: ServerState) -> Iterable[Device]:
+    return () if state.group is None else state.group.devices

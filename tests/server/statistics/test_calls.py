@@ -1,0 +1,109 @@
+"""Calls are counted once each, under labels that no client can add to, and rates are those of the last minute."""
+
+from dataclasses import dataclass, field
+
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad_server.statistics.calls import STAGES, CallStatistics, Failure, OperatorAndReason
+from aclgrad_server.statistics.recent import WINDOW_S, RecentCalls
+
+POOL, PAD = "adaptive_avg_pool2d_backward", "replication_pad2d_backward"
+UNARY, BATCH = "ExecuteOperator", "BatchExecuteOperators"
+
+
+@dataclass
+class Ended:
+    """A call that took a millisecond for each stage."""
+
+    method: str = UNARY
+    operator: str = POOL
+    outcome: str = "OK"
+    start: float = 100.0
+    stage_since: float = 100.005
+    received_bytes: int = 10
+    sent_bytes: int = 20
+    stages_s: list[float] = field(default_factory=lambda: [0.001] * len(STAGES))
+    items: dict[OperatorAndReason, int] = field(default_factory=dict)
+
+
+def counted(*calls: Ended) -> CallStatistics:
+    statistics = CallStatistics()
+    for each in calls:
+        statistics.add(each)
+    return statistics
+
+
+def test_each_kind_of_call_is_counted_once() -> None:
+    items = {(POOL, "OK"): 3, (PAD, "OK"): 0, (PAD, "INVALID_FIELD"): 1, ("-", "UNKNOWN_OPERATOR"): 2}
+    statistics = counted(
+        Ended(),
+        Ended(),
+        Ended(outcome="SERVER_BUSY"),
+        Ended(outcome="CANCELLED", operator="-"),
+        Ended(BATCH, "batch of 6", items=items),
+        Ended(BATCH, "-", "MALFORMED_REQUEST"),
+        Ended("ListOperators", "-"),
+    )
+    assert {key: count for key, count in statistics.calls().items() if count} == {
+        (POOL, UNARY, "OK"): 2,
+        (POOL, UNARY, "SERVER_BUSY"): 1,
+        ("none", UNARY, "CANCELLED"): 1,
+        (POOL, BATCH, "OK"): 3,
+        (PAD, BATCH, "INVALID_FIELD"): 1,
+        ("unknown", BATCH, "UNKNOWN_OPERATOR"): 2,
+        ("none", BATCH, "MALFORMED_REQUEST"): 1,
+    }
+    assert statistics.rpcs() == {
+        (UNARY, "OK"): 2,
+        (UNARY, "SERVER_BUSY"): 1,
+        (UNARY, "CANCELLED"): 1,
+        (BATCH, "OK"): 1,
+        (BATCH, "MALFORMED_REQUEST"): 1,
+        ("ListOperators", "OK"): 1,
+    }
+    # Failed calls are in no stage; each lasted 5 ms, whatever became of it.
+    assert [each.count for each in statistics.stages] == [4] * len(STAGES)
+    row = statistics.rows[UNARY, POOL]
+    assert (row.received_bytes, row.sent_bytes) == (30, 60)
+    assert row.durations.counts == [3 if number == 13 else 0 for number in range(64)]
+
+
+def test_names_that_clients_make_up_are_no_labels() -> None:
+    statistics = counted(*(Ended(operator=f"made up {number}", outcome="UNKNOWN_OPERATOR") for number in range(1000)))
+    assert statistics.calls() == {("unknown", UNARY, "UNKNOWN_OPERATOR"): 1000}
+    assert set(statistics.rows) == {(UNARY, "unknown")}
+    assert {each.operator for each in statistics.recent_failures} == {"unknown"}
+
+
+def test_recent_failures_are_bounded_and_tell_no_cancelled_call() -> None:
+    statistics = counted(*[Ended(outcome="SERVER_BUSY")] * 10_000, Ended(outcome="INVALID_FIELD"), Ended())
+    statistics.add(Ended(outcome="CANCELLED"))
+    failures = statistics.recent_failures
+    assert len(failures) == 200
+    assert failures[-1] == Failure(failures[-1].time_s, POOL, UNARY, "INVALID_FIELD")
+    assert failures[-2].reason == "SERVER_BUSY"
+
+
+def test_rates_are_those_of_the_last_minute() -> None:
+    now_s = 0.0
+    statistics = CallStatistics()
+    recent = RecentCalls(statistics, lambda: now_s)
+    assert recent.by_operator() == {}
+    for _ in range(600):  # five minutes, ten calls each second of the last one
+        now_s += 0.5
+        if now_s > 240:
+            for operator in OPERATORS:
+                for outcome in ("OK", "OK", "OK", "SERVER_BUSY", "CANCELLED"):
+                    statistics.add(Ended(operator=operator, outcome=outcome))
+        else:
+            statistics.add(Ended(operator=POOL, outcome="INVALID_FIELD", stage_since=160.0))
+        recent.sweep()
+    found = recent.by_operator()
+    assert set(found) == set(OPERATORS)
+    for each in found.values():
+        assert abs(each.seconds - WINDOW_S) <= 5
+        assert abs(each.calls_per_s - 10) < 1
+        assert each.reasons == {"SERVER_BUSY": each.calls // 5, "CANCELLED": each.calls // 5}
+        assert each.failures == each.calls // 5
+        assert 0.004 < each.durations.quantile_s(0.5) < 0.008
+    now_s += 3600  # the main loop hung for an hour
+    assert recent.by_operator() == {}

@@ -1,0 +1,52 @@
+"""Durations are in the bucket that Prometheus would put them in, and quantiles are those of the durations."""
+
+import numpy as np
+import pytest
+
+from aclgrad_server.statistics.histogram import Histogram, bound_s
+
+DURATIONS_S = np.random.default_rng(7).lognormal(-7, 2, 2000)
+
+
+def filled(durations_s: np.ndarray) -> Histogram:
+    histogram = Histogram()
+    for each in durations_s:
+        histogram.add(each)
+    return histogram
+
+
+def test_a_bucket_has_the_durations_up_to_its_bound() -> None:
+    histogram = filled(DURATIONS_S)
+    for number in range(30):
+        assert sum(histogram.counts[: number + 1]) == np.count_nonzero(DURATIONS_S < bound_s(number))
+    assert histogram.count == len(DURATIONS_S)
+    assert histogram.total_s == pytest.approx(DURATIONS_S.sum())
+
+
+def test_shortest_and_longest_durations_have_a_bucket() -> None:
+    histogram = filled(np.array([0.0, 1e-9, 3600.0, 1e9]))
+    assert histogram.counts[0] == 2
+    assert histogram.count == 4
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99, 1.0])
+def test_quantile_is_in_the_bucket_of_the_true_one(share: float) -> None:
+    found_s = filled(DURATIONS_S).quantile_s(share)
+    true_s = float(np.quantile(DURATIONS_S, share, method="inverted_cdf"))
+    assert found_s is not None
+    assert true_s / 2 <= found_s <= true_s * 2
+
+
+def test_quantile_of_nothing_is_none() -> None:
+    assert Histogram().quantile_s(0.5) is None
+
+
+def test_what_was_added_since_a_copy() -> None:
+    histogram = filled(DURATIONS_S[:1000])
+    copy = histogram.copy()
+    for each in DURATIONS_S[1000:]:
+        histogram.add(each)
+    new = histogram.since(copy)
+    assert new.counts == filled(DURATIONS_S[1000:]).counts
+    assert new.total_s == pytest.approx(DURATIONS_S[1000:].sum())
+    assert copy.plus(new).counts == histogram.counts
