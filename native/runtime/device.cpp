@@ -237,7 +237,8 @@ void Device::ReleaseFinished() {
     const std::lock_guard lock(quarantine_mutex_);
     looked_at.swap(quarantine_);
   }
-  abandoned_count_ -= looked_at.remove_if([this](const Abandoned& each) {
+  const std::size_t count = looked_at.size();
+  looked_at.remove_if([this](const Abandoned& each) {
     const DeviceWork::State state = each.work->Settle(0);
     if (state.is_ended) return true;
     loss_.Record(state.lost_code);
@@ -246,6 +247,7 @@ void Device::ReleaseFinished() {
   });
   {
     const std::lock_guard lock(quarantine_mutex_);
+    abandoned_count_ -= count - looked_at.size();
     quarantine_.splice(quarantine_.end(), looked_at);
   }
   loss_.ThrowIfLost();
