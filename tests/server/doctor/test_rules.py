@@ -1,12 +1,14 @@
 """What the doctor says of a running server's metrics, as Prometheus's text format has them."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from aclgrad.check.rows import Finding, Verdict
 from aclgrad_server.admin.metric_table import METRICS
-from aclgrad_server.doctor.rules import RULES, judge
+from aclgrad_server.doctor.rules import RULES, RUNBOOK, judge
 from aclgrad_server.doctor.scrape import Scrape
 
 SOUND = """
@@ -134,3 +136,10 @@ def test_a_cache_that_is_off_while_calls_run() -> None:
     ((topic, finding),) = findings(off)
     assert topic == "executor cache"
     assert finding.message.startswith("device 0 keeps no executors; ")
+
+
+def test_every_rule_leads_to_a_section_of_the_runbook() -> None:
+    page = Path(__file__).resolve().parents[3] / RUNBOOK
+    headings = set(re.findall(r"^## (\w+)$", page.read_text(), re.MULTILINE))
+    assert {rule.alert for rule in RULES if rule.alert} <= headings
+    assert {"AclgradNotReady", "AclgradEventLoopBlocked"} <= headings
