@@ -176,6 +176,8 @@ class Settings(BaseSettings):
     """Log code that blocks the event loop for longer than this; 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of log lines."""
+    log_format: Literal["auto", "text", "json"] = "auto"
+    """Form of log lines; auto: text on a terminal, JSON otherwise."""
 
     @field_validator("listen", "device", "shared_memory_owner", mode="before")
     @classmethod
@@ -226,6 +228,15 @@ class Settings(BaseSettings):
             return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"config: {file} is not valid TOML: {error}") from error
+
+
+def changed_settings(settings: Settings) -> dict[str, str]:
+    """Returns the settings that differ from their defaults, as a person would write them."""
+    return {
+        name: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in settings
+        if value != Settings.model_fields[name].default
+    }
 
 
 class UnusableSettingsError(Exception):
