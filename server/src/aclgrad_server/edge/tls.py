@@ -46,11 +46,11 @@ class Certificates:
         certificate, key, client_ca = self._files
         chain, secret = read_trusted(certificate), read_trusted(key)
         authorities = None if client_ca is None else read_trusted(client_ca)
-        if key.stat().st_mode & stat.S_IROTH:
-            log.warning("every user of this machine may read %s; chmod o-r it", key)
         _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
             _check_authorities(client_ca, authorities)
+        if key.stat().st_mode & stat.S_IROTH:
+            log.warning("every user of this machine may read %s; chmod o-r it", key)
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
 
