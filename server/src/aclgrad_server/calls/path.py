@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from aclgrad.errors import AclgradError
+from aclgrad.tensors import Announced
 from aclgrad_server.calls.admission import Admission, Claim
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.planning import Planner
@@ -50,7 +51,8 @@ class Path:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
-        index, memory = await self.admission.memory(call.caller, plan.staged_bytes(source))
+        size_bytes, waits_for_client = plan.staged_bytes(source), source is Announced
+        index, memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
         device = self.devices[index]
         inputs = plan.inputs_in(source)
         sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
