@@ -21,8 +21,8 @@ def test_a_line_for_each_caller_and_reason_and_the_number_of_the_others(caplog: 
         audit.refused("ipv4:192.0.2.1", "unknown", "no token", "ipv4:192.0.2.1:5", "ExecuteOperator", f"id-{count}")
     audit.refused("ipv4:192.0.2.1", "monitor", "no right", "ipv4:192.0.2.1:5", "ExecuteOperator", "other")
     assert told() == [
-        "refused no token: identity unknown of ipv4:192.0.2.1:5, id-0 ExecuteOperator",
-        "refused no right: identity monitor of ipv4:192.0.2.1:5, other ExecuteOperator",
+        "refused no token: identity unknown of ipv4:192.0.2.1:5, ExecuteOperator id-0",
+        "refused no right: identity monitor of ipv4:192.0.2.1:5, ExecuteOperator other",
     ]
     now = WINDOW_S + 1
     audit.sweep()

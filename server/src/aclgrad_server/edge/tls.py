@@ -4,7 +4,8 @@ import logging
 import os
 import ssl
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,8 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
+SESSIONS_S: Final = 60.0
+"""How long clients may resume sessions. Of a client that does, the certificate is not looked at: it may have expired."""
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 
@@ -23,21 +26,25 @@ _KEY: Final = b"PRIVATE KEY-----"
 class Certificates:
     """The certificate of the TCP listeners with its key, and the authorities of the clients' certificates, if any."""
 
-    def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
+    def __init__(
+        self, certificate: Path, key: Path, client_ca: Path | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Raises UnusableFileError if they cannot be used."""
+        self._clock = clock
         self._files = certificate, key, client_ca
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns what one listener is made with; each handshake takes the certificate of the moment."""
-        taken = self.current.value
+        taken, taken_s = self.current.value, self._clock()
 
         def fetch() -> Any:
             # A thread of gRPC waits for this at each handshake. None keeps the last one, which costs nothing.
-            nonlocal taken
-            if taken is self.current.value:
+            nonlocal taken, taken_s
+            now_s = self._clock()
+            if taken is self.current.value and now_s < taken_s + SESSIONS_S:
                 return None
-            taken = self.current.value
+            taken, taken_s = self.current.value, now_s
             return taken
 
         return grpc.dynamic_ssl_server_credentials(taken, fetch, require_client_authentication=bool(self._files[2]))
