@@ -28,10 +28,10 @@ class UnusableFileError(ValueError):
 
 def read_trusted(path: Path) -> bytes:
     """Returns the content of a regular file that no other user can change; raises UnusableFileError."""
-    check_trusted(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise UnusableFileError(f"{path} is no file; give the path of one")
+        check_trusted(path)
         # If it has become a pipe by now, nobody waits for one who writes to it.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             content = file.read(MAX_BYTES + 1)

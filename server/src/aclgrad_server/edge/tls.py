@@ -19,6 +19,11 @@ log = logging.getLogger(__name__)
 
 SESSIONS_S: Final = 60.0
 """How long clients may resume sessions. Of a client that does, the certificate is not looked at: it may have expired."""
+_UNFIT: Final = {
+    bytes.fromhex("300506032b6570032100"): "Ed25519",
+    bytes.fromhex("06072a8648ce3d020106052b81040023"): "ECDSA P-521",
+}
+"""Kinds of public keys, as they stand in a certificate, that OpenSSL takes and gRPC's clients do not."""
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 
@@ -82,7 +87,7 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> No
         with _in_memory(chain + b"\n" + secret) as file:
             server.load_cert_chain(file, password=_no_password)
         client.load_verify_locations(cadata=chain.decode("ascii"))
-        told = _handshake(server, client)
+        told, encoded = _handshake(server, client)
     except ssl.SSLCertVerificationError as error:
         raise UnusableFileError(f"{certificate}: {error.verify_message}; give one that clients accept now") from error
     except (ssl.SSLError, ValueError) as error:
@@ -91,6 +96,8 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> No
                 f"{key} is not the key of {certificate}; give the two that were made together"
             ) from error
         raise UnusableFileError(f"{certificate} and {key} make no TLS connection: {error}; give PEM files") from error
+    for key_type in (name for sign, name in _UNFIT.items() if sign in encoded):
+        raise UnusableFileError(f"{certificate} has a key of {key_type}; give RSA, or ECDSA P-256 or P-384")
     names = ", ".join(name for _, name in told.get("subjectAltName", ()))
     log.info("TLS certificate for %s, valid until %s", names or "no name", told["notAfter"])
 
@@ -103,8 +110,8 @@ def _check_authorities(path: Path, authorities: bytes) -> None:
         raise UnusableFileError(f"{problem}; give a PEM file with those that sign the clients' certificates") from error
 
 
-def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]:
-    """Returns what the client learns of the server's certificate."""
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[dict[str, Any], bytes]:
+    """Returns what the client learns of the server's certificate, and the certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server),
@@ -119,7 +126,8 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]
             ends.remove(end)
             if not end.server_side:
                 told: Any = end.getpeercert()
-    return dict(told)
+                encoded = end.getpeercert(binary_form=True) or b""
+    return dict(told), encoded
 
 
 @contextmanager
