@@ -21,9 +21,11 @@ class Authority:
         self.ca_pem = self._ca.cert_pem.bytes()
         self.ca = self._write("ca.crt", self.ca_pem)
 
-    def pair(self, name: str, *sans: str, not_after: datetime | None = None) -> tuple[str, str]:
+    def pair(
+        self, name: str, *sans: str, not_after: datetime | None = None, not_before: datetime | None = None
+    ) -> tuple[str, str]:
         """Returns the paths of a new certificate and of its key; an earlier pair of the name is replaced."""
-        made = self._ca.issue_cert(*(sans or LOCAL), not_after=not_after)
+        made = self._ca.issue_cert(*(sans or LOCAL), not_after=not_after, not_before=not_before)
         chain = b"".join(each.bytes() for each in made.cert_chain_pems)
         return self._write(f"{name}.crt", chain), self._write(f"{name}.key", made.private_key_pem.bytes())
 

@@ -102,7 +102,7 @@ async def test_an_id_of_the_callers_own(connect: Connect, service: ScriptedServi
     assert not ids[-1].startswith("order-")
 
 
-@pytest.mark.parametrize("name", ["", "x" * 129, "two\nlines", "é", None, b"x"], ids=repr)
+@pytest.mark.parametrize("name", ["", "x" * 129, "two\nlines", "two words", "é", None, b"x"], ids=repr)
 def test_an_id_that_no_log_should_hold(name: Any) -> None:
     given = aclgrad.request_id(name)
     with pytest.raises(aclgrad.InvalidSettingError, match="give 1 to 128 printable ASCII") as caught, given:

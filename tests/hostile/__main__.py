@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from tests.hostile import report
-from tests.hostile.catalogue import ATTACKS, SECONDS, SHORT_SECONDS
+from tests.hostile.catalogue import ATTACKS, SECONDS, SHORT_SECONDS, Attack
 from tests.hostile.judgement import LONG, SHORT, Verdict, judge
 from tests.hostile.measure import measure
 from tests.hostile.processes import Bystander, attackers
-from tests.hostile.roles import ROLE, ROLES
+from tests.hostile.roles import ROLE, ROLES, has_identities, let_attackers_in
 from tests.hostile.scenes import SCENES, SHORT_SCENES
 from tests.hostile.servers import Servers
 
@@ -20,9 +20,13 @@ FOLDER: Final = Path("build/hostile")
 
 
 def run(names: Sequence[str], is_short: bool) -> Iterator[Verdict]:
-    """Yields what came of each attack; without names, of all that belong to the form."""
+    """Yields what came of each attack; without names, of all that belong to the form and the role."""
     limits, seconds = (SHORT, SHORT_SECONDS) if is_short else (LONG, SECONDS)
-    chosen = [each for each in ATTACKS if each.name in names or (not names and (each.in_short or not is_short))]
+
+    def belongs(attack: Attack) -> bool:
+        return (attack.in_short or not is_short) and (has_identities() or not attack.needs_identities)
+
+    chosen = [each for each in ATTACKS if each.name in names or (not names and belongs(each))]
     with Bystander() as bystander, Servers(reuses=is_short) as servers:
         for attack, attacker in attackers(chosen, ahead=1 if is_short else 0):
             server = servers.get(attack.server)
@@ -31,6 +35,8 @@ def run(names: Sequence[str], is_short: bool) -> Iterator[Verdict]:
                 servers.end()
             yield verdict
         servers.end()
+        # What drivers do is the same for all: here the attacker is one who may call.
+        let_attackers_in()
         for name, scene in SCENES.items():
             if name in names or (not names and (name in SHORT_SCENES or not is_short)):
                 yield scene(bystander)

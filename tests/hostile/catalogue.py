@@ -33,6 +33,8 @@ class Attack:
     call_ms: float = 500.0
     least: tuple[str, int] = ("connected", 1)
     """What the attacker has to reach, by the name of its count, unless the server holds it up."""
+    needs_identities: bool = False
+    """Whether it is only made if the run has a role."""
     forgives: tuple[str, ...] = ()
     """What the bystander may be refused: it needs a new gRPC connection, and the attack is that there are many."""
 
@@ -56,9 +58,10 @@ ATTACKS: Final = (
     ),
     Attack(
         "wrong_tokens",
-        "small calls of 32 callers with a token that nobody has (refused if the server has identities)",
-        lambda: messages.send(UNARY, [bodies.small()], 32, most=10**6, authorization="Bearer a-guess"),
-        in_short=False,
+        "small calls of 80 callers on 4 connections, with a token that nobody has",
+        lambda: messages.send(UNARY, [bodies.small()], 20, 4, most=10**6, authorization="Bearer a-guess"),
+        needs_identities=True,
+        least=("calls", 10_000),
     ),
     # What takes long to check.
     Attack(
@@ -207,6 +210,13 @@ ATTACKS: Final = (
     Attack("empty_data", "data frames without data", lambda: connections.empty_data, in_short=False),
     Attack("garbage", "connections that are no HTTP/2", lambda: connections.garbage),
     Attack("idle", "2,000 idle connections", lambda: connections.idle(2000), least=("connected", 2000)),
+    Attack(
+        "handshakes",
+        "TLS handshakes, as many as go, and as many that stop after their first message",
+        lambda: connections.handshakes(500),
+        server="encrypted",
+        least=("calls", 100),
+    ),
     # Whole clients.
     Attack(
         "stopped",

@@ -17,6 +17,9 @@ LOG_LETTERS: Final = 8000
 HELD: Final = re.compile(r"loop held\D*([\d.]+) ms(?:, ([\d.]+) ms of it on the CPU)?")
 """A line of the server's alarm. On a busy machine, only time on the CPU says what the callback itself took."""
 
+AUDIT: Final = "aclgrad_server.access.audit"
+MAX_REFUSALS: Final = 20
+"""Lines of the audit for an attacker with one address, whatever it is refused for."""
 
 OTHER_PERCENT: Final = 75
 OTHER_MS: Final = 500.0
@@ -107,6 +110,9 @@ def judge(attack: Attack, found: Measured, limits: Limits) -> Verdict:
         problems.append(f"grew by {grown_mb:.0f} MB")
     if kept_mb > limits.kept_mb:
         problems.append(f"keeps {kept_mb:.0f} MB")
+    refusals = found.log.count(AUDIT)
+    if refusals > MAX_REFUSALS:
+        problems.append(f"{refusals} lines of the audit")
     if "Traceback" in found.log:
         problems.append("traceback in the log")
     warnings = "".join(line for line in found.log.splitlines(keepends=True) if " INFO " not in line)

@@ -21,9 +21,20 @@ token_sha256 = ["{sha256(_TOKEN.encode()).hexdigest()}"]
 """
 
 
+def has_identities() -> bool:
+    """Whether the servers of this run have identities."""
+    return bool(os.environ.get(ROLE))
+
+
+def let_attackers_in() -> None:
+    """Makes attackers that are started from now on tenants, if there are identities."""
+    if has_identities():
+        os.environ[ROLE] = "tenant"
+
+
 def server_flags(folder: Path) -> tuple[str, ...]:
     """Returns what a server of this run is started with; without a role, it has no identities."""
-    if not os.environ.get(ROLE):
+    if not has_identities():
         return ()
     file = folder / "identities.toml"
     file.write_text(_IDENTITIES)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.authority import Authority
 from tests.hostile.roles import server_flags
 from tests.serving import Server
 
@@ -77,8 +78,23 @@ class FewFiles(Attacked):
         return super().__enter__()
 
 
+class Encrypted(Attacked):
+    """Has TLS on TCP."""
+
+    def __init__(self) -> None:
+        self._own = tempfile.TemporaryDirectory()
+        super().__init__(*Authority(Path(self._own.name)).server_flags())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        self._own.cleanup()
+
+
 STARTS: Final[dict[str, type[Attacked]]] = {
     "plain": Attacked,
+    "encrypted": Encrypted,
     "muted": Muted,
     "few_files": FewFiles,
 }

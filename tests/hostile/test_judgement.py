@@ -39,6 +39,7 @@ FALLEN = {
     "memory": ({"peak_mb": 1000.0}, "grew by 900 MB"),
     "memory_kept": ({"after_mb": 600.0}, "keeps 500 MB"),
     "traceback": ({"log": "Traceback (most recent call last):"}, "traceback in the log"),
+    "audit": ({"log": "WARNING aclgrad_server.access.audit: refused\n" * 21}, "21 lines of the audit"),
     "server": ({"problems": ["the server ended with -9"]}, "the server ended with -9"),
 }
 

@@ -31,9 +31,46 @@ def test_files_that_others_may_change_are_refused_with_the_remedy(tmp_path: Path
     # In a folder like /tmp, nobody replaces what is another's.
     folder.chmod(0o1777)
     check_trusted(link)
-    for path in (folder, tmp_path / "missing"):
+    for path in (folder, tmp_path / "missing", tmp_path / "missing/folder", file / "below"):
         with pytest.raises(UnusableFileError, match=str(path)):
-            check_trusted(path)
+            read_trusted(path)
+
+
+def test_each_link_on_the_way_counts(tmp_path: Path) -> None:
+    """Whoever can change a link chooses the file, whosever that is."""
+    (file := tmp_path / "file").touch()
+    (open_folder := tmp_path / "open").mkdir()
+    (inner := open_folder / "inner").symlink_to(file)
+    (outer := tmp_path / "outer").symlink_to("open/../open/inner")
+    check_trusted(outer)
+    open_folder.chmod(0o777)
+    with pytest.raises(UnusableFileError, match=f"{outer} is not trusted: everybody may write to {open_folder}"):
+        check_trusted(outer)
+    open_folder.chmod(0o1777)
+    check_trusted(outer)
+    if os.geteuid() == 0:
+        os.chown(inner, 12345, 0, follow_symlinks=False)
+        with pytest.raises(UnusableFileError, match=f"{inner} belongs to user 12345"):
+            check_trusted(outer)
+    (circle := tmp_path / "circle").symlink_to(circle)
+    with pytest.raises(UnusableFileError, match=f"{circle} cannot be read: Too many levels of symbolic links"):
+        check_trusted(circle)
+
+
+def test_file_that_is_not_there_cannot_be_made_by_others(tmp_path: Path) -> None:
+    check_trusted(tmp_path / "library.so")
+    tmp_path.chmod(0o1777)
+    with pytest.raises(UnusableFileError, match=f"it is not there, and others may make it in {tmp_path}; "):
+        check_trusted(tmp_path / "library.so")
+
+
+def test_what_is_no_file_of_a_sane_size_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(fifo := tmp_path / "fifo")
+    (huge := tmp_path / "huge").touch()
+    os.truncate(huge, 2**40)
+    for path, told in ((fifo, "is no file"), (Path("/dev/zero"), "is no file|not trusted"), (huge, "more than 16 MiB")):
+        with pytest.raises(UnusableFileError, match=told):
+            read_trusted(path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -80,6 +117,27 @@ def test_value_follows_the_file_and_stays_while_it_cannot_be_used(
         number.look()
         assert number.value == value
         assert [told in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_file_that_cannot_be_used_is_tried_until_it_can(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As if the limit of open files was reached: the next change of the file may be months away."""
+    (file := tmp_path / "text").write_text("one")
+    is_full = False
+
+    def read() -> bytes:
+        if is_full:
+            raise UnusableFileError("too many open files")
+        return read_trusted(file)
+
+    text = Reloaded("text", [file], read)
+    is_full = True
+    file.write_text("another")
+    text.look()
+    text.look()
+    assert (text.value, len(caplog.records)) == (b"one", 1)
+    is_full = False
+    text.look()
+    assert text.value == b"another"
 
 
 def test_watch_sees_a_change(tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_file_that_cannot_be_read(run: Run, tmp_path: Path, content: bytes) -> N
     assert result.stderr.startswith(f"aclgrad-server: config: {file} is not valid TOML: ")
 
 
+def test_files_that_others_may_write_to_are_refused(run: Run, tmp_path: Path) -> None:
+    for flag, content in (("--config", "streams = 2"), ("--acl-config", "{}"), ("--backend", "")):
+        (file := tmp_path / flag).write_text(content)
+        file.chmod(0o646)
+        result = run(flag, str(file))
+        assert result.exit_code == 2
+        assert result.stderr == f"aclgrad-server: {file} is not trusted: everybody may write to {file}; chmod o-w {file}\n"
+
+
 def test_a_flag_that_is_wrong_is_told_though_the_file_has_the_setting_too(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "aclgrad.toml"
     file.write_text("streams = 2\nvolume = 1\n")

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aclgrad_server.settings import Settings, changed_settings
+from aclgrad._credentials import VARIABLES as CREDENTIALS
+from aclgrad._environment import VARIABLES
+from aclgrad_server.settings import Settings, changed_settings, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +140,11 @@ def test_unknown_key_in_the_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ValidationError) as caught:
         Settings(config=file)
     assert [error["loc"] for error in caught.value.errors()] == [("stream",)]
+
+
+def test_variables_of_clients_are_no_typing_errors() -> None:
+    of_clients = {*(each.name for each in VARIABLES), *CREDENTIALS}
+    assert unknown_variables(dict.fromkeys([*of_clients, "ACLGRAD_LISTENS"], "x")) == ["ACLGRAD_LISTENS"]
 
 
 def test_settings_do_not_change() -> None:

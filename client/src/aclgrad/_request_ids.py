@@ -39,10 +39,10 @@ def request_id(name: str) -> Iterator[None]:
     with aclgrad.request_id("order-17"):
         gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
 
-    Raises InvalidSettingError unless it is 1 to 128 printable ASCII characters.
+    Raises InvalidSettingError unless it is 1 to 128 printable ASCII characters without spaces.
     """
     if not is_request_id(name):
-        remedy = f"give 1 to {MAX_REQUEST_ID} printable ASCII characters"
+        remedy = f"give 1 to {MAX_REQUEST_ID} printable ASCII characters without spaces"
         raise InvalidSettingError(f"the request id is {name!r}", field="request_id", remedy=remedy)
     token = _given.set(name)
     try:

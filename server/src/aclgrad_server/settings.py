@@ -36,7 +36,11 @@ from aclgrad_server.files import check_trusted
 
 _PREFIX = "ACLGRAD_"
 _OF_CLIENTS = frozenset(
-    ("ACLGRAD_TARGET", "ACLGRAD_TIMEOUT_S", "ACLGRAD_CONNECT_TIMEOUT_S", "ACLGRAD_RETRIES", "ACLGRAD_COMPRESSION")
+    _PREFIX + name
+    for name in (
+        *("TARGET", "TIMEOUT_S", "CONNECT_TIMEOUT_S", "RETRIES", "COMPRESSION"),
+        *("CA", "CERTIFICATE", "KEY", "TOKEN", "TLS"),
+    )
 )
 """Variables that a client in the same environment takes."""
 OFF = "off"
@@ -200,9 +204,9 @@ class Settings(BaseSettings):
             raise ValueError("--tls-certificate and --tls-key belong together; give both")
         if self.tls_client_ca is not None and self.tls_certificate is None:
             raise ValueError("--tls-client-ca needs TLS; give --tls-certificate and --tls-key too")
-        for path in (self.acl_config, None if self.backend in LIBRARIES else Path(self.backend)):
-            # A file that is not there is named by whoever opens it.
-            if path is not None and path.exists():
+        # A name without a folder is looked up where CANN's libraries are.
+        for path in (self.acl_config, Path(self.backend) if "/" in self.backend else None):
+            if path is not None:
                 check_trusted(path)
         check_exposure(self.listen, self.tls_certificate is not None, self.insecure)
         return self

@@ -87,6 +87,15 @@ def test_only_a_known_token_in_its_place_lets_in(server: Server) -> None:
     assert "trainers-toke" not in server.log
 
 
+def test_nobody_calls_any_method_without_an_identity(server: Server) -> None:
+    with server.channel() as channel:
+        for method in pb.DESCRIPTOR.services_by_name["OperatorService"].methods:
+            assert type(call(channel, method.name, b"")) is errors.NotAuthenticatedError, method.name
+        described = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([]), timeout=TIMEOUT_S)
+        with pytest.raises(grpc.RpcError, match="UNAUTHENTICATED"):
+            list(described)
+
+
 def test_rights_decide_what_a_caller_may_do(server: Server) -> None:
     may = {
         "trainers-token": {"ExecuteOperator", "ListOperators", "GetServerStatus", "reflection"},
@@ -129,10 +138,15 @@ def test_health_needs_no_token(server: Server) -> None:
 
 def test_unix_socket_is_one_identity_with_as_many_calls_as_it_may_have(server: Server, folder: Path) -> None:
     assert (folder / "socket").stat().st_mode & 0o777 == 0o600
-    with grpc.insecure_channel(server.addresses[1]) as channel, server.channel() as other:
+    own = [("grpc.use_local_subchannel_pool", 1)]
+    with (
+        grpc.insecure_channel(server.addresses[1]) as channel,
+        grpc.insecure_channel(server.addresses[1], own) as another_connection,
+        server.channel() as other,
+    ):
         assert isinstance(call(channel), bytes)
         may_end = threading.Event()
-        silent = channel.stream_stream(SERVICE + "ExecuteOperatorChunked")(silence(may_end))
+        silent = another_connection.stream_stream(SERVICE + "ExecuteOperatorChunked")(silence(may_end))
         busy: Any = None
 
         def is_busy() -> bool:
@@ -160,6 +174,8 @@ def test_token_that_is_taken_out_is_locked_out_at_the_next_call(server: Server, 
         write_identities(folder / "identities.toml", {"newcomer": {"token": "newcomers-token"}})
         wait_until(lambda: isinstance(call(channel, **bearer("newcomers-token")), bytes))
         assert type(call(channel, **bearer("trainers-token"))) is errors.NotAuthenticatedError
+        write_identities(folder / "identities.toml", {"newcomer": {"token": "newcomers-token", "rights": []}})
+        wait_until(lambda: isinstance(call(channel, **bearer("newcomers-token")), errors.PermissionDeniedError))
         write_identities(folder / "identities.toml", IDENTITIES)
         wait_until(lambda: isinstance(call(channel, **bearer("trainers-token")), bytes))
 
@@ -169,9 +185,9 @@ def test_refusals_are_audited_once_and_accepted_calls_stand_in_the_access_log(se
         for _ in range(500):
             call(channel, **bearer("guess"))
         call(channel, x_request_id="fine", **bearer("trainers-token"))
-        call(channel, request=b"?", x_request_id="malformed reason=OK", **bearer("trainers-token"))
+        call(channel, request=b"?", x_request_id="malformed", **bearer("trainers-token"))
     # The log is written by a thread, and a call ends after its reply.
-    wait_until(lambda: server.log.count("access_log: ") >= 502 and " request_id=malformed reason=OK" in server.log)
+    wait_until(lambda: server.log.count("access_log: ") >= 502 and " request_id=malformed" in server.log)
     lines = server.log.splitlines()
     peer = "ipv4:127.0.0.1:"
     audit = [line for line in lines if "audit: refused the token is not known: identity unknown" in line]
@@ -184,7 +200,7 @@ def test_refusals_are_audited_once_and_accepted_calls_stand_in_the_access_log(se
     assert f" received_bytes={len(REQUEST)} sent_bytes=" in fine
     assert " reason=OK trace_id=- request_id=" in fine
     (malformed,) = (
-        line for line in logged if line.endswith(" reason=MALFORMED_REQUEST trace_id=- request_id=malformed reason=OK")
+        line for line in logged if line.endswith(" reason=MALFORMED_REQUEST trace_id=- request_id=malformed")
     )
     assert " sent_bytes=0 " in malformed
     assert sum(" reason=UNAUTHENTICATED " in line for line in logged) >= 500

@@ -82,12 +82,14 @@ def test_server_says_why_it_does_not_start(authority: Authority, tmp_path: Path)
     certificate, key = authority.pair("server")
     _, other_key = authority.pair("other")
     expired, expired_key = authority.pair("expired", not_after=datetime.now(UTC) - timedelta(hours=1))
+    early, early_key = authority.pair("early", not_before=datetime.now(UTC) + timedelta(hours=1))
     nothing = tmp_path / "nothing.pem"
     nothing.touch()
     pair = "--tls-certificate", certificate, "--tls-key", key
     for code, flags, told in (
         (1, ("--tls-certificate", certificate, "--tls-key", other_key), f"{other_key} is not the key of {certificate}"),
         (1, ("--tls-certificate", expired, "--tls-key", expired_key), f"{expired}: certificate has expired"),
+        (1, ("--tls-certificate", early, "--tls-key", early_key), f"{early}: certificate is not yet valid"),
         (1, ("--tls-certificate", str(nothing), "--tls-key", key), f"{nothing} has no certificate"),
         (1, ("--tls-certificate", certificate, "--tls-key", certificate), f"{certificate} has no key"),
         (1, ("--tls-certificate", certificate, "--tls-key", f"{tmp_path}/missing"), "missing cannot be read"),

@@ -3,8 +3,10 @@
 import os
 import random
 import socket
+import ssl
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from tests.hostile import frames
@@ -95,6 +97,26 @@ def garbage(target: Target) -> None:
         except OSError:
             target.count("refused")
             time.sleep(0.01)
+
+
+def handshakes(silent: int) -> Callable[[Target], None]:
+    """Makes TLS connections and leaves each at once, beside so many that never get past their first message."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def run(target: Target) -> None:
+        held = []
+        with ExitStack() as stack, suppress(OSError):
+            for _ in range(silent):
+                held.append(stack.enter_context(socket.create_connection(target.address, CONNECT_TIMEOUT_S)))
+                held[-1].sendall(TLS_HELLO)
+                target.count("connected")
+            while not target.is_over():
+                with suppress(OSError), socket.create_connection(target.address, CONNECT_TIMEOUT_S) as connection:
+                    context.wrap_socket(connection).close()
+                    target.count("calls")
+
+    return run
 
 
 def ping() -> bytes:

@@ -14,6 +14,8 @@ REFUSED = {
     "": "Field required",
     "[identities]": "has no identities, so nobody could call",
     "[identities.a": "is no TOML",
+    f"a = {'9' * 5000}": "is no TOML",
+    f"a = {'[' * 5000}": "is no TOML",
     "[identities.a]": "a has no way in; give token_sha256, sans or unix_socket",
     '[identities."a b"]\nunix_socket = true': "should match pattern",
     "[identities.a]\nunix_socket = true\n[identities.b]\nunix_socket = true": "a, b all have unix_socket",

@@ -51,6 +51,22 @@ async def test_bytes_are_bounded_also_while_nobody_else_asks() -> None:
     assert admission.occupancy().running_bytes == 0
 
 
+async def test_what_waits_for_a_client_leaves_half_though_nobody_else_asks() -> None:
+    """One that drips its tensors, or fetches no reply, holds nobody up who comes later."""
+    admission = Admission(8, 8, [100], reply_limit=100)
+    dripping, unread = await admission.memory(A, 50, waits_for_client=True), await admission.reply(A, 40)
+    later = [
+        asyncio.ensure_future(admission.memory(A, 1, waits_for_client=True)),
+        asyncio.ensure_future(admission.reply(A, 11)),
+    ]
+    await settle()
+    assert not any(task.done() for task in later)
+    others = [(await admission.memory(B, 50))[1], await admission.reply(B, 60)]
+    for each in (dripping[1], unread, *others):
+        each.give_back()
+    await asyncio.gather(*later)
+
+
 async def test_queue_of_one_caller_is_bounded() -> None:
     admission = admission_for({A: Bounds(waiting=2)}, 1, 8)
     held = await admission.place(A)

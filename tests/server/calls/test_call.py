@@ -106,6 +106,10 @@ async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(call
         ("ipv4:192.0.2.1:1234", "ipv4:192.0.2.1"),
         ("ipv6:%5B2001:db8::1%5D:1234", "ipv6:%5B2001:db8::1%5D"),
         ("unix:", "unix"),
+        # Names that clients have given their own ends.
+        ("unix:/tmp/one:1", "unix"),
+        ("unix:ipv4:192.0.2.1:1234", "unix"),
+        ("unix-abstract:one", "unix"),
     ],
 )
 async def test_connections_of_one_host_have_one_address(calls: Calls, peer: str, address: str) -> None:

@@ -1,6 +1,9 @@
 """Addresses: what is bound, and what is said where that cannot be."""
 
+import os
 import socket
+import subprocess
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +12,7 @@ import grpc
 import pytest
 
 from aclgrad_server.devices.faults import StartError
-from aclgrad_server.edge.connections import bind
+from aclgrad_server.edge.connections import SocketPermissions, bind
 
 
 @pytest.fixture
@@ -74,6 +77,30 @@ def test_socket_file_that_nobody_answers_is_replaced(server: grpc.Server, tmp_pa
     bind(server, [f"unix:{path}"])
     server.start()
     assert_answers(f"unix:{path}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_mode_of_a_socket_decides_who_connects(server: grpc.Server) -> None:
+    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        for mode, may_connect in ((0o600, False), (0o666, True)):
+            path = f"{folder}/{mode}"
+            bind(server, [f"unix:{path}"], permissions=SocketPermissions(mode))
+            tried = subprocess.run(["/usr/bin/env", "python3", "-c", connect, path], user=65534, capture_output=True)
+            assert (tried.returncode == 0) is may_connect, tried
+            assert may_connect or b"PermissionError" in tried.stderr
+
+
+def test_folder_where_others_may_replace_a_socket_is_warned_of(
+    server: grpc.Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for mode, is_warned in ((0o755, False), (0o1777, False), (0o777, True)):
+        caplog.clear()
+        (folder := tmp_path / f"{mode:o}").mkdir()
+        folder.chmod(mode)
+        bind(server, [f"unix:{folder}/socket"])
+        assert ("others may put a socket of theirs in the place of unix:" in caplog.text) is is_warned
 
 
 def test_socket_in_a_folder_that_is_not_there_is_named(server: grpc.Server, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ async def test_call_without_a_request_id_is_given_one(script: Script) -> None:
     assert made[0] != made[1]
 
 
-@pytest.mark.parametrize("given", ["", "x" * 129], ids=["empty", "long"])
+@pytest.mark.parametrize("given", ["", "x" * 129, "two words"], ids=["empty", "long", "words"])
 async def test_unfit_request_id_is_replaced(script: Script, given: str) -> None:
     answered = await trailer(await script.call(x_request_id=given), "x-request-id")
     assert answered

@@ -7,7 +7,7 @@ from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerB
 from aclgrad_server.access.audit import Audit
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.admission import RETRY_AFTER_S, Bounds
-from aclgrad_server.calls.call import Call, Context
+from aclgrad_server.calls.call import UNIX, Call, Context, address_of
 from aclgrad_server.files import Reloaded
 from aclgrad_server.log_forms import UNKNOWN
 
@@ -58,7 +58,7 @@ class Access:
         self, context: Context, method: str, peer: str, request_id: str = UNKNOWN, trace_id: str = UNKNOWN
     ) -> Identity:
         """Returns who calls; raises NotAuthenticatedError or PermissionDeniedError, and has the audit tell it."""
-        address, identity = peer.rpartition(":")[0], None
+        address, identity = address_of(peer), None
         try:
             identity = self._identify(context, peer)
             if not identity.rights & _NEEDED.get(method, _EXECUTE):
@@ -88,7 +88,7 @@ class Access:
             if identity is None:
                 raise NotAuthenticatedError("the token is not known", remedy=_REMEDY)
             return identity
-        if peer.startswith("unix:"):
+        if address_of(peer) == UNIX:
             if identities.of_unix_sockets is None:
                 raise NotAuthenticatedError("the call has no token", remedy=_REMEDY)
             return identities.of_unix_sockets

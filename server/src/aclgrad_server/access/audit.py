@@ -12,7 +12,8 @@ log = logging.getLogger(__name__)
 
 WINDOW_S: Final = 10.0
 """How long further refusals of the same caller for the same reason are only counted."""
-MAX_CALLERS: Final = 1000  # that are remembered
+MAX_CALLERS: Final = 500
+"""Who have lines in one window. Further ones are counted together: an attacker may have any number of addresses."""
 
 
 class Audit:
@@ -22,6 +23,8 @@ class Audit:
         self._clock = clock
         self._seen: OrderedDict[tuple[str, str, str], tuple[float, int]] = OrderedDict()
         """When each caller was refused for each reason, the oldest first, and how often since."""
+        self._others = 0
+        self._others_since = 0.0
 
     def refused(
         self, address: str, identity: str, why: str, peer: str, method: str, request_id: str, trace_id: str = UNKNOWN
@@ -32,24 +35,26 @@ class Audit:
         if caller in self._seen:
             since, count = self._seen[caller]
             self._seen[caller] = since, count + 1
-            return
-        told = {"why": why, "identity": identity, "peer": peer, "method": method}
-        told |= {"request_id": request_id, "trace_id": trace_id}
-        log.warning("refused %s: identity %s of %s, %s %s", why, identity, peer, request_id, method, extra=fields(told))
-        self._seen[caller] = self._clock(), 0
-        if len(self._seen) > MAX_CALLERS:
-            self._forget_oldest()
+        elif len(self._seen) < MAX_CALLERS:
+            told = {"why": why, "identity": identity, "peer": peer, "method": method}
+            told |= {"request_id": request_id, "trace_id": trace_id}
+            # The request id, which a client chose, comes last.
+            text = "refused %s: identity %s of %s, %s %s"
+            log.warning(text, why, identity, peer, method, request_id, extra=fields(told))
+            self._seen[caller] = self._clock(), 0
+        else:
+            self._others_since = self._others_since if self._others else self._clock()
+            self._others += 1
 
     def sweep(self) -> None:
         """Tells how often callers were refused whose window is over."""
         oldest = self._clock() - WINDOW_S
         while self._seen and next(iter(self._seen.values()))[0] < oldest:
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        (address, identity, why), (_, count) = self._seen.popitem(last=False)
-        if count:
-            told = {"why": why, "identity": identity, "peer": address, "count": count}
-            log.warning(
-                "refused %s: identity %s of %s, %d more times", why, identity, address, count, extra=fields(told)
-            )
+            (address, identity, why), (_, count) = self._seen.popitem(last=False)
+            if count:
+                told = {"why": why, "identity": identity, "peer": address, "count": count}
+                text = "refused %s: identity %s of %s, %d more times"
+                log.warning(text, why, identity, address, count, extra=fields(told))
+        if self._others and self._others_since < oldest:
+            log.warning("refused %d calls of further callers", self._others, extra=fields({"count": self._others}))
+            self._others = 0

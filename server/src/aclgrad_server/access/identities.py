@@ -111,12 +111,14 @@ class Identities:
 
 def read_identities(path: Path) -> Identities:
     """Returns what the file has; raises UnusableFileError if that is not at least one identity, and every rule kept."""
+    content = read_trusted(path)
     try:
-        entries = _File.model_validate(tomllib.loads(read_trusted(path).decode())).identities
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UnusableFileError(f"{path} is no TOML: {error}") from error
+        entries = _File.model_validate(tomllib.loads(content.decode())).identities
     except ValidationError as error:
         raise UnusableFileError("; ".join(_explain(path, each) for each in error.errors())) from error
+    except (ValueError, RecursionError) as error:
+        # A number of thousands of digits, and thousands of brackets.
+        raise UnusableFileError(f"{path} is no TOML: {error}") from error
     if not entries:
         raise UnusableFileError(f"{path} has no identities, so nobody could call; add [identities.NAME]")
     by_digest: dict[bytes, Identity] = {}

@@ -46,6 +46,8 @@ class Claim:
     gate: "Gate"
     caller: str
     units: int
+    waits_for_client: bool = False
+    """Whether its client decides how long it is held: then it counts against the share also while nobody else asks."""
     is_granted: bool = False
     waiter: Any = None  # the future of a claim that has to wait
 
@@ -61,7 +63,8 @@ class Gate:
     """Gives out up to `limit` units, which are bytes or places.
 
     The callers that wait take turns, each in its order of arrival, and nobody overtakes a claim that waits for room.
-    While several callers ask, one that already holds something gets no more than `share` units.
+    While several callers ask, one that already holds something gets no more than `share` units. What waits for a client
+    is so bounded at all times: else a slow one could hold all, and who asks next would wait for it.
     """
 
     def __init__(self, limit: int, share: int, admission: "Admission", counts_bytes: bool = True) -> None:
@@ -84,11 +87,11 @@ class Gate:
         waiting = sum(claim.units for queue in self.queues.values() for claim in queue)
         return False, not self._has_room(units), self.used + waiting
 
-    async def take(self, caller: str, units: int) -> Claim:
+    async def take(self, caller: str, units: int, waits_for_client: bool = False) -> Claim:
         """Returns the claim when it is served; raises ServerBusyError if too many calls wait already."""
         if self._loss is not None:
             raise self._loss()
-        claim = Claim(self, caller, units)
+        claim = Claim(self, caller, units, waits_for_client)
         if self._has_room(units) and not self._exceeds_share(claim):
             self._grant(claim)
             return claim
@@ -143,7 +146,9 @@ class Gate:
             return False
         if self._counts_bytes and held + claim.units > self._admission.bounds(claim.caller).size_bytes:
             return True
-        return held + claim.units > self._share and self._admission.others_ask(claim.caller)
+        return held + claim.units > self._share and (
+            claim.waits_for_client or self._admission.others_ask(claim.caller)
+        )
 
     def _end_turn(self, caller: str) -> None:
         """Lets the next caller have its turn when this one has had all of its own."""
@@ -209,7 +214,7 @@ class Admission:
         self._free_at: OrderedDict[str, float] = OrderedDict()
         """Until when the messages of each caller use up its share of the event loop's time."""
 
-    async def memory(self, caller: str, size_bytes: int) -> tuple[int, Claim]:
+    async def memory(self, caller: str, size_bytes: int, waits_for_client: bool = False) -> tuple[int, Claim]:
         """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.
 
         Raises LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait.
@@ -219,11 +224,11 @@ class Admission:
         check_size(size_bytes, self.memories[index].limit)
         if size_bytes > (limit := self.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
-        return index, await self.memories[index].take(caller, size_bytes)
+        return index, await self.memories[index].take(caller, size_bytes, waits_for_client)
 
     async def reply(self, caller: str, size_bytes: int) -> Claim:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        return await self.replies.take(caller, size_bytes)
+        return await self.replies.take(caller, size_bytes, waits_for_client=True)
 
     async def place(self, caller: str) -> Claim:
         """Returns a claim on a place to run; raises ServerBusyError if too many calls wait already."""

@@ -32,6 +32,9 @@ _PROCESS: Final = secrets.token_hex(8)  # makes our request ids differ from thos
 _numbers = itertools.count(1)
 _NO_ITEMS: Final[Mapping[OperatorAndReason, int]] = {}
 
+UNIX: Final = "unix"
+"""How peers on unix sockets begin. The rest is a name of the client's own choice, so nothing may depend on it."""
+
 Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose class is not
 
 
@@ -50,8 +53,7 @@ class Call:
         # Read once: time_remaining follows the wall clock, which may jump.
         self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
-        # A client's connections and processes share one address; a unix socket is one address.
-        self.caller = self.peer.rpartition(":")[0]
+        self.caller = address_of(self.peer)
         """Whom admission counts the call for: its address, or its identity if the server has identities."""
         self.identity = UNKNOWN
         self.sees_details = True
@@ -297,6 +299,11 @@ class Calls:
             call.enter(REPLY)
             call.end()
             self.statistics.add(call)
+
+
+def address_of(peer: str) -> str:
+    """Returns what a client's connections and processes share; all clients of unix sockets have one address."""
+    return UNIX if peer.startswith(UNIX) else peer.rpartition(":")[0]
 
 
 def _ids_of(context: Context) -> tuple[str, str]:

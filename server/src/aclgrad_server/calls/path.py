@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from aclgrad.errors import AclgradError
+from aclgrad.tensors import Announced
 from aclgrad_server.calls.admission import Admission, Claim
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.planning import Planner
@@ -51,8 +52,9 @@ class Path:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
+        size_bytes, waits_for_client = plan.staged_bytes(source), source is Announced
         call.enter(WAIT)
-        index, memory = await self.admission.memory(call.caller, plan.staged_bytes(source))
+        index, memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
         call.enter(RUN)
         device = self.devices[index]
         inputs = plan.inputs_in(source)

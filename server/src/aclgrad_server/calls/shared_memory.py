@@ -13,7 +13,7 @@ from typing import Final
 from aclgrad.errors import AclgradError, InvalidFieldError, SharedMemoryUnavailableError
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
-from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.call import UNIX, Call, address_of
 from aclgrad_server.calls.path import Path
 from aclgrad_server.devices.device import StagedTensor
 from aclgrad_server.plan import OperatorPlan, check_reply_size
@@ -34,7 +34,7 @@ class SharedMemory:
 
     def require(self, peer: str) -> None:
         """Raises SharedMemoryUnavailableError unless it is turned on and the client came over a unix socket."""
-        if not peer.startswith("unix:"):
+        if address_of(peer) != UNIX:
             remedy = "connect to a unix: address of the server, or send the data itself"
             raise SharedMemoryUnavailableError("shared memory needs a unix socket", remedy=remedy)
         if not self._enabled:

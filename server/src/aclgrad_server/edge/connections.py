@@ -19,6 +19,7 @@ import grpc
 from aclgrad_server import limits
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.tls import Certificates
+from aclgrad_server.files import UnusableFileError, check_trusted
 from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -113,6 +114,10 @@ def _take_socket(server: AnyServer, address: str) -> None:
     path = Path(address.removeprefix(_UNIX))
     if not path.parent.is_dir():
         raise _refused(address, f"there is no folder {path.parent}; make it")
+    try:
+        check_trusted(path.parent)
+    except UnusableFileError as error:
+        log.warning("others may put a socket of theirs in the place of %s: %s", address, error)
     lock = path.with_name(f"{path.name}.lock")
     try:
         is_answered = _is_answered(path)
@@ -141,8 +146,13 @@ def _bind_socket(server: AnyServer, address: str, permissions: SocketPermissions
             port = server.add_insecure_port(address)
         finally:
             os.umask(mask)
-        os.chown(path, -1, group)
-        os.chmod(path, 0o660 if permissions.mode is None else permissions.mode)
+        # Not a link that somebody has put in its place.
+        file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.chown(f"{_DESCRIPTORS}/{file}", -1, group)
+            os.chmod(f"{_DESCRIPTORS}/{file}", 0o660 if permissions.mode is None else permissions.mode)
+        finally:
+            os.close(file)
     except KeyError as error:
         raise _refused(address, f"there is no group {permissions.group}; give another --unix-socket-group") from error
     except OSError as error:

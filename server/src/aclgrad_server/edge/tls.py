@@ -4,7 +4,8 @@ import logging
 import os
 import ssl
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +17,13 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
+SESSIONS_S: Final = 60.0
+"""How long clients may resume sessions. Of a client that does, the certificate is not looked at: it may have expired."""
+_UNFIT: Final = {
+    bytes.fromhex("300506032b6570032100"): "Ed25519",
+    bytes.fromhex("06072a8648ce3d020106052b81040023"): "ECDSA P-521",
+}
+"""Kinds of public keys, as they stand in a certificate, that OpenSSL takes and gRPC's clients do not."""
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 
@@ -23,8 +31,11 @@ _KEY: Final = b"PRIVATE KEY-----"
 class Certificates:
     """The certificate of the TCP listeners with its key, and the authorities of the clients' certificates, if any."""
 
-    def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
+    def __init__(
+        self, certificate: Path, key: Path, client_ca: Path | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Raises UnusableFileError if they cannot be used."""
+        self._clock = clock
         self._files = certificate, key, client_ca
         self.told: dict[str, Any] = {}
         """What clients learn of the certificate, as `ssl.SSLSocket.getpeercert` has it."""
@@ -34,14 +45,15 @@ class Certificates:
 
     def credentials(self) -> grpc.ServerCredentials:
         """Returns what one listener is made with; each handshake takes the certificate of the moment."""
-        taken = self.current.value
+        taken, taken_s = self.current.value, self._clock()
 
         def fetch() -> Any:
             # A thread of gRPC waits for this at each handshake. None keeps the last one, which costs nothing.
-            nonlocal taken
-            if taken is self.current.value:
+            nonlocal taken, taken_s
+            now_s = self._clock()
+            if taken is self.current.value and now_s < taken_s + SESSIONS_S:
                 return None
-            taken = self.current.value
+            taken, taken_s = self.current.value, now_s
             return taken
 
         return grpc.dynamic_ssl_server_credentials(taken, fetch, require_client_authentication=bool(self._files[2]))
@@ -50,11 +62,11 @@ class Certificates:
         certificate, key, client_ca = self._files
         chain, secret = read_trusted(certificate), read_trusted(key)
         authorities = None if client_ca is None else read_trusted(client_ca)
-        if key.stat().st_mode & stat.S_IROTH:
-            log.warning("every user of this machine may read %s; chmod o-r it", key)
         told = _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
             _check_authorities(client_ca, authorities)
+        if key.stat().st_mode & stat.S_IROTH:
+            log.warning("every user of this machine may read %s; chmod o-r it", key)
         self.told, self.expires_at = told, ssl.cert_time_to_seconds(told["notAfter"])
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
@@ -80,7 +92,7 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> di
         with _in_memory(chain + b"\n" + secret) as file:
             server.load_cert_chain(file, password=_no_password)
         client.load_verify_locations(cadata=chain.decode("ascii"))
-        told = _handshake(server, client)
+        told, encoded = _handshake(server, client)
     except ssl.SSLCertVerificationError as error:
         raise UnusableFileError(f"{certificate}: {error.verify_message}; give one that clients accept now") from error
     except (ssl.SSLError, ValueError) as error:
@@ -89,6 +101,8 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> di
                 f"{key} is not the key of {certificate}; give the two that were made together"
             ) from error
         raise UnusableFileError(f"{certificate} and {key} make no TLS connection: {error}; give PEM files") from error
+    for key_type in (name for sign, name in _UNFIT.items() if sign in encoded):
+        raise UnusableFileError(f"{certificate} has a key of {key_type}; give RSA, or ECDSA P-256 or P-384")
     names = ", ".join(name for _, name in told.get("subjectAltName", ()))
     log.info("TLS certificate for %s, valid until %s", names or "no name", told["notAfter"])
     return told
@@ -102,8 +116,8 @@ def _check_authorities(path: Path, authorities: bytes) -> None:
         raise UnusableFileError(f"{problem}; give a PEM file with those that sign the clients' certificates") from error
 
 
-def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]:
-    """Returns what the client learns of the server's certificate."""
+def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[dict[str, Any], bytes]:
+    """Returns what the client learns of the server's certificate, and the certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server),
@@ -118,7 +132,8 @@ def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> dict[str, Any]
             ends.remove(end)
             if not end.server_side:
                 told: Any = end.getpeercert()
-    return dict(told)
+                encoded = end.getpeercert(binary_form=True) or b""
+    return dict(told), encoded
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import grpc.aio
@@ -11,12 +12,39 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from aclgrad.errors import AccessDeniedError
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.call import Context
-from aclgrad_server.limits import MAX_HEALTH_BYTES
+from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS
 from aclgrad_server.services.operators import SERVICE
 
 LIVENESS: Final = "liveness"
 READINESS: Final = "readiness"
 _STATUS: Final = health_pb2.HealthCheckResponse
+
+
+class _Room:
+    """Room for a number of calls. One more ends the oldest, so that calls which stay open keep nobody out."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    @asynccontextmanager
+    async def call(self, context: Context) -> AsyncIterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks[task] = None
+        if len(self._tasks) > MAX_SIDE_CALLS:
+            oldest = next(iter(self._tasks))
+            del self._tasks[oldest]
+            oldest.cancel()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task in self._tasks:
+                raise  # by the client
+            task.uncancel()
+            problem = f"more than {MAX_SIDE_CALLS} calls of health or reflection are open; this one was the oldest"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, problem)
+        finally:
+            self._tasks.pop(task, None)
 
 
 class Health:
@@ -27,6 +55,7 @@ class Health:
 
     def __init__(self, client_timeout_s: float) -> None:
         self._client_timeout_s = client_timeout_s
+        self._room = _Room()
         self._is_ready = False
         self._changed = asyncio.Event()
 
@@ -43,7 +72,8 @@ class Health:
         return grpc.method_handlers_generic_handler(health.SERVICE_NAME, methods)
 
     async def _check(self, _: object, context: Context) -> bytes:
-        status = self._status_of(await self._service(context))
+        async with self._room.call(context):
+            status = self._status_of(await self._service(context))
         if status == _STATUS.SERVICE_UNKNOWN:
             names = f"ask for {LIVENESS}, {READINESS}, {SERVICE} or the empty name"
             await context.abort(grpc.StatusCode.NOT_FOUND, f"this health service does not know the name; {names}")
@@ -51,15 +81,16 @@ class Health:
         return reply
 
     async def _watch(self, _: object, context: Context) -> None:
-        service = await self._service(context)
-        last = None
-        while True:
-            changed = self._changed
-            status = self._status_of(service)
-            if status != last:
-                await context.write(_STATUS(status=status).SerializeToString())
-                last = status
-            await changed.wait()
+        async with self._room.call(context):
+            service = await self._service(context)
+            last = None
+            while True:
+                changed = self._changed
+                status = self._status_of(service)
+                if status != last:
+                    await context.write(_STATUS(status=status).SerializeToString())
+                    last = status
+                await changed.wait()
 
     def _status_of(self, service: str) -> "health_pb2.HealthCheckResponse.ServingStatus.ValueType":
         if service == LIVENESS:
@@ -91,13 +122,15 @@ class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
         super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
         self._client_timeout_s = client_timeout_s
         self._access = access
+        self._room = _Room()
 
     async def ServerReflectionInfo(self, requests: AsyncIterable[Any], context: Context) -> AsyncIterator[Any]:  # noqa: N802
         try:
             if self._access is not None:
                 self._access.check(context, "ServerReflectionInfo", context.peer())
-            async for reply in super().ServerReflectionInfo(self._in_time(aiter(requests)), context):
-                yield reply
+            async with self._room.call(context):
+                async for reply in super().ServerReflectionInfo(self._in_time(aiter(requests)), context):
+                    yield reply
         except TimeoutError:
             await context.abort(*_too_slow(self._client_timeout_s))
         except AccessDeniedError as error:

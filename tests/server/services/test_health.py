@@ -1,0 +1,57 @@
+"""Health and reflection: their clients may be anybody, so what they leave open is bounded."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from aclgrad_server.services import health
+from aclgrad_server.services.health import Health, add_reflection
+
+NAMES = reflection_pb2.ServerReflectionRequest(list_services="")
+
+
+@pytest.fixture
+async def channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[grpc.aio.Channel]:
+    """Leads to a server that has room for two calls of each."""
+    monkeypatch.setattr(health, "MAX_SIDE_CALLS", 2)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Health(60).handler(),))
+    add_reflection(server, 60)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield channel
+    await server.stop(None)
+
+
+async def test_one_watch_more_ends_the_oldest(channel: grpc.aio.Channel) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    watches: list[Any] = []
+    for _ in range(3):
+        watches.append(stub.Watch(health_pb2.HealthCheckRequest()))
+        assert (await watches[-1].read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert await watches[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "more than 2 calls" in await watches[0].details()
+    assert not watches[1].done()
+    # Nobody is kept from asking, and who has asked leaves its room.
+    for _ in range(3):
+        assert (await stub.Check(health_pb2.HealthCheckRequest(service="liveness"))).status == 1
+    assert await watches[1].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert not watches[2].done()
+
+
+async def test_one_reflection_more_ends_the_oldest(channel: grpc.aio.Channel) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    streams: list[Any] = []
+    for _ in range(3):
+        streams.append(stub.ServerReflectionInfo())
+        await streams[-1].write(NAMES)
+        assert (await streams[-1].read()).list_services_response.service
+    assert await streams[0].code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    for each in streams[1:]:
+        await each.write(NAMES)
+        assert (await each.read()).list_services_response.service
