@@ -118,7 +118,7 @@ class Server:
             add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
         self._watch(group)
-        announce(settings, product, group, self.addresses)
+        announce(settings, product, group, state.addresses)
         self._health.set_ready(True)
         state.ready_at = time.time()
         state.readiness.set_ready()

@@ -234,15 +234,6 @@ class Settings(BaseSettings):
             raise ValueError(f"config: {file} is not valid TOML: {error}") from error
 
 
-def changed_settings(settings: Settings) -> dict[str, str]:
-    """Returns the settings that differ from their defaults, as a person would write them."""
-    return {
-        name: " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-        for name, value in settings
-        if value != Settings.model_fields[name].default
-    }
-
-
 class UnusableSettingsError(Exception):
     """The settings cannot be used; each argument is a line about one of them."""
 
@@ -263,7 +254,7 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         raise UnusableSettingsError(str(error)) from error
 
 
-def changed_settings(settings: Settings, with_private: bool) -> dict[str, str]:
+def changed_settings(settings: Settings, with_private: bool = True) -> dict[str, str]:
     """Returns the settings that differ from their defaults, as text by name."""
     return {
         name: _as_text(getattr(settings, name))

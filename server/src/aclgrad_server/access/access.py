@@ -1,5 +1,6 @@
 """Who a caller is, and whether it may make a call: asked at each call, of the identities of the moment."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -8,7 +9,9 @@ from aclgrad_server.access.audit import Audit
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.admission import RETRY_AFTER_S, Bounds
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of
+from aclgrad_server.calls.pace import Pace
 from aclgrad_server.files import Reloaded
+from aclgrad_server.limits import REFUSALS_PER_S
 from aclgrad_server.log_forms import UNKNOWN
 
 AUTHORIZATION: Final = "authorization"
@@ -31,6 +34,7 @@ class Access:
         self._identities = identities
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
+        self._refusals = Pace(REFUSALS_PER_S)
         self.audit = Audit()
         self.refusals = 0
         """How many calls were refused because of who made them."""
@@ -71,6 +75,12 @@ class Access:
             self.audit.refused(address, who, error.message.partition(";")[0], peer, method, request_id, trace_id)
             raise
         return identity
+
+    async def slow_down(self, peer: str) -> None:
+        """Waits before a refusal if the address has had many: who floods the server waits for its own calls."""
+        address = address_of(peer)
+        self._refusals.spend(address, 1)
+        await asyncio.sleep(max(0.0, self._refusals.delay_s(address) - 1 / REFUSALS_PER_S))
 
     def bounds(self, key: str) -> Bounds:
         """Returns what admission grants an identity, by its key, as of its last call."""

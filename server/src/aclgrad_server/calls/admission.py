@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aclgrad.errors import AclgradError, LimitExceededError, ServerBusyError
-from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
+from aclgrad_server.calls.pace import Pace
+from aclgrad_server.limits import ASKING_S, RECEIVE_BYTES_PER_S
 from aclgrad_server.plan import check_size
 
 RETRY_AFTER_S: Final = 0.1
@@ -146,9 +147,7 @@ class Gate:
             return False
         if self._counts_bytes and held + claim.units > self._admission.bounds(claim.caller).size_bytes:
             return True
-        return held + claim.units > self._share and (
-            claim.waits_for_client or self._admission.others_ask(claim.caller)
-        )
+        return held + claim.units > self._share and (claim.waits_for_client or self._admission.others_ask(claim.caller))
 
     def _end_turn(self, caller: str) -> None:
         """Lets the next caller have its turn when this one has had all of its own."""
@@ -211,8 +210,7 @@ class Admission:
         self.memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
         self._gates = (self.places, self.replies, *self.memories)
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
-        self._free_at: OrderedDict[str, float] = OrderedDict()
-        """Until when the messages of each caller use up its share of the event loop's time."""
+        self._receiving = Pace(RECEIVE_BYTES_PER_S, clock)
 
     async def memory(self, caller: str, size_bytes: int, waits_for_client: bool = False) -> tuple[int, Claim]:
         """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.
@@ -248,17 +246,11 @@ class Admission:
 
     def receive_delay_s(self, caller: str) -> float:
         """Returns how long the next message of the caller is to wait while others ask; at most 0 for no wait."""
-        free_at = self._free_at.get(caller)
-        return 0.0 if free_at is None or not self.others_ask(caller) else free_at - self._clock()
+        return self._receiving.delay_s(caller) if self.others_ask(caller) else 0.0
 
     def received(self, caller: str, size_bytes: int) -> None:
         """Counts a message that was received."""
-        now = self._clock()
-        free_at = max(now, self._free_at.get(caller, 0.0)) + size_bytes / RECEIVE_BYTES_PER_S
-        self._free_at[caller] = min(free_at, now + LONGEST_PAUSE_S)
-        self._free_at.move_to_end(caller)
-        while next(iter(self._free_at.values())) < now:
-            self._free_at.popitem(last=False)
+        self._receiving.spend(caller, size_bytes)
 
     def occupancy(self) -> Occupancy:
         """Returns what is in use; any thread may ask."""

@@ -10,7 +10,14 @@ from typing import Any, Final, TypeVar
 
 import grpc.aio
 
-from aclgrad.errors import AccessDeniedError, AclgradError, ServerBusyError, ServerFaultError, to_status
+from aclgrad.errors import (
+    AccessDeniedError,
+    AclgradError,
+    NotAuthenticatedError,
+    ServerBusyError,
+    ServerFaultError,
+    to_status,
+)
 from aclgrad.wire.request_ids import REQUEST_ID
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
@@ -89,7 +96,7 @@ class Handlers:
         try:
             self._calls.admit()
             if self._access is not None:
-                self._access.admit(call)
+                await _identify(self._access, call)
             result = await behaviour(call)
             call.replies()
             call.outcome = "OK"
@@ -111,6 +118,14 @@ class Handlers:
                 await context.abort(*status)
         # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
         raise asyncio.CancelledError
+
+
+async def _identify(access: Access, call: Call) -> None:
+    try:
+        access.admit(call)
+    except NotAuthenticatedError:
+        await access.slow_down(call.peer)
+        raise
 
 
 def _explain(call: Call, error: BaseException) -> Status | None:

@@ -1,0 +1,30 @@
+"""How fast callers may go: one that has spent more than its rate waits for a moment."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from aclgrad_server.limits import LONGEST_PAUSE_S
+
+
+class Pace:
+    """Lets each caller spend so many units a second. Nobody waits for longer than `LONGEST_PAUSE_S`."""
+
+    def __init__(self, units_per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._units_per_s = units_per_s
+        self._clock = clock
+        self._free_at: OrderedDict[str, float] = OrderedDict()
+        """Until when each caller has spent its rate, those that spent last at the end."""
+
+    def delay_s(self, caller: str) -> float:
+        """Returns how long the caller is to wait now; at most 0 for no wait."""
+        return self._free_at.get(caller, 0.0) - self._clock()
+
+    def spend(self, caller: str, units: float) -> None:
+        """Counts units, and forgets callers that have none to wait for."""
+        now = self._clock()
+        free_at = max(now, self._free_at.get(caller, 0.0)) + units / self._units_per_s
+        self._free_at[caller] = min(free_at, now + LONGEST_PAUSE_S)
+        self._free_at.move_to_end(caller)
+        while next(iter(self._free_at.values())) < now:
+            self._free_at.popitem(last=False)
