@@ -96,8 +96,8 @@ class Settings(BaseSettings):
     listen: Annotated[ListenAddresses, PRIVATE] = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
     admin: Annotated[str, AfterValidator(_admin_address), PRIVATE] = "127.0.0.1:9464"
-    """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
-    tls_certificate: Annotated[Path | None, PRIVATE] = None
+    """Address of the HTTP listener with /livez, /readyz and /metrics, host:port, or off."""
+    tls_certificate: Path | None = None
     """PEM file with the server's certificate and those that vouch for it: TLS on every TCP address; read again when it
     changes."""
     tls_key: Annotated[Path | None, PRIVATE] = None
@@ -248,7 +248,7 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         raise UnusableSettingsError(str(error)) from error
 
 
-def changed_settings(settings: Settings, with_private: bool) -> dict[str, str]:
+def changed_settings(settings: Settings, with_private: bool = True) -> dict[str, str]:
     """Returns the settings that differ from their defaults, as text by name."""
     return {
         name: _as_text(getattr(settings, name))
