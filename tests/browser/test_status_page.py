@@ -17,8 +17,8 @@ from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
-from tests.serving import Server
 from tests.server.status.pictures import device, failure, picture
+from tests.serving import Server
 
 from .screens import SCREENS, Screen, fits, keep, pieces
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -34,9 +33,10 @@ class PoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One device: its chip, streams, memory inside and outside the pool, and executors; `claimed_bytes` is what calls got.
+    """One device: its chip, its streams, its memory inside and outside the pool, and its executors.
 
-    `sample_age` says how old the figures of the driver are. `oldest_step` is None if nothing runs.
+    `claimed_bytes` is the memory that calls were given. `sample_age` says how old the figures of the driver are.
+    `oldest_step` is None if nothing runs.
     """
 
     index: int
@@ -211,22 +211,21 @@ def _value(message: Message, name: str) -> object:
     """Returns a field without anything of protobuf in it."""
     value, field = getattr(message, name), message.DESCRIPTOR.fields_by_name[name]
     if field.enum_type is not None:
-        return _name_of(field.enum_type, value)
+        return _name_of(field.enum_type.values_by_number, value)
     if field.message_type is None:
-        return tuple(value) if field.is_repeated else value
+        return value if isinstance(value, str | bool | int | float) else tuple(value)
     if field.message_type.GetOptions().map_entry:
         return dict(value)
     kind = _CLASSES.get(field.message_type.name)
     if kind is None:
         return _time_of(value) if message.HasField(name) else None
-    return tuple(_plain(kind, each) for each in value) if field.is_repeated else _plain(kind, value)
+    return _plain(kind, value) if isinstance(value, Message) else tuple(_plain(kind, each) for each in value)
 
 
-def _name_of(kind: EnumDescriptor, number: int) -> str | None:
-    """Returns the name of a value in lower case, without its prefix; None if it is unspecified or unknown."""
-    value = kind.values_by_number.get(number)
-    prefix = kind.values_by_number[0].name.removesuffix("UNSPECIFIED")
-    return value.name.removeprefix(prefix).lower() if value is not None and number else None
+def _name_of(values: Mapping[int, Any], number: int) -> str | None:
+    """Returns the name of an enum's value in lower case, without its prefix; None if it is unspecified or unknown."""
+    prefix = values[0].name.removesuffix("UNSPECIFIED")
+    return values[number].name.removeprefix(prefix).lower() if number and number in values else None
 
 
 def _time_of(message: Timestamp | Duration) -> datetime | timedelta | None:

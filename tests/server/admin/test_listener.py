@@ -97,6 +97,18 @@ def test_metrics_are_told_whatever_the_main_loop_does(running: Running) -> None:
         running.readiness.set_ready()
 
 
+def test_status_page_is_shown_while_the_main_loop_hangs(running: Running) -> None:
+    running.readiness.set_ready()
+    running.now_s = BEAT_LIMIT_S + 2
+    with running.connect() as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        reply = b""
+        while part := connection.recv(4096):
+            reply += part
+    assert reply.startswith(b"HTTP/1.1 200")
+    assert b"not ready: the main loop has not run for 12 s" in reply
+
+
 def test_client_that_does_not_read_is_cut_off(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others get their answers meanwhile."""
     monkeypatch.setattr(listener, "CONNECTION_LIMIT_S", 0.5)

@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from aclgrad.errors import DeviceLostError, DeviceMemoryError
-from aclgrad_server.devices.watch import trim_memory, watch_device
+from aclgrad_server.devices.watch import refresh, trim_memory, watch_device
 from tests.server.fakes import FakeDevice, settle, wait_until
 
 
@@ -52,6 +52,12 @@ async def test_devices_are_checked_while_a_release_hangs(devices: list[FakeDevic
     await wait_until(lambda: devices[0].checks > before + 2)
     assert (devices[0].releases, devices[0].samples) == (1, 1)
     watch.cancel()
+
+
+async def test_samples_are_refreshed_but_nobody_waits_for_a_driver_that_hangs(devices: list[FakeDevice]) -> None:
+    devices[0].sample_hangs = True
+    await asyncio.wait_for(refresh(devices), 60)
+    assert [device.samples for device in devices] == [1, 1]
 
 
 async def test_lost_device_is_watched_no_more_and_the_others_are(devices: list[FakeDevice]) -> None:

@@ -10,7 +10,15 @@ from rich.table import Table
 
 from aclgrad._client import Client
 from aclgrad._server_status import DeviceStatus, FailureStatus, OperatorStatus, ServerStatus
-from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, plain, print_json, print_table, target_option
+from aclgrad.commands.common import (
+    CONNECT_TIMEOUT_S,
+    exit_codes,
+    json_option,
+    plain,
+    print_json,
+    print_table,
+    target_option,
+)
 from aclgrad.units import number, rate, size, span
 
 Line = tuple[str, str]
@@ -97,7 +105,9 @@ def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
     table = _table("operator", "calls/s", "p50", "p99", "calls", "failed")
     for each in operators:
         latencies = [_span(each.median_latency), _span(each.p99_latency)]
-        table.add_row(each.name, rate(each.calls_per_second), *latencies, number(each.call_count), number(each.failure_count))
+        table.add_row(
+            each.name, rate(each.calls_per_second), *latencies, number(each.call_count), number(each.failure_count)
+        )
     return table
 
 
