@@ -124,9 +124,7 @@ DeviceClass BindDevice(py::module_& module) {
       .def("check_steps", [](ServedDevice& served) { served.device.CheckSteps(); })
       .def_property_readonly(
           "oldest_step_s",
-          [](const ServedDevice& served) {
-            return std::chrono::duration<double>(served.device.OldestStep()).count();
-          })
+          [](const ServedDevice& served) { return std::chrono::duration<double>(served.device.OldestStep()).count(); })
       .def_property_readonly("index", [](const ServedDevice& served) { return served.device.index(); })
       .def_property_readonly("pool_limit_bytes",
                              [](const ServedDevice& served) { return served.device.pool_limit_bytes(); })

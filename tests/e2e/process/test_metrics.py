@@ -126,7 +126,7 @@ def test_every_kind_of_call_is_counted() -> None:
         rpcs = {
             (had["method"], had["reason"]): each
             for (name, labels), each in found.items()
-            if name == "aclgrad_rpcs_total" and (had := dict(labels))
+            if name == "aclgrad_rpcs_total" and (had := dict(labels)) and each
         }
         assert rpcs == {
             ("BatchExecuteOperators", "OK"): len(OPERATORS),

@@ -18,7 +18,7 @@ def filled(durations_s: np.ndarray) -> Histogram:
 def test_a_bucket_has_the_durations_up_to_its_bound() -> None:
     histogram = filled(DURATIONS_S)
     for number in range(30):
-        assert sum(histogram.counts[: number + 1]) == np.count_nonzero(DURATIONS_S < bound_s(number))
+        assert sum(histogram.counts[: number + 1]) == np.count_nonzero(bound_s(number) > DURATIONS_S)
     assert histogram.count == len(DURATIONS_S)
     assert histogram.total_s == pytest.approx(DURATIONS_S.sum())
 

@@ -5,7 +5,7 @@ No label has an identity, an address, or a text of a client.
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from aclgrad_server import logs
 from aclgrad_server.admin import metric_values as values
@@ -19,8 +19,8 @@ DEVICE: Final = ("device",)
 def _each(
     kind: Kind,
     labels: Labels,
-    reader: Callable[[Callable[[Source], float]], Read],
-    *rows: tuple[str, str, Callable[[Source], float]],
+    reader: Callable[[Callable[[Source], Any]], Read],
+    *rows: tuple[str, str, Callable[[Source], float | None]],
 ) -> Iterator[Metric]:
     """Yields metrics that differ in name, help, and what they read of one source."""
     for name, help, read in rows:
@@ -40,7 +40,7 @@ METRICS: Final = (
         COUNTER,
         ("method", "reason"),
         "RPCs that ended",
-        lambda state: state.calls.statistics.rpcs(),
+        values.rpcs,
     ),
     Metric(
         "aclgrad_rpc_duration_seconds",

@@ -5,19 +5,27 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
+from itertools import product
+from typing import Any
 
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.v1.error_reason_pb2 import ErrorReason
 from aclgrad_server.calls.admission import Admission, Gate
 from aclgrad_server.calls.call import Calls
 from aclgrad_server.devices.device import Device, DeviceSample
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.state import ServerState
-from aclgrad_server.statistics.calls import STAGES, Row
+from aclgrad_server.statistics.calls import CANCELLED, OK, STAGES, Row
 from aclgrad_server.statistics.histogram import Histogram
 
 Labels = tuple[str, ...]
 Value = float | Histogram
-Values = Mapping[Labels, Value]
+Values = Mapping[Any, Value]  # by labels
 Read = Callable[[ServerState], Values]
+
+_METHODS = tuple(pb.DESCRIPTOR.services_by_name["OperatorService"].methods_by_name)
+_PREFIX = "ERROR_REASON_"
+_REASONS = (OK, CANCELLED, *(name.removeprefix(_PREFIX) for name in ErrorReason.keys()[1:]))
 
 INFO: Labels = ("version", "product", "library", "runtime_version")
 """Labels of what the server runs."""
@@ -96,6 +104,11 @@ def of_memories(read: Callable[[Gate], float]) -> Read:
         return {(str(device.index),): read(gate) for device, gate in zip(_devices(state), gates, strict=False)}
 
     return values
+
+
+def rpcs(state: ServerState) -> Values:
+    # From the start with every reason: Prometheus's rate() does not count what a new series begins with.
+    return dict.fromkeys(product(_METHODS, _REASONS), 0) | state.calls.statistics.rpcs()
 
 
 def durations(state: ServerState) -> Values:

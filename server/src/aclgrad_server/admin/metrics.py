@@ -47,6 +47,7 @@ def _family(metric: Metric, values: Values) -> Family:
     kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
     family = kind(metric.name, metric.help, labels=metric.labels)
     for labels, value in values.items():
+        assert not isinstance(value, Histogram)
         family.add_metric(labels, value)
     return family
 

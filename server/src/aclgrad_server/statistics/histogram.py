@@ -49,4 +49,4 @@ class Histogram:
 
 def bound_s(number: int) -> float:
     """Returns the end of a bucket."""
-    return 2**number / 1e6
+    return float(1 << number) / 1e6
