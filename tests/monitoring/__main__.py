@@ -17,8 +17,9 @@ def rehearse(scene: Scene) -> dict[str, float | None]:
     """Returns the seconds from the beginning of the state until each alert fired, None for one that did not."""
     with tempfile.TemporaryDirectory() as name, scene.state(Path(name)) as (admin, bring_about):
         with Prometheus(Path(name), admin) as prometheus:
-            if not prometheus.wait_until(lambda: bool(prometheus.query("aclgrad_ready == 1"))):
-                raise RuntimeError("Prometheus does not see the server")
+            # Before the first scrape, Prometheus finds that there is no server.
+            if not prometheus.wait_until(lambda: bool(prometheus.query("aclgrad_ready == 1")) and not prometheus.alerts()):
+                raise RuntimeError(f"the server is not well before the state: {prometheus.alerts().keys()}")
             begin = time.monotonic()
             bring_about()
             fired: dict[str, float | None] = dict.fromkeys(scene.alerts)

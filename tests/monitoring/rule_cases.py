@@ -112,7 +112,17 @@ CASES: Final = (
     Case(
         "AclgradErrorRate",
         "8m",
-        (calls(OK="0+97x40", INTERNAL_ERROR="0+3x40"), calls(OK="0+97x40", DEVICE_LOST="0+3x40"), calls(INTERNAL_ERROR="0+1x40")),
+        (
+            calls(OK="0+97x40", INTERNAL_ERROR="0+3x40"),
+            calls(OK="0+97x40", DEVICE_LOST="0+3x40"),
+            calls(INTERNAL_ERROR="0+1x40"),
+            # All at once, so that the calls have no earlier value; and then no more.
+            {
+                **calls(INTERNAL_ERROR="_x20 9x20"),
+                'aclgrad_rpcs_total{reason="OK"}': "0x20 200x20",
+                'aclgrad_rpcs_total{reason="INTERNAL_ERROR"}': "0x20 9x20",
+            },
+        ),
         # Clients' mistakes, a rare fault, and no calls at all.
         (
             calls(OK="0+50x40", INVALID_FIELD="0+50x40", SERVER_BUSY="0+50x40", DEADLINE_PASSED="0+9x40"),
