@@ -15,25 +15,28 @@ LIMIT_S: Final = 60.0
 
 def rehearse(scene: Scene) -> dict[str, float | None]:
     """Returns the seconds from the beginning of the state until each alert fired, None for one that did not."""
-    with tempfile.TemporaryDirectory() as name, scene.state(Path(name)) as (admin, bring_about):
-        with Prometheus(Path(name), admin) as prometheus:
-            # Before the first scrape, Prometheus finds that there is no server.
-            if not prometheus.wait_until(lambda: bool(prometheus.query("aclgrad_ready == 1")) and not prometheus.alerts()):
-                raise RuntimeError(f"the server is not well before the state: {prometheus.alerts().keys()}")
-            begin = time.monotonic()
-            bring_about()
-            fired: dict[str, float | None] = dict.fromkeys(scene.alerts)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        scene.state(Path(name)) as (admin, bring_about),
+        Prometheus(Path(name), admin) as prometheus,
+    ):
+        # Before the first scrape, Prometheus finds that there is no server.
+        if not prometheus.wait_until(lambda: bool(prometheus.query("aclgrad_ready == 1")) and not prometheus.alerts()):
+            raise RuntimeError(f"the server is not well before the state: {prometheus.alerts().keys()}")
+        begin = time.monotonic()
+        bring_about()
+        fired: dict[str, float | None] = dict.fromkeys(scene.alerts)
 
-            def have_fired() -> bool:
-                for alert, annotations in prometheus.alerts().items():
-                    if fired.get(alert, 0) is None:
-                        # What Prometheus writes for a template that fails.
-                        assert not any("error" in text.lower() and "<" in text for text in annotations.values())
-                        fired[alert] = time.monotonic() - begin
-                return None not in fired.values()
+        def have_fired() -> bool:
+            for alert, annotations in prometheus.alerts().items():
+                if fired.get(alert, 0) is None:
+                    # Prometheus writes `<error expanding template` where a template fails.
+                    assert not any("<error" in text for text in annotations.values()), annotations
+                    fired[alert] = time.monotonic() - begin
+            return None not in fired.values()
 
-            prometheus.wait_until(have_fired, LIMIT_S)
-            return fired
+        prometheus.wait_until(have_fired, LIMIT_S)
+        return fired
 
 
 def main() -> int:
