@@ -41,11 +41,12 @@ def rehearse(scene: Scene) -> dict[str, float | None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.monitoring", description=__doc__)
-    parser.add_argument("scenes", nargs="*", default=list(SCENES), help=" ".join(SCENES))
+    parser.add_argument("scenes", nargs="*", choices=list(SCENES), metavar="scene", help=" ".join(SCENES))
+    scenes = parser.parse_args().scenes or SCENES
     waits = {rule["alert"]: rule.get("for", "0s") for rule in rules()}
     failed = 0
     print(f"{'state':<16} {'alert':<27} {'fired after':>11}  of which `for`, here seconds for minutes")
-    for name in parser.parse_args().scenes:
+    for name in scenes:
         for alert, seconds in rehearse(SCENES[name]).items():
             failed += seconds is None
             after = "not at all" if seconds is None else f"{seconds:.1f} s"
@@ -54,4 +55,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
