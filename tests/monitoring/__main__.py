@@ -41,8 +41,10 @@ def rehearse(scene: Scene) -> dict[str, float | None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.monitoring", description=__doc__)
-    parser.add_argument("scenes", nargs="*", choices=list(SCENES), metavar="scene", help=" ".join(SCENES))
-    scenes = parser.parse_args().scenes or SCENES
+    parser.add_argument("scenes", nargs="*", default=list(SCENES), help=" ".join(SCENES))
+    scenes = parser.parse_args().scenes
+    if unknown := set(scenes) - SCENES.keys():
+        parser.error(f"there is no scene {', '.join(unknown)}; there are {', '.join(SCENES)}")
     waits = {rule["alert"]: rule.get("for", "0s") for rule in rules()}
     failed = 0
     print(f"{'state':<16} {'alert':<27} {'fired after':>11}  of which `for`, here seconds for minutes")
