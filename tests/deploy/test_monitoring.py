@@ -120,4 +120,8 @@ def test_any_overlay_takes_the_component(tmp_path: Path) -> None:
         dashboard = found["ConfigMap", "aclgrad-dashboard"]
         assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
         assert dashboard["data"] == {"aclgrad.json": (FOLDER / "dashboard.json").read_text()}
-        assert {("ServiceMonitor", "aclgrad"), ("PrometheusRule", "aclgrad"), ("Service", "aclgrad-admin")} <= found.keys()
+        assert {
+            ("ServiceMonitor", "aclgrad"),
+            ("PrometheusRule", "aclgrad"),
+            ("Service", "aclgrad-admin"),
+        } <= found.keys()

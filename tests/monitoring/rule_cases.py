@@ -39,7 +39,12 @@ CASES: Final = (
     Case("AclgradDown", "2m", ({'up{job="aclgrad"}': "0x20"}, {'up{job="other"}': "1x20"}), (UP,)),
     Case("AclgradDown", "45s", (), ({'up{job="aclgrad"}': "0x20"},)),
     # A start or a drain takes less.
-    Case("AclgradNotReady", "4m", ({"aclgrad_ready": "0x20"},), ({"aclgrad_ready": "1x20"}, {"aclgrad_ready": "0x8 1x20"})),
+    Case(
+        "AclgradNotReady",
+        "4m",
+        ({"aclgrad_ready": "0x20"},),
+        ({"aclgrad_ready": "1x20"}, {"aclgrad_ready": "0x8 1x20"}),
+    ),
     # The second process, after a gap of 30 s; and a new pod, whose labels differ.
     Case(
         "AclgradRestarted",
@@ -64,7 +69,10 @@ CASES: Final = (
         "AclgradDeviceHanging",
         "1m",
         (
-            {'aclgrad_device_oldest_step_seconds{device="1"}': "0 8 16 24 32x9", "aclgrad_hang_timeout_seconds": "60x20"},
+            {
+                'aclgrad_device_oldest_step_seconds{device="1"}': "0 8 16 24 32x9",
+                "aclgrad_hang_timeout_seconds": "60x20",
+            },
             {'aclgrad_device_sample_age_seconds{device="0"}': "1 1 1 1 16x9"},
         ),
         (
@@ -79,7 +87,11 @@ CASES: Final = (
             {"aclgrad_waiting_calls": "60x20", "aclgrad_waiting_calls_limit": "64x20"},
             refused("queue", "0+3x20"),
             # First the one, then the other.
-            {"aclgrad_waiting_calls": "0x12 60x8", "aclgrad_waiting_calls_limit": "64x20", **refused("queue", "0+3x12 36x8")},
+            {
+                "aclgrad_waiting_calls": "0x12 60x8",
+                "aclgrad_waiting_calls_limit": "64x20",
+                **refused("queue", "0+3x12 36x8"),
+            },
         ),
         (
             {"aclgrad_waiting_calls": "40x20", "aclgrad_waiting_calls_limit": "64x20", **refused("queue", "5x20")},
@@ -101,7 +113,10 @@ CASES: Final = (
         "AclgradPoolExhausted",
         "5m",
         ({'aclgrad_pool_out_of_memory_total{device="0"}': "0+1x20"},),
-        ({'aclgrad_pool_out_of_memory_total{device="0"}': "7x20"}, {'aclgrad_pool_out_of_memory_total{device="0"}': "0x9 1x9"}),
+        (
+            {'aclgrad_pool_out_of_memory_total{device="0"}': "7x20"},
+            {'aclgrad_pool_out_of_memory_total{device="0"}': "0x9 1x9"},
+        ),
     ),
     Case(
         "AclgradSlowClients",
@@ -112,7 +127,17 @@ CASES: Final = (
     Case(
         "AclgradErrorRate",
         "8m",
-        (calls(OK="0+97x40", INTERNAL_ERROR="0+3x40"), calls(OK="0+97x40", DEVICE_LOST="0+3x40"), calls(INTERNAL_ERROR="0+1x40")),
+        (
+            calls(OK="0+97x40", INTERNAL_ERROR="0+3x40"),
+            calls(OK="0+97x40", DEVICE_LOST="0+3x40"),
+            calls(INTERNAL_ERROR="0+1x40"),
+            # All at once, so that the calls have no earlier value; and then no more.
+            {
+                **calls(INTERNAL_ERROR="_x20 9x20"),
+                'aclgrad_rpcs_total{reason="OK"}': "0x20 200x20",
+                'aclgrad_rpcs_total{reason="INTERNAL_ERROR"}': "0x20 9x20",
+            },
+        ),
         # Clients' mistakes, a rare fault, and no calls at all.
         (
             calls(OK="0+50x40", INVALID_FIELD="0+50x40", SERVER_BUSY="0+50x40", DEADLINE_PASSED="0+9x40"),

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 import numpy as np
-import psutil
 
 import aclgrad
 from tests.authority import Authority, write_identities
@@ -24,6 +23,9 @@ State = tuple[str, Callable[[], object]]
 """The admin address of a server, and what puts it into the state."""
 GRAD: Final = np.ones((1, 1, 1), np.float32)
 EXECUTE: Final = "/aclgrad.v1.OperatorService/ExecuteOperator"
+MIB: Final = 2**20
+LARGE_MESSAGE: Final = b"\x0f" + bytes(12 * MIB)
+"""Not a message of ours, which shows when all of it has come."""
 UNKNOWN_OPERATOR: Final = b"\x0a\x04nope"
 LOSS: Final = {"kind": "launch_error", "at": 1, "code": 507015}
 ALWAYS: Final = 10**6
@@ -90,7 +92,8 @@ def broken_device(folder: Path) -> Iterator[State]:
             assert first.exit_code() == 4
             config = write_host_config(folder, faults=[LOSS | {"count": ALWAYS}], faults_after_launches=0)
             flags = "--backend", "host", "--listen", "127.0.0.1:0", "--admin", str(first.admin), "--acl-config", config
-            second = subprocess.Popen(command(*flags), env=clean_environment(), stderr=subprocess.DEVNULL)
+            output = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            second = subprocess.Popen(command(*flags), env=clean_environment(), **output)
             stack.callback(second.wait)
             stack.callback(second.kill)
 
@@ -126,11 +129,15 @@ def full_queue(folder: Path) -> Iterator[State]:
 
 @contextmanager
 def little_memory(folder: Path) -> Iterator[State]:
-    """The limit is just above what the process uses when it does nothing."""
-    with Server() as other:
-        used = psutil.Process(other.process_id).memory_info().rss
-    with Server("--memory-limit-bytes", str(int(used / 0.9))) as server:
-        yield str(server.admin), lambda: None
+    """Many clients send large messages, which take more memory than there is."""
+
+    def send() -> None:
+        options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(server.address, options) as channel, suppress(grpc.RpcError):
+            channel.unary_unary(EXECUTE)(LARGE_MESSAGE, timeout=60)
+
+    with Server("--memory-limit-bytes", str(256 * MIB)) as server, repeated(send, 24) as start:
+        yield str(server.admin), start
 
 
 @contextmanager

@@ -42,6 +42,7 @@ def test_each_alert_fires_when_it_should_and_is_quiet_otherwise(tmp_path: Path) 
     covered = {case.alert for case in CASES if case.fires and case.quiet}
     assert covered == {rule["alert"] for rule in rules()}
     file = tmp_path / "tests.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "evaluation_interval": "15s", "tests": list(unit_tests())}))
+    tests = {"rule_files": [str(ALERTS)], "evaluation_interval": "15s", "tests": list(unit_tests())}
+    file.write_text(yaml.safe_dump(tests))
     done = promtool("test", "rules", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
