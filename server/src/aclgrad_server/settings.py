@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     listen: ListenAddresses = ("127.0.0.1:50051",)
     """Address to serve on, host:port or unix:path; repeatable."""
     admin: Annotated[str, AfterValidator(_admin_address)] = "127.0.0.1:9464"
-    """Address of the HTTP listener with /livez and /readyz, host:port, or off."""
+    """Address of the HTTP listener with /livez, /readyz and /metrics, host:port, or off."""
     tls_certificate: Path | None = None
     """PEM file with the server's certificate and those that vouch for it: TLS on every TCP address; read again when it
     changes."""
