@@ -33,13 +33,15 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-FLAGS: dict[str, tuple[tuple[str, str], str]] = {
+FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "ipv6": (("--listen", "::1:50072"), "--listen: '::1:50072' is an IPv6 address without brackets; give [::1]:50072"),
     "ipv6_alone": (("--listen", "::1"), "--listen: '::1' is an IPv6 address without brackets; give [::1]:50051"),
     "no_port": (
         ("--listen", "localhost"),
         "--listen: 'localhost' is not an address; give host:port (port 0 to 65535), [IPv6]:port or unix:path",
     ),
+    "abstract": (("--listen", "unix-abstract:5", "--insecure"), "--listen: 'unix-abstract:5' is not an address; give host"),
+    "percent": (("--listen", "unix:/tmp/a%41"), "--listen: 'unix:/tmp/a%41' has a percent sign; give a path without"),
     "word": (("--streams", "many"), "--streams is 'many'; give an integer"),
     "fraction": (("--streams", "1.5"), "--streams is '1.5'; give an integer"),
     "zero": (("--streams", "0"), "--streams is '0'; give more than 0"),
