@@ -148,9 +148,7 @@ class Gate:
             return False
         if self._counts_bytes and held + claim.units > self._admission.bounds(claim.caller).size_bytes:
             return True
-        return held + claim.units > self._share and (
-            claim.waits_for_client or self._admission.others_ask(claim.caller)
-        )
+        return held + claim.units > self._share and (claim.waits_for_client or self._admission.others_ask(claim.caller))
 
     def _end_turn(self, caller: str) -> None:
         """Lets the next caller have its turn when this one has had all of its own."""
