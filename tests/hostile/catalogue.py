@@ -58,8 +58,8 @@ ATTACKS: Final = (
     ),
     Attack(
         "wrong_tokens",
-        "small calls of 80 callers on 4 connections, with a token that nobody has",
-        lambda: messages.send(UNARY, [bodies.small()], 20, 4, most=10**6, authorization="Bearer a-guess"),
+        "small calls of 32 callers on 4 connections, with a token that nobody has",
+        lambda: messages.send(UNARY, [bodies.small()], 8, 4, most=10**6, authorization="Bearer a-guess"),
         needs_identities=True,
         least=("calls", 10_000),
     ),

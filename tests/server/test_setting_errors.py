@@ -34,13 +34,15 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-FLAGS: dict[str, tuple[tuple[str, str], str]] = {
+FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "ipv6": (("--listen", "::1:50072"), "--listen: '::1:50072' is an IPv6 address without brackets; give [::1]:50072"),
     "ipv6_alone": (("--listen", "::1"), "--listen: '::1' is an IPv6 address without brackets; give [::1]:50051"),
     "no_port": (
         ("--listen", "localhost"),
         "--listen: 'localhost' is not an address; give host:port (port 0 to 65535), [IPv6]:port or unix:path",
     ),
+    "abstract": (("--listen", "unix-abstract:5", "--insecure"), "--listen: 'unix-abstract:5' is not an address; give"),
+    "percent": (("--listen", "unix:/tmp/a%41"), "--listen: 'unix:/tmp/a%41' has a percent sign; give a path without"),
     "word": (("--streams", "many"), "--streams is 'many'; give an integer"),
     "fraction": (("--streams", "1.5"), "--streams is '1.5'; give an integer"),
     "zero": (("--streams", "0"), "--streams is '0'; give more than 0"),
@@ -104,7 +106,8 @@ def test_files_that_others_may_write_to_are_refused(run: Run, tmp_path: Path) ->
         file.chmod(0o646)
         result = run(flag, str(file))
         assert result.exit_code == 2
-        assert result.stderr == f"aclgrad-server: {file} is not trusted: everybody may write to {file}; chmod o-w {file}\n"
+        told = f"{file} is not trusted: everybody may write to {file}; chmod o-w {file}\n"
+        assert result.stderr == f"aclgrad-server: {told}"
 
 
 def test_a_flag_that_is_wrong_is_told_though_the_file_has_the_setting_too(run: Run, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def check_trusted(path: Path) -> None:
 
 
 def _way_to(path: Path) -> Iterator[Path]:
-    """Yields each folder and link that leads to a file, and at last the file, or the first of them that is not there."""
+    """Yields each folder and link that leads to a file, then the file; ends after the first that is not there."""
     at, links = Path("/"), 0
     names = deque(path.absolute().parts)
     while names:

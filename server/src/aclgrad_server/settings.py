@@ -50,7 +50,8 @@ LIBRARIES = ("auto", "ascend", "host")
 def _host_and_port(address: str, other: str) -> str:
     """Returns HOST:PORT, or raises ValueError for an address that is not; `other` may be given instead."""
     host, _, port = address.rpartition(":")
-    if not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
+    # Sockets of gRPC's that have no permissions.
+    if host in ("unix-abstract", "vsock") or not (host and port.isascii() and port.isdecimal() and int(port) < 65536):
         raise ValueError(f"{address!r} is not an address; give host:port (port 0 to 65535), [IPv6]:port or {other}")
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         right = f"[{host}]:{port}"
@@ -66,6 +67,9 @@ def _listen_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
     for address in addresses:
         if not (address.startswith("unix:") and len(address) > len("unix:")):
             _host_and_port(address, "unix:path")
+        elif "%" in address:
+            # gRPC would decode it, so that the socket would be elsewhere than its lock.
+            raise ValueError(f"{address!r} has a percent sign; give a path without")
     return addresses
 
 

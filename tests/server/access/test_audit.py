@@ -38,6 +38,8 @@ def test_an_attacker_with_many_addresses_fills_no_log(caplog: pytest.LogCaptureF
     caplog.clear()
     now = WINDOW_S + 1
     audit.sweep()
-    assert [record.getMessage() for record in caplog.records] == [f"refused {10_000 - MAX_CALLERS} calls of further callers"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"refused {10_000 - MAX_CALLERS} calls of further callers"
+    ]
     audit.refused("ipv4:192.0.2.1", "unknown", "no token", "peer", "Method", "id")
     assert len(caplog.records) == 2

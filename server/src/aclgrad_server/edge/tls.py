@@ -18,7 +18,7 @@ from aclgrad_server.settings import Settings
 log = logging.getLogger(__name__)
 
 SESSIONS_S: Final = 60.0
-"""How long clients may resume sessions. Of a client that does, the certificate is not looked at: it may have expired."""
+"""How long clients may resume sessions. The certificate of one that does is not looked at, and may have expired."""
 _UNFIT: Final = {
     bytes.fromhex("300506032b6570032100"): "Ed25519",
     bytes.fromhex("06072a8648ce3d020106052b81040023"): "ECDSA P-521",
