@@ -9,9 +9,9 @@ GOOGLEAPIS := build/googleapis
 PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests examples/cpp -name '*.cpp' -o -name '*.h')
-# $(call pytest,ENVIRONMENT,FOLDERS). Tests mostly wait, so there are more processes than cores. The tests of one file
-# share servers, so they stay in one process.
-pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone" $(2)) && $(call run_tests,$(1),-m alone $(2))
+# $(call pytest,ENVIRONMENT,ARGUMENTS,MARKS). Tests mostly wait, so there are more processes than cores. The tests of one
+# file share servers, so they stay in one process.
+pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone$(3)" $(2)) && $(call run_tests,$(1),-m "alone$(3)" $(2))
 # $(call run_tests,ENVIRONMENT,ARGUMENTS). CI runs failed tests once more, one at a time, because the machine may be busy.
 run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),|| \
 	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0; }); }
@@ -19,8 +19,8 @@ run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),|| \
 debian = command -v $(1) > /dev/null || { apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
-# Tests of the ways to take memory: they run again with a pool that makes each tensor an allocation of its own.
-POOLED := tests/e2e/batches tests/e2e/chunks tests/e2e/shared_memory
+# Tests whose servers or devices a mode of the device changes, unless their mark is `once`.
+MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits operators process shared_memory)
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
 # A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
@@ -91,16 +91,16 @@ test: $(BUILT) ## Set up and run the tests
 test-abi: $(BUILT) ## Run the ABI tests on any library: ACL_LIBRARY=FILE:FILE; by default on the host library as split packages
 	$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi)
 
-# The device refuses host memory and reports every misuse. The first run cuts blocks from larger allocations, so strict mode
-# sees an access to a neighbour's padding. The second makes each block an allocation, so it sees every access out of bounds.
-test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory, with both kinds of pool
+# The device refuses host memory and reports every misuse. Servers make each block an allocation, so strict mode sees every
+# access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
+# apart, so one is enough, and what takes host memory ran in `make test`.
+test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory
 	mkdir -p build
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
 		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
-	$(call pytest,TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,tests/e2e tests/native)
 	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
-		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,$(POOLED) tests/native)
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL), and not once)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad import _shared_memory
-from tests.e2e.fault_plans import write_config
+from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.raw_calls import assert_idle
 from tests.e2e.shared_objects import Objects, own_objects, sharing_server
 from tests.serving import Server
@@ -18,6 +18,7 @@ def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     with sharing_server(folder, "--acl-config", write_config(folder, host_pointers=request.param)) as server:
         yield server
         assert_idle(server)
+    assert_no_misuse(folder)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import aclgrad
 from aclgrad_native import library_files
 from tests.serving import Server, announced, clean_environment, command, run_to_end
 
+pytestmark = pytest.mark.once
+
 ANY_PORT = ("--listen", "127.0.0.1:0")
 GRAD = np.ones((1, 1, 1), np.float32)
 
