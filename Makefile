@@ -23,6 +23,8 @@ debian = command -v $(1) > /dev/null || { apt-get update -qq && \
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 # Tests whose servers or devices a mode of the device changes, unless their mark is `once`.
 MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits operators process shared_memory)
+# The tests start hundreds of processes, which read compiled modules even where the environment turns that off.
+export PYTHONDONTWRITEBYTECODE :=
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
 # A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
