@@ -1,5 +1,6 @@
 """One server for the whole run, and every client test on both clients."""
 
+import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.option.markexpr.startswith("alone") or not collection_path.name.startswith("test_"):
         return None
     return "mark.alone" not in collection_path.read_text() or None
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays to the end, so the garbage collections of tests need not look at it."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -30,8 +30,8 @@ class Build:
 def build(*, every_level: bool = False) -> Build:
     """Builds everything that changed since the last time, under build/.
 
-    All vector levels are made from the same sources. -O1 vectorises nothing, so one level has all loads and stores that a
-    sanitizer can judge, if it is one with conversions of its own: avx2.
+    All vector levels are made from the same sources, and -O1 vectorises nothing. So one level has all loads and stores
+    that a sanitizer can judge; avx2 has the conversions that the baseline lacks.
     """
     folder = ROOT / "build" / f"native-{SANITIZE.replace(',', '-') or 'plain'}"
     level = "avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "baseline"
