@@ -11,7 +11,7 @@ NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests examples/cpp -name '*.cpp' -o -name '*.h')
 # $(call pytest,ENVIRONMENT,ARGUMENTS,MARKS). Tests mostly wait, so there are more processes than cores. The tests of one
 # file share servers, so they stay in one process.
-pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone$(3)" $(2)) && $(call run_tests,$(1),-m "alone$(3)" $(2))
+pytest = $(call run_tests,$(1),--numprocesses 4 --dist loadfile -m "not alone$(3)" $(2)) && $(call run_tests,$(1),-m "alone$(3)" $(2))
 # $(call run_tests,ENVIRONMENT,ARGUMENTS). CI runs failed tests once more, one at a time, because the machine may be busy.
 run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),$(FAILED) || \
 	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0 $(FAILED); }); }
