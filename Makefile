@@ -10,25 +10,29 @@ PROMETHEUS := build/prometheus/usr/bin/promtool
 PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests examples/cpp -name '*.cpp' -o -name '*.h')
-# $(call pytest,ENVIRONMENT,FOLDERS). Tests mostly wait, so there are more processes than cores. The tests of one file
-# share servers, so they stay in one process.
-pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "not alone" $(2)) && $(call run_tests,$(1),-m alone $(2))
+# $(call pytest,ENVIRONMENT,ARGUMENTS,MARKS). Tests mostly wait, so there are more processes than cores. The tests of one
+# file share servers, so they stay in one process.
+pytest = $(call run_tests,$(1),--numprocesses 4 --dist loadfile -m "not alone$(3)" $(2)) && $(call run_tests,$(1),-m "alone$(3)" $(2))
 # $(call run_tests,ENVIRONMENT,ARGUMENTS). CI runs failed tests once more, one at a time, because the machine may be busy.
-run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),|| \
-	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0; }); }
+run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),$(FAILED) || \
+	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0 $(FAILED); }); }
+# Each target remembers its own failed tests, because several may run side by side.
+FAILED = -o cache_dir=build/pytest/$@
 # $(call debian,COMMAND,PACKAGES). Installs Debian packages if the command is missing; needs root.
 debian = command -v $(1) > /dev/null || { apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
-# Tests of the ways to take memory: they run again with a pool that makes each tensor an allocation of its own.
-POOLED := tests/e2e/batches tests/e2e/chunks tests/e2e/shared_memory
+# Tests whose servers or devices a mode of the device changes, unless their mark is `once`.
+MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits operators process shared_memory)
+# The tests start hundreds of processes, which read compiled modules even where the environment turns that off.
+export PYTHONDONTWRITEBYTECODE :=
 FUZZ_SECONDS ?= 600
 IMAGE ?= host
 # A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -61,8 +65,12 @@ clean: ## Remove the environment and all build output
 
 ##@ Test
 
-ci: SECOND_RUN := yes
-ci: lint docs test test-bridges test-node test-browser test-monitoring test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
+# Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
+ci: export SECOND_RUN := yes
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run everything that continuous integration runs
+	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target \
+		lint sanitize-memory sanitize-threads docs test-bridges test-node test-browser test-monitoring fuzz-short
+	$(MAKE) --no-print-directory test test-modes soak-short load-short hostile-short demo
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -94,16 +102,16 @@ test: $(BUILT) ## Set up and run the tests
 test-abi: $(BUILT) ## Run the ABI tests on any library: ACL_LIBRARY=FILE:FILE; by default on the host library as split packages
 	$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi)
 
-# The device refuses host memory and reports every misuse. The first run cuts blocks from larger allocations, so strict mode
-# sees an access to a neighbour's padding. The second makes each block an allocation, so it sees every access out of bounds.
-test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory, with both kinds of pool
+# The device refuses host memory and reports every misuse. Servers make each block an allocation, so strict mode sees every
+# access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
+# apart, so one is enough, and what takes host memory ran in `make test`.
+test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory
 	mkdir -p build
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
 		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
-	$(call pytest,TEST_MODE=ACL_HOST_CONFIG ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,tests/e2e tests/native)
 	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
-		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,$(POOLED) tests/native)
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL), and not once)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.
@@ -118,8 +126,10 @@ test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch 
 test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing, as root)
 	$(BIN)/python -m pytest tests/languages -k node
 
-test-browser: $(BUILT) $(BIN)/.setup-browser ## Look at the status page in headless Chromium (installs it from Debian if it is missing, as root); pictures go to build/browser
+chromium: ## Install Chromium and its driver from Debian if they are missing; needs root
 	@$(call debian,chromedriver,chromium chromium-driver)
+
+test-browser: $(BUILT) $(BIN)/.setup-browser chromium ## Look at the status page in headless Chromium (installs it); pictures go to build/browser
 	$(BIN)/python -m pytest tests/browser
 
 examples/node/node_modules: examples/node/package-lock.json
@@ -185,8 +195,12 @@ fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, without chan
 	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
 		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
 
-sanitize: $(BUILT) ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
-	for each in address,undefined thread; do ACLGRAD_SANITIZE=$$each $(BIN)/python -m pytest $(PROGRAMS) || exit 1; done
+sanitize: sanitize-memory sanitize-threads ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
+
+sanitize-memory: export ACLGRAD_SANITIZE := address,undefined
+sanitize-threads: export ACLGRAD_SANITIZE := thread
+sanitize-memory sanitize-threads: $(BUILT)
+	$(BIN)/python -m pytest $(PROGRAMS)
 
 sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on sanitized host libraries
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \

@@ -1,6 +1,8 @@
 """One server for the whole run, and every client test on both clients."""
 
+import gc
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,18 @@ from tests.serving import Server
 # What takes long on a busy machine is no defect.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not import the files without tests that run alone to find out that they have none."""
+    if not config.option.markexpr.startswith("alone") or not collection_path.name.startswith("test_"):
+        return None
+    return "mark.alone" not in collection_path.read_text() or None
+
+
+def pytest_collection_finish() -> None:
+    """What collecting made stays to the end, so the garbage collections of tests need not look at it."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

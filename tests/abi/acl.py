@@ -9,7 +9,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 from .prototypes import read_prototypes
 from .quirks import ABILITIES, OF_THE_HOST_LIBRARY, OPTIONAL
@@ -91,6 +90,8 @@ class Library:
 
     def __getattr__(self, name: str) -> Any:
         if name in OPTIONAL:
+            import pytest  # here, because programs of the tests start twice as fast without it
+
             pytest.skip(f"the library has no {name}")
         raise AttributeError(name)
 

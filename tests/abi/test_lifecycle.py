@@ -129,45 +129,52 @@ def test_empty_configurations(run_program: Run, tmp_path: Path, text: str) -> No
     assert run_program(f"print(acl.aclInit({config_file(tmp_path, text).encode()!r}))") == ["0"]
 
 
+BAD_CONFIGURATIONS = [
+    ("{", "JSON"),
+    ("[]", "object"),
+    ('{"host": 1}', "host"),
+    ('{"host": {"colour": 1}}', "host.colour"),
+    ('{"host": {"product": "911"}}', "910B"),
+    ('{"host": {"product": 910}}', "host.product"),
+    ('{"host": {"devices": 0}}', "host.devices"),
+    ('{"host": {"memory_bytes": -1}}', "host.memory_bytes"),
+    ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
+    ('{"host": {"threads": "all"}}', "host.threads"),
+    ('{"host": {"host_pointers": 1}}', "host.host_pointers must be true or false, not 1"),
+    ('{"host": {"strict": "yes"}}', "host.strict must be true or false"),
+    ('{"host": {"strict": true, "strict_report": "/no/such/folder/report"}}', "host.strict_report: cannot write"),
+    ('{"host": {"not_repeatable": "aclnnRoiAlignV2Backward"}}', "host.not_repeatable must be a list"),
+    ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
+    ('{"host": {"faults": {}}}', "host.faults must be a list"),
+    ('{"host": {"faults": [1]}}', "host.faults[0] must be an object, not 1"),
+    ('{"host": {"faults": [{"at": 1}]}}', "host.faults[0].kind must be one of out_of_memory, launch_error"),
+    ('{"host": {"faults": [{"kind": "hang", "at": 1}, {"kind": "fire", "at": 1}]}}', "host.faults[1].kind"),
+    ('{"host": {"faults": [{"kind": "hang"}]}}', "host.faults[0].at must be an integer"),
+    ('{"host": {"faults": [{"kind": "hang", "at": 0}]}}', "host.faults[0].at must be an integer from 1"),
+    ('{"host": {"faults": [{"kind": "hang", "at": 1, "count": 0}]}}', "host.faults[0].count"),
+    ('{"host": {"faults": [{"kind": "hang", "at": 1, "duration_ms": -1}]}}', "host.faults[0].duration_ms"),
+    ('{"host": {"faults": [{"kind": "slow_copy", "at": 1}]}}', "host.faults[0].duration_ms"),
+    ('{"host": {"faults": [{"kind": "launch_error", "at": 1, "code": 0}]}}', "host.faults[0].code"),
+    ('{"host": {"faults": [{"kind": "hang_copy", "at": 1, "code": 507015}]}}', "unknown key host.faults[0].code"),
+    ('{"host": {"failure_mode": "go on"}}', "host.failure_mode must be one of stop, continue"),
+]
+"""Texts, and what the message has to name."""
+
+
 @pytest.mark.needs("settings")
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("{", "JSON"),
-        ("[]", "object"),
-        ('{"host": 1}', "host"),
-        ('{"host": {"colour": 1}}', "host.colour"),
-        ('{"host": {"product": "911"}}', "910B"),
-        ('{"host": {"product": 910}}', "host.product"),
-        ('{"host": {"devices": 0}}', "host.devices"),
-        ('{"host": {"memory_bytes": -1}}', "host.memory_bytes"),
-        ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
-        ('{"host": {"threads": "all"}}', "host.threads"),
-        ('{"host": {"host_pointers": 1}}', "host.host_pointers must be true or false, not 1"),
-        ('{"host": {"strict": "yes"}}', "host.strict must be true or false"),
-        ('{"host": {"strict": true, "strict_report": "/no/such/folder/report"}}', "host.strict_report: cannot write"),
-        ('{"host": {"not_repeatable": "aclnnRoiAlignV2Backward"}}', "host.not_repeatable must be a list"),
-        ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
-        ('{"host": {"faults": {}}}', "host.faults must be a list"),
-        ('{"host": {"faults": [1]}}', "host.faults[0] must be an object, not 1"),
-        ('{"host": {"faults": [{"at": 1}]}}', "host.faults[0].kind must be one of out_of_memory, launch_error"),
-        ('{"host": {"faults": [{"kind": "hang", "at": 1}, {"kind": "fire", "at": 1}]}}', "host.faults[1].kind"),
-        ('{"host": {"faults": [{"kind": "hang"}]}}', "host.faults[0].at must be an integer"),
-        ('{"host": {"faults": [{"kind": "hang", "at": 0}]}}', "host.faults[0].at must be an integer from 1"),
-        ('{"host": {"faults": [{"kind": "hang", "at": 1, "count": 0}]}}', "host.faults[0].count"),
-        ('{"host": {"faults": [{"kind": "hang", "at": 1, "duration_ms": -1}]}}', "host.faults[0].duration_ms"),
-        ('{"host": {"faults": [{"kind": "slow_copy", "at": 1}]}}', "host.faults[0].duration_ms"),
-        ('{"host": {"faults": [{"kind": "launch_error", "at": 1, "code": 0}]}}', "host.faults[0].code"),
-        ('{"host": {"faults": [{"kind": "hang_copy", "at": 1, "code": 507015}]}}', "unknown key host.faults[0].code"),
-        ('{"host": {"failure_mode": "go on"}}', "host.failure_mode must be one of stop, continue"),
-    ],
-)
-def test_bad_configurations(run_program: Run, tmp_path: Path, text: str, hint: str) -> None:
-    path = config_file(tmp_path, text)
-    lines = run_program(f"print(acl.aclInit({path.encode()!r}))\nprint(acl.message())\nprint(acl.aclInit(None))\n")
-    assert lines[0] == "100000"
-    assert hint in lines[1]
-    assert lines[2] == "0"
+def test_bad_configurations(run_program: Run, tmp_path: Path) -> None:
+    """Each is refused, and afterwards the library can be initialised without it."""
+    program = ""
+    for number, (text, _) in enumerate(BAD_CONFIGURATIONS):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text)
+        program += f"print(acl.aclInit({str(path).encode()!r}), acl.message())\n"
+        program += "print(acl.aclInit(None), acl.aclFinalize())\n"
+    lines = run_program(program)
+    assert lines[1::2] == ["0 0"] * len(BAD_CONFIGURATIONS)
+    for line, (text, hint) in zip(lines[::2], BAD_CONFIGURATIONS, strict=True):
+        assert line.startswith("100000 "), text
+        assert hint in line, text
 
 
 def test_a_missing_configuration_file(run_program: Run, tmp_path: Path) -> None:

@@ -6,10 +6,25 @@ from pathlib import Path
 import pytest
 
 from aclgrad import _shared_memory
-from tests.e2e.fault_plans import write_config
+from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.raw_calls import assert_idle
 from tests.e2e.shared_objects import Objects, own_objects, sharing_server
 from tests.serving import Server
+
+# A device cannot tell the kinds of clients apart, so each kind of client meets one kind of device.
+UNUSED = [{"sync", "host_pointers"}, {"async", "copies"}]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    folder = Path(__file__).parent
+    unused = [
+        item
+        for item in items
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.path.is_relative_to(folder)
+        if any(pair <= set(item.callspec.id.split("-")) for pair in UNUSED)
+    ]
+    config.hook.pytest_deselected(items=unused)
+    items[:] = [item for item in items if item not in set(unused)]
 
 
 @pytest.fixture(scope="session", params=[True, False], ids=["host_pointers", "copies"])
@@ -18,6 +33,7 @@ def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     with sharing_server(folder, "--acl-config", write_config(folder, host_pointers=request.param)) as server:
         yield server
         assert_idle(server)
+    assert_no_misuse(folder)
 
 
 @pytest.fixture

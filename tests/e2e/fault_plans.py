@@ -17,9 +17,9 @@ import pytest
 
 import aclgrad
 from aclgrad import reference
-from tests.serving import MODE, Server, write_host_config
+from tests.serving import Server, write_host_config
 
-once = pytest.mark.skipif(bool(MODE), reason="has devices of its own, which no mode of the run changes")
+once = pytest.mark.once
 """Marks tests that `make test-modes` need not repeat."""
 
 OPERATOR = "roi_align_v2_backward"
@@ -38,6 +38,12 @@ def write_config(folder: Path, *faults: dict[str, Any], **host: Any) -> str:
     """Returns the file for aclInit: a strict device that takes no host memory, unless told otherwise."""
     settings = {"strict": True, "strict_report": str(folder / "strict.txt"), "host_pointers": False, "faults": faults}
     return write_host_config(folder, **settings | host)
+
+
+def assert_no_misuse(folder: Path) -> None:
+    """The strict device of a server that has ended has reported nothing; write_config was given this folder."""
+    report = folder / "strict.txt"
+    assert not report.exists() or report.read_text() == ""
 
 
 class FaultyServer(Server):

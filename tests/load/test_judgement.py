@@ -63,8 +63,12 @@ def test_a_figure_that_was_not_measured_keeps_no_bound(bound: dict[str, float]) 
     assert failures(objective, rows=[row("echo", "echo"), row("ours", "unary", p99_ms=math.nan)])
 
 
-@pytest.mark.parametrize("known", [of_size("16 KB"), of_all_operators()[0]], ids=lambda each: each.operator)
-def test_only_the_gradient_of_the_definition_passes(known: Known) -> None:
+def test_only_the_gradient_of_the_definition_passes() -> None:
+    for known in (of_size("16 KB"), of_all_operators()[0]):
+        assert_judged(known)
+
+
+def assert_judged(known: Known) -> None:
     sampler = Sampler(share=1.0, seed=0)
     right = known.truth.astype(known.inputs["grad_output"].dtype)
     sampler.compare(known, right)

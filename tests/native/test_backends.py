@@ -7,6 +7,8 @@ import pytest
 
 from aclgrad_native import library_files
 
+pytestmark = pytest.mark.once
+
 REQUIRED = ["libascendcl.so", "libnnopbase.so"]
 OPTIONAL = ["libopapi.so"] + [
     f"libaclnn_{each}.so" for each in ("ops_infer", "ops_train", "math", "sparse", "fft", "rand")

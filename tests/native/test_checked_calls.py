@@ -17,6 +17,8 @@ from aclgrad_native import ArgmaxCheck, BoxCheck, CallPlan, IndexCheck, InvalidV
 from .blocking import BlockingDevice
 from .pooling import FLOAT32
 
+pytestmark = pytest.mark.once
+
 INT8, INT64 = 2, 9
 """aclDataType."""
 

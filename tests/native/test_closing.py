@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 START = """
 import gc, os, pathlib, sys, threading, time, weakref
 import numpy as np

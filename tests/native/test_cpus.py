@@ -9,6 +9,8 @@ import pytest
 
 from tests import sanitizers
 
+pytestmark = pytest.mark.once
+
 HOST = sanitizers.NATIVE / "host"
 CPUS = len(os.sched_getaffinity(0))
 PROGRAM = """

@@ -8,6 +8,8 @@ import pytest
 
 from .pooling import SYMBOL
 
+pytestmark = pytest.mark.once
+
 PROGRAM = """
 import sys
 import numpy as np

@@ -13,6 +13,8 @@ from aclgrad_native import AclError, CallPlan, OutOfMemoryError
 from .blocking import BlockingDevice
 from .pooling import FLOAT32, pool
 
+pytestmark = pytest.mark.once
+
 INT32 = 3
 
 GRAD = np.ones((1, 2, 2), np.float32)

@@ -12,6 +12,8 @@ import aclgrad_native
 from aclgrad.operators.catalogue import OPERATORS
 from tests.sanitizers import COMPILER, NATIVE
 
+pytestmark = pytest.mark.once
+
 HEADER = """
 #include "aclnn/aclnn_base.h"
 #include "acl/acl_rt.h"

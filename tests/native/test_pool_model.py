@@ -19,6 +19,8 @@ from hypothesis.stateful import (
 import aclgrad_native
 from tests import sanitizers
 
+pytestmark = pytest.mark.once
+
 MEBIBYTE = 2**20
 LIMIT = 96 * MEBIBYTE
 UNLIMITED = 2**64 - 1

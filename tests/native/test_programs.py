@@ -13,6 +13,8 @@ from aclgrad.operators.samples import samples_of
 from tests import sanitizers
 from tests.call_file import PRODUCT, write_calls
 
+pytestmark = pytest.mark.once
+
 FACTOR = os.environ.get("ACLGRAD_STRESS_FACTOR", "1")
 BUILD_TIMEOUT_S = 900
 LONG_ROW = 5000

@@ -44,6 +44,7 @@ def test_on_host_memory(device: BlockingDevice, check: Callable[[BlockingDevice]
     device.assert_idle()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_by_copies(check: Callable[[BlockingDevice], None], run_program: Callable[..., str], tmp_path: Path) -> None:
     assert run_program(ON_COPIES + CHECK, str(tmp_path), check.__name__, "[]") == "clean\n"

@@ -9,7 +9,7 @@ import pytest
 
 from . import shims
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.once]
 
 HANG_MS = 300
 IMPORTS = """

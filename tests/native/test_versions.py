@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from aclgrad_native import installed_versions
+
+pytestmark = pytest.mark.once
 
 
 def write(file: Path, text: bytes) -> None:

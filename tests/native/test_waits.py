@@ -4,7 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from . import shims
+
+pytestmark = pytest.mark.once
 
 COUNTING = """
 std::atomic<int> waits{0};

@@ -34,6 +34,9 @@ enum class VectorLevel { baseline, avx2, avx512 };
 
 template <template <VectorLevel> class Kernel>
 [[nodiscard]] auto AtVectorLevel() {
+#ifdef ONLY_VECTOR_LEVEL
+  return &Kernel<VectorLevel::ONLY_VECTOR_LEVEL>::Run;
+#else
   switch (CurrentVectorLevel()) {
 #ifdef __x86_64__
     case VectorLevel::avx512:
@@ -44,6 +47,7 @@ template <template <VectorLevel> class Kernel>
     default:
       return &Kernel<VectorLevel::baseline>::Run;
   }
+#endif
 }
 
 }  // namespace acl_host

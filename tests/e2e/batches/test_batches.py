@@ -10,7 +10,7 @@ import pytest
 import aclgrad
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
 from tests.client.wire.wire_format import UNKNOWN_FIELDS, length_field
-from tests.e2e.fault_plans import write_config
+from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.raw_calls import (
     BAD,
     CALLS,
@@ -32,6 +32,7 @@ def batch_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     folder: Path = tmp_path_factory.mktemp("batches")
     with Server("--acl-config", write_config(folder, host_pointers=request.param)) as server:
         yield server
+    assert_no_misuse(folder)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import aclgrad
 from aclgrad.operators.cases import typed_cases
 from aclgrad.products import Product
 from tests.calling import AnyClient, maybe_await, wait_until
-from tests.e2e.fault_plans import once, write_config
+from tests.e2e.fault_plans import assert_no_misuse, once, write_config
 from tests.serving import Server
 
 Connect = Callable[..., AnyClient]
@@ -26,6 +26,7 @@ def batch_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     folder: Path = tmp_path_factory.mktemp("batches")
     with Server("--acl-config", write_config(folder, host_pointers=request.param)) as server:
         yield server
+    assert_no_misuse(folder)
 
 
 async def test_every_case_gives_the_bits_of_a_call_of_its_own(connect: Connect, batch_server: Server) -> None:

@@ -13,7 +13,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.messages import OperatorCall
-from tests.e2e.fault_plans import write_config
+from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.raw_calls import (
     CALLS,
     SMALL,
@@ -37,6 +37,7 @@ def chunked_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     with Server("--acl-config", write_config(folder, host_pointers=request.param), *LARGE_MESSAGES) as server:
         yield server
         assert_idle(server)
+    assert_no_misuse(folder)
 
 
 @pytest.fixture

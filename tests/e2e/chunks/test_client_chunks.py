@@ -13,7 +13,7 @@ from aclgrad import _chunked, _message_limit
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
 from tests.calling import AnyClient, maybe_await, wait_until
-from tests.e2e.fault_plans import write_config
+from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.serving import Server
 
 Connect = Callable[..., AnyClient]
@@ -32,6 +32,7 @@ def chunk_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     # The tests compare with one message of the same call.
     with Server("--acl-config", config, "--log-level", "debug", "--max-message-bytes", str(2**26)) as server:
         yield server
+    assert_no_misuse(folder)
 
 
 @pytest.fixture

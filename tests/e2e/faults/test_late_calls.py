@@ -10,7 +10,7 @@ import aclgrad
 from tests.calling import wait_until
 from tests.serving import Server, write_host_config
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.once]
 
 SMALL = (np.ones((1, 2, 2), np.float32), (1, 4, 4))
 

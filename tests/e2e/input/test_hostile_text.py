@@ -7,6 +7,8 @@ import aclgrad
 from tests.calling import AnyClient, maybe_await, wait_until
 from tests.serving import Server
 
+pytestmark = pytest.mark.once
+
 GRAD = np.ones((1, 2, 2), np.float32)
 NAME = "adaptive_avg_pool2d_backward"
 FORGED = "2026-01-01T00:00:00Z ERROR root: forged"

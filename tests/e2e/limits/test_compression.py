@@ -13,6 +13,8 @@ from tests.calling import maybe_await
 from tests.e2e.raw_calls import execute
 from tests.serving import Server
 
+pytestmark = pytest.mark.once
+
 MEBIBYTE = 1 << 20
 ZEROS = np.zeros((1, 512, 512), np.float32)
 

@@ -16,7 +16,7 @@ from tests.e2e.raw_calls import SERVICE, assert_idle, error_of
 from tests.e2e.shared_objects import Objects
 from tests.serving import Server
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.once]
 
 SILENT = 38
 MIB = 2**20

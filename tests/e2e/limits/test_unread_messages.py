@@ -12,7 +12,7 @@ from aclgrad._exchanges import SERVICE
 from tests.e2e.raw_calls import error_of
 from tests.serving import Server
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.once]
 
 MIB = 2**20
 LIMIT_BYTES = 400 * MIB

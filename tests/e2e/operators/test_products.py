@@ -15,6 +15,8 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tests.serving import Server, run_to_end
 
+pytestmark = pytest.mark.once
+
 SERVED = {
     product: {name for name, spec in OPERATORS.items() if product in spec.products}
     for product in Product

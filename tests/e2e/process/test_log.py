@@ -18,6 +18,8 @@ import pytest
 import aclgrad
 from tests.serving import announced, clean_environment, command, run_to_end
 
+pytestmark = pytest.mark.once
+
 METHOD = "/aclgrad.v1.OperatorService/ExecuteOperator"
 BAD_REQUEST = b"\x0a\x04nope"
 """An operator that nobody knows; each such call is a line of the log."""

@@ -17,6 +17,8 @@ from aclgrad_server import probe
 from aclgrad_server.settings import Settings
 from tests.serving import Server, run_to_end
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize(("flags", "told"), [((), "ready"), (("--live",), "alive")], ids=["ready", "live"])
 def test_server_that_serves(server: Server, flags: tuple[str, ...], told: str) -> None:

@@ -15,7 +15,7 @@ import aclgrad
 from aclgrad.tensors import SharedRange, view_of_array
 from aclgrad.wire.messages import OperatorCall
 from tests.calling import wait_until
-from tests.e2e.fault_plans import write_config
+from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.raw_calls import assert_idle, error_of, execute, execute_batch, open_channel, send_chunked
 from tests.e2e.raw_calls import chunked_messages as messages_of
 from tests.e2e.shared_objects import Objects, send, sharing_server
@@ -42,6 +42,7 @@ def large_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     with sharing_server(folder, "--acl-config", config, "--max-message-bytes", str(2**26)) as server:
         yield server
         assert_idle(server)
+    assert_no_misuse(folder)
 
 
 @pytest.fixture
