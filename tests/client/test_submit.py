@@ -16,6 +16,7 @@ from tests.calling import wait_until
 from tests.serving import Server
 
 from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with
+from .scripted_streams import HEADER, ScriptedStreams
 
 ONES = np.ones((1, 1, 1), np.float32)
 BUSY = aclgrad.ServerBusyError("full", retry_after_s=0.001)
@@ -105,6 +106,28 @@ def test_cancel_ends_calls_that_wait_and_calls_under_way(service: ScriptedServic
                 future.result(0)
         service.answer = lambda context: REPLY
         assert all(future.result(TIMEOUT_S).size for future in submit(client, 4))
+
+
+def test_a_cancelled_call_is_not_sent_again(
+    service: ScriptedService, streams: ScriptedStreams, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also one that goes as a stream: in chunks, or because its message is large."""
+
+    def stand(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        streams.receive(messages, context, 0)
+        wait_until(lambda: not context.is_active())
+        yield HEADER
+
+    streams.script = stand
+    large = {"a": np.ones(2**19, np.float32)}
+    reports: list[aclgrad.CallReport] = []
+    for address, received, limit in ((service.address, service.requests, 2**24), (streams.address, streams.attempts, 9999)):
+        with held(service), aclgrad.Client(address, on_call=reports.append, max_message_bytes=limit) as client:
+            future = client.submit("pool", large)
+            wait_until(lambda: len(received) == 1)  # noqa: B023 - called at once
+            assert future.cancel()
+            wait_until(lambda: client._submissions._idle == 1)  # noqa: B023, SLF001
+        assert (len(received), reports, caplog.messages) == (1, [], [])
 
 
 def test_close_ends_all(service: ScriptedService) -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -219,6 +219,9 @@ class Client(BaseClient[Array]):
         except grpc.RpcError as failure:
             # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
+            if self._submissions.is_cancelled:
+                # Otherwise it would look like a call that the server cut, which is sent again.
+                raise CancelledError from None
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except ValueError as error:
             # What grpc raises for a channel that another thread closed since it was asked, or its owner.
