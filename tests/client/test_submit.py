@@ -4,6 +4,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -143,6 +145,19 @@ def test_the_time_limit_includes_the_wait_for_a_thread(service: ScriptedService)
     with held(service), aclgrad.Client(service.address) as client:
         for future in submit(client, 2 * MAX_THREADS, timeout_s=0.2):
             assert isinstance(future.exception(TIMEOUT_S), aclgrad.DeadlinePassedError)
+
+
+def test_the_wait_for_a_thread_is_no_wait_for_a_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A call that waited for longer than `connect_timeout_s` still looks for a server that restarts."""
+
+    def clock() -> float:
+        return 0.0 if threading.current_thread() is threading.main_thread() else 100.0
+
+    with aclgrad.Client(f"unix:{tmp_path}/nobody", connect_timeout_s=5, timeout_s=None) as client:
+        client._retry_policy = replace(client._retry_policy, clock=clock)  # noqa: SLF001
+        future = client.submit("pool", {"a": ONES})
+        wait_until(lambda: future.done() or "looks again for a server" in caplog.text)
+    assert isinstance(future.exception(TIMEOUT_S), aclgrad.CallCancelledError)
 
 
 def test_callbacks_may_call_and_fail(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,7 @@ class Client(BaseClient[Array]):
 
     def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call and reports it."""
+        attempts.look_from_now()
         try:
             result = self._repeat(call, attempts)
         except AclgradError as error:

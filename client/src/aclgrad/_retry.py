@@ -83,6 +83,10 @@ class Attempts:
         another._begin, another._end, another._retries = self._begin, self._end, self._retries
         return another
 
+    def look_from_now(self) -> None:
+        """Begins the look for a server: the call may have waited for a thread until now."""
+        self._since = self._policy.clock()
+
     def time_left_s(self) -> float | None:
         """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
         return None if self._end is None else self._end - self._policy.clock()
