@@ -123,12 +123,15 @@ def test_a_cancelled_call_is_not_sent_again(
     streams.script = stand
     large = {"a": np.ones(2**19, np.float32)}
     reports: list[aclgrad.CallReport] = []
-    for address, received, limit in ((service.address, service.requests, 2**24), (streams.address, streams.attempts, 9999)):
+    for address, received, limit in (
+        (service.address, service.requests, 2**24),
+        (streams.address, streams.attempts, 9999),
+    ):
         with held(service), aclgrad.Client(address, on_call=reports.append, max_message_bytes=limit) as client:
             future = client.submit("pool", large)
             wait_until(lambda: len(received) == 1)  # noqa: B023 - called at once
             assert future.cancel()
-            wait_until(lambda: client._submissions._idle == 1)  # noqa: B023, SLF001
+            wait_until(lambda: client._submissions._idle == 1)  # noqa: SLF001
         assert (len(received), reports, caplog.messages) == (1, [], [])
 
 
