@@ -85,8 +85,9 @@ class Client(BaseClient[Array]):
 
         Up to 16 calls are made at once, by threads that start when they are needed; the others wait, and their time
         limit includes that. `cancel()` ends a call that waits or is under way, and `close()` ends all of them.
-        Callbacks of a future run in these threads, or in the one that cancels or closes. The inputs must not change, and `out` is not to be used, before the
-        call has ended; a call that was cancelled may still write to `out` for a moment.
+        Callbacks of a future run in these threads, or in the one that cancels or closes. The inputs must not change,
+        and `out` is not to be used, before the call has ended; a call that was cancelled may still write to `out` for a
+        moment.
         """
         call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
         attempts = self._start(call.method, timeout_s)

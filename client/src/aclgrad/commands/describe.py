@@ -12,7 +12,7 @@ from rich.table import Table
 
 from aclgrad._client import Client
 from aclgrad._descriptions import AttributeDescription, InputDescription
-from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, print_json, print_table, target_option
+from aclgrad.commands.common import connection, exit_codes, json_option, print_json, print_table, target_option
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.tensors import DType
 
@@ -24,7 +24,7 @@ _MIB = 2**20
 @target_option
 def operators(as_json: bool, target: str) -> None:
     """Lists the operators that the server serves on its product, with their inputs and attributes."""
-    with exit_codes("operators"), Client.from_env(target=target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+    with exit_codes("operators"), Client.from_env(**connection(target)) as client:
         listed = client.list_operators()
     if as_json:
         print_json([_plain(each) for each in listed])
@@ -44,7 +44,7 @@ def operators(as_json: bool, target: str) -> None:
 @target_option
 def status(as_json: bool, target: str) -> None:
     """Shows the server's devices, versions and load."""
-    with exit_codes("status"), Client.from_env(target=target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+    with exit_codes("status"), Client.from_env(**connection(target)) as client:
         found = client.server_status()
     if as_json:
         print_json(_plain(found))
