@@ -2,15 +2,15 @@
 
 import re
 
-from aclgrad.check.html import render
+from aclgrad.check.html import changes, render
 from aclgrad.check.report import Report
 from aclgrad.check.rows import Origin, Row, Verdict
 
 ORIGIN = Origin("a:1", "910B", "lib.so", "1.2.3")
 
 
-def row(check: str, operator: str, verdict: Verdict) -> Row:
-    return Row(ORIGIN, check, operator, "float32", (2,), "case", verdict, "", {}, 0.1)
+def row(check: str, operator: str, verdict: Verdict, origin: Origin = ORIGIN) -> Row:
+    return Row(origin, check, operator, "float32", (2,), "case", verdict, "", {}, 0.1)
 
 
 def test_the_summary_counts_the_rows_of_each_operator_and_check() -> None:
@@ -32,3 +32,11 @@ def test_the_summary_counts_the_rows_of_each_operator_and_check() -> None:
         ["pool", "2", "", ""],
         ["the server", "", "", "1"],
     ]
+
+
+def test_runs_with_two_servers_are_compared_server_by_server() -> None:
+    first, second = ORIGIN, Origin("b:2", "910B", "lib.so", "1.2.3")
+    earlier = [row("fills", "pad", Verdict.PASSED, first), row("fills", "pad", Verdict.FAILED, second)]
+    assert changes(earlier, earlier) == []
+    now = [row("fills", "pad", Verdict.FAILED, second), row("fills", "pad", Verdict.FAILED, first)]
+    assert changes(now, earlier) == [(earlier[0], now[0])], "the ports may be other ones"

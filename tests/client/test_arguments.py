@@ -16,14 +16,17 @@ ONES = np.ones((1, 1, 1), np.float32)
 Connect = Callable[..., Any]
 
 BAD_SETTINGS: dict[str, list[Any]] = {
-    "target": [None, 50051, "", b"127.0.0.1:50051", ["127.0.0.1:50051"]],
+    "target": [None, 50051, "", b"127.0.0.1:50051", ["127.0.0.1:50051"], "a\0:1", "\udc80:1", f"unix:/{'a' * 107}"],
     "timeout_s": ["5", float("nan"), np.float64("nan"), [1], True, b"1", 1j],
     "retries": [-1, 1.5, "3", None, float("nan"), True],
     "connect_timeout_s": [-1, "3", None, float("nan"), True],
     "max_message_bytes": [-1, 0, 1.5, "x", None, 2**31, True],
     "on_call": [3, "print"],
     "compression": ["zip"],
-    "channel_options": [5, [("grpc.keepalive_time_ms",)], {"grpc.keepalive_time_ms": 5}],
+    "channel_options": [
+        *(5, [("grpc.keepalive_time_ms",)], {"grpc.keepalive_time_ms": 5}, [("\udc80", 1)]),
+        *([("grpc.keepalive_time_ms", value)] for value in (5.0, None, 2**31, b"5")),
+    ],
 }
 bad_settings = pytest.mark.parametrize(
     ("name", "value"),

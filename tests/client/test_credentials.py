@@ -92,14 +92,23 @@ def test_credentials_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ({"certificate": b"x"}, "give both or neither"),
         ({"token": " "}, "token is empty"),
         ({"token": "a\nb"}, "characters that metadata cannot have"),
+        ({"token": b"t"}, "token is a bytes; give text"),
+        ({"tls": "false"}, "tls is a str; give True or False"),
         ({"tls": False}, "give a token, or no credentials"),
         ({"tls": False, "token": "t", "ca": b"x"}, "leave tls=False out"),
     ):
         with pytest.raises(aclgrad.InvalidSettingError, match=told):
             Credentials(**given)  # type: ignore[arg-type]
-    for ca, told in ((empty, "ca is no PEM"), (tmp_path / "missing", "cannot be read: No such file")):
-        with pytest.raises(aclgrad.InvalidSettingError, match=told):
-            aclgrad.Client("127.0.0.1:1", credentials=Credentials(ca=ca))
+    for ca, told in (
+        (empty, "ca is no PEM"),
+        (tmp_path / "missing", "cannot be read: No such file"),
+        ("a\0b", "cannot be read: embedded null byte"),
+        (7, "ca is a int that is no path; give the path of a PEM file"),
+        (f"-----BEGIN PRIVATE KEY-----\n{TOKEN}", "ca is a str that is no path; give the path of a PEM file, or its"),
+    ):
+        with pytest.raises(aclgrad.InvalidSettingError, match=told) as caught:
+            aclgrad.Client("127.0.0.1:1", credentials=Credentials(ca=ca))  # type: ignore[arg-type]
+        assert TOKEN not in str(caught.value), "a key that is given as text is not repeated"
     with pytest.raises(aclgrad.InvalidSettingError, match=r"^credentials is a str; give an aclgrad.Credentials$"):
         aclgrad.Client("127.0.0.1:1", credentials=TOKEN)  # type: ignore[arg-type]
     secret = Credentials(token=TOKEN)

@@ -48,6 +48,14 @@ async def test_what_was_seen_last_is_told(connect: Connect, service: ScriptedSer
         await maybe_await(connect(service.address, timeout_s=0.3).wait_until_ready())
     assert isinstance(caught.value, aclgrad.DeadlinePassedError)
 
+    def stand(context: grpc.ServicerContext) -> bytes:
+        wait_until(lambda: not context.is_active())
+        return NOT_SERVING
+
+    service.answer = stand
+    with pytest.raises(aclgrad.DeadlinePassedError, match=r"not ready within 0\.3 s; last seen: no reply$"):
+        await maybe_await(connect(service.address).wait_until_ready(0.3))
+
 
 async def test_a_server_that_can_not_say_is_an_error_at_once(connect: Connect, service: ScriptedService) -> None:
     service.answer = abort_with(grpc.StatusCode.UNIMPLEMENTED, "no such method")

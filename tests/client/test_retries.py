@@ -1,9 +1,12 @@
 """Both clients against a scripted service: which failures they make up for, how often, and for how long."""
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,26 @@ async def test_what_passes_is_made_up_for(
     assert gradient.tolist() == GRADIENT.tolist()
     assert len(service.requests) == 3
     assert len(set(service.requests)) == 1
+
+
+async def test_a_retry_leaves_nothing_to_the_garbage_collector(
+    connect: Callable[..., Any], service: ScriptedService
+) -> None:
+    """The traceback of a failed attempt has frames that have the arrays."""
+    client = connect(service.address)
+    gc.collect()
+    gc.disable()
+    try:
+        for failures in (1, 9):
+            service.answer = after(failures, DRAINING)
+            array = np.ones((1, 1, 1), np.float32)
+            ref = weakref.ref(array)
+            with suppress(aclgrad.ServerDrainingError):
+                await maybe_await(client.execute("pool", {"a": array}))
+            del array
+            await asyncio.to_thread(wait_until, lambda: ref() is None)  # noqa: B023 - awaited at once
+    finally:
+        gc.enable()
 
 
 async def test_calls_about_the_server_are_repeated_too(connect: Callable[..., Any], service: ScriptedService) -> None:

@@ -4,6 +4,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -16,6 +18,7 @@ from tests.calling import wait_until
 from tests.serving import Server
 
 from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with
+from .scripted_streams import HEADER, ScriptedStreams
 
 ONES = np.ones((1, 1, 1), np.float32)
 BUSY = aclgrad.ServerBusyError("full", retry_after_s=0.001)
@@ -107,6 +110,31 @@ def test_cancel_ends_calls_that_wait_and_calls_under_way(service: ScriptedServic
         assert all(future.result(TIMEOUT_S).size for future in submit(client, 4))
 
 
+def test_a_cancelled_call_is_not_sent_again(
+    service: ScriptedService, streams: ScriptedStreams, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also one that goes as a stream: in chunks, or because its message is large."""
+
+    def stand(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        streams.receive(messages, context, 0)
+        wait_until(lambda: not context.is_active())
+        yield HEADER
+
+    streams.script = stand
+    large = {"a": np.ones(2**19, np.float32)}
+    reports: list[aclgrad.CallReport] = []
+    for address, received, limit in (
+        (service.address, service.requests, 2**24),
+        (streams.address, streams.attempts, 9999),
+    ):
+        with held(service), aclgrad.Client(address, on_call=reports.append, max_message_bytes=limit) as client:
+            future = client.submit("pool", large)
+            wait_until(lambda: len(received) == 1)  # noqa: B023 - called at once
+            assert future.cancel()
+            wait_until(lambda: client._submissions._idle == 1)  # noqa: SLF001
+        assert (len(received), reports, caplog.messages) == (1, [], [])
+
+
 def test_close_ends_all(service: ScriptedService) -> None:
     with held(service):
         client = aclgrad.Client(service.address)
@@ -120,6 +148,19 @@ def test_the_time_limit_includes_the_wait_for_a_thread(service: ScriptedService)
     with held(service), aclgrad.Client(service.address) as client:
         for future in submit(client, 2 * MAX_THREADS, timeout_s=0.2):
             assert isinstance(future.exception(TIMEOUT_S), aclgrad.DeadlinePassedError)
+
+
+def test_the_wait_for_a_thread_is_no_wait_for_a_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A call that waited for longer than `connect_timeout_s` still looks for a server that restarts."""
+
+    def clock() -> float:
+        return 0.0 if threading.current_thread() is threading.main_thread() else 100.0
+
+    with aclgrad.Client(f"unix:{tmp_path}/nobody", connect_timeout_s=5, timeout_s=None) as client:
+        client._retry_policy = replace(client._retry_policy, clock=clock)  # noqa: SLF001
+        future = client.submit("pool", {"a": ONES})
+        wait_until(lambda: future.done() or "looks again for a server" in caplog.text)
+    assert isinstance(future.exception(TIMEOUT_S), aclgrad.CallCancelledError)
 
 
 def test_callbacks_may_call_and_fail(service: ScriptedService, monkeypatch: pytest.MonkeyPatch) -> None:

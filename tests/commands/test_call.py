@@ -1,6 +1,7 @@
 """`aclgrad call`: from files to a file."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -24,6 +25,13 @@ MAX_POOL = "call max_pool2d_with_mask_backward input=3,4,4 kernel_size=2,2"
 def grad(tmp_path: Path) -> Path:
     np.save(tmp_path / "grad.npy", GRAD)
     return tmp_path / "grad.npy"
+
+
+def damaged_archive() -> bytes:
+    """Returns an npz file whose compressed data is not what it was."""
+    file = BytesIO()
+    np.savez_compressed(file, g=np.random.default_rng(0).random(1000))
+    return file.getvalue()[:200] + b"\xff" * 50 + file.getvalue()[250:]
 
 
 def load(path: Path) -> np.ndarray:
@@ -106,8 +114,11 @@ def test_json_is_the_only_output(run: Run, grad: Path) -> None:
         (("grad_output={grad}", "-o", "{grad}"), "exists; give another file, or --force"),
         (("grad_output={grad}", "sizes=3"), "sizes is not known; adaptive_avg_pool2d_backward takes grad_output, self"),
         (("grad_output={integers}",), "inputs[grad_output].data_type is int64"),
-        (("grad_output={text}",), "text.npy"),
-        (("grad_output={broken}",), "text.npz is not an npz file"),
+        (("grad_output={text}",), "text.npy cannot be read as an npy file"),
+        (("grad_output={broken}",), "text.npz cannot be read as an npz file"),
+        (("grad_output={header}",), "header.npy cannot be read as an npy file"),
+        (("grad_output={damaged}",), "damaged.npz cannot be read as an npz file"),
+        (("grad_output={unknown}",), "unknown.safetensors cannot be read as a safetensors file"),
         (("grad_output={notes}",), "notes.npz has 0 arrays"),
         (("grad_output={grad}", "-o", "/nowhere/gradient.npy"), "there is no folder /nowhere"),
     ],
@@ -120,6 +131,15 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     for name, suffix in (("text", ".npy"), ("broken", ".npz")):
         files[name] = tmp_path / f"text{suffix}"
         files[name].write_text("no array")
+    contents = {
+        "header.npy": b"\x93NUMPY\x01\x00\x10\x00{'shape': (3,".ljust(80),
+        "damaged.npz": damaged_archive(),
+        "unknown.safetensors": b"<\0\0\0\0\0\0\0"
+        + b'{"g":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]}}'.ljust(63),
+    }
+    for file, content in contents.items():
+        files[file.partition(".")[0]] = tmp_path / file
+        (tmp_path / file).write_bytes(content)
     files["notes"] = tmp_path / "notes.npz"
     with ZipFile(files["notes"], "w") as archive:
         archive.writestr("notes.txt", "no array")
@@ -150,6 +170,13 @@ def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, grad:
     testing.fail(aclgrad.ServerFaultError("broken"))
     result = run(CALL, f"grad_output={grad}")
     assert (result.exit_code, "broken" in result.output) == (1, True)
+
+
+def test_the_wait_for_a_server_is_a_variable_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACLGRAD_CONNECT_TIMEOUT_S", "soon")
+    for command in ("call pool", "operators", "status", "bench", "check 127.0.0.1:1"):
+        result = run(command)
+        assert (result.exit_code, "ACLGRAD_CONNECT_TIMEOUT_S is 'soon'" in result.output) == (2, True), result.output
 
 
 def test_a_server_that_is_down_is_exit_code_1(run: Run, grad: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -69,7 +70,7 @@ CALLS = (
     _deep_pool((3, 4, 8, 9), (1, None, 5)),
     _avg_pool((2, 3, 8, 9), 2),
     _avg_pool((2, 3, 8, 9), (3, 2), stride=(2, 1), padding=1, ceil_mode=True, count_include_pad=False),
-    _avg_pool((3, 8, 9), 3, 2, divisor_override=5),
+    _avg_pool((3, 8, 9), np.int64(3), np.int32(2), divisor_override=5),
     _max_pool((2, 3, 8, 9), 2),
     _max_pool((2, 3, 8, 9), (3, 2), stride=(2, 1), padding=1),
     _max_pool((3, 9, 8), [3], [2], ceil_mode=True),

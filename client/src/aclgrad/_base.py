@@ -97,7 +97,8 @@ class BaseClient(OperatorMethods[Result]):
         Every call has a request id, which is the same for all of its attempts and stands in the server's log. Errors
         have it as `request_id`; `on_call` is given a CallReport of each call that has ended, with its id, its time and
         its error, in the thread or task of the call and before the call returns. What `on_call` raises, the call
-        raises. `with aclgrad.request_id(...)` gives calls an id of yours.
+        raises. A call that is cancelled or interrupted has no report. `with aclgrad.request_id(...)` gives calls an id
+        of yours.
 
         `credentials` (aclgrad.Credentials) turn TLS on and say who the client is; without them it speaks plaintext.
         `metadata`, pairs or a mapping, goes with each call. `channel` is a channel of your own, of `grpc` for a Client
@@ -170,7 +171,7 @@ class BaseClient(OperatorMethods[Result]):
 
         With `out`, a writable array or CPU tensor of the gradient's dtype and shape, the gradient is written there, and
         `out` is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a
-        part of the gradient.
+        part of the gradient; a call that was cancelled may still write to it for a moment.
         """
 
     @abstractmethod

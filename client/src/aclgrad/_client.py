@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -85,8 +85,9 @@ class Client(BaseClient[Array]):
 
         Up to 16 calls are made at once, by threads that start when they are needed; the others wait, and their time
         limit includes that. `cancel()` ends a call that waits or is under way, and `close()` ends all of them.
-        Callbacks of a future run in these threads. The inputs must not change, and `out` is not to be used, before the
-        call has ended; a call that was cancelled may still write to `out` for a moment.
+        Callbacks of a future run in these threads, or in the one that cancels or closes. The inputs must not change,
+        and `out` is not to be used, before the call has ended; a call that was cancelled may still write to `out` for a
+        moment.
         """
         call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
         attempts = self._start(call.method, timeout_s)
@@ -157,6 +158,7 @@ class Client(BaseClient[Array]):
 
     def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call and reports it."""
+        attempts.look_from_now()
         try:
             result = self._repeat(call, attempts)
         except AclgradError as error:
@@ -219,6 +221,9 @@ class Client(BaseClient[Array]):
         except grpc.RpcError as failure:
             # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
+            if self._submissions.is_cancelled:
+                # Otherwise it would look like a call that the server cut, which is sent again.
+                raise CancelledError from None
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except ValueError as error:
             # What grpc raises for a channel that another thread closed since it was asked, or its owner.

@@ -14,6 +14,8 @@ Pem = str | os.PathLike[str] | bytes
 """The path of a PEM file, or its content as bytes."""
 
 AUTHORIZATION: Final = "authorization"
+_BEGIN: Final = b"-----BEGIN "
+"""Each part of a PEM file begins so."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -35,6 +37,10 @@ class Credentials:
 
     def __post_init__(self) -> None:
         """Raises InvalidSettingError for what does not fit together."""
+        if not isinstance(self.token, str | None):
+            raise _refused("token", f"is a {type(self.token).__name__}", "give text")
+        if not isinstance(self.tls, bool):
+            raise _refused("tls", f"is a {type(self.tls).__name__}", "give True or False")
         if (self.certificate is None) != (self.key is None):
             raise _refused("certificate", "is given without its key, or the key without it", "give both or neither")
         if not self.tls and (self.ca is not None or self.certificate is not None):
@@ -118,14 +124,19 @@ def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
 def _content(name: str, given: Pem | None) -> bytes | None:
     if given is None:
         return None
+    remedy = "give the path of a PEM file, or its content as bytes"
     content = given
     if not isinstance(content, bytes):
+        if not isinstance(content, str | os.PathLike) or _BEGIN.decode() in str(content):
+            # A key that came as text is not to be repeated.
+            raise _refused(name, f"is a {type(given).__name__} that is no path", remedy)
         try:
             content = Path(content).read_bytes()
-        except OSError as error:
-            raise _refused(name, f"is {given!r}, which cannot be read: {error.strerror}", "give a PEM file") from None
-    if b"-----BEGIN " not in content:
-        raise _refused(name, "is no PEM", "give the path of a PEM file, or its content as bytes")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise _refused(name, f"is {given!r}, which cannot be read: {why}", "give a PEM file") from None
+    if _BEGIN not in content:
+        raise _refused(name, "is no PEM", remedy)
     return content
 
 

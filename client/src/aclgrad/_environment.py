@@ -54,6 +54,12 @@ def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
     return found
 
 
+def unless_set(**defaults: Any) -> dict[str, Any]:
+    """Returns the settings whose variables are not set: defaults of a command, which variables go before."""
+    names = {each.setting: each.name for each in VARIABLES}
+    return {setting: value for setting, value in defaults.items() if not os.environ.get(names[setting], "").strip()}
+
+
 def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> InvalidSettingError:
     """Returns the error of a setting, which names its variable if the setting is not among those `given` in code."""
     names = {each.setting: each.name for each in VARIABLES}

@@ -43,7 +43,9 @@ class Readiness:
         if isinstance(seen, AclgradError) and not isinstance(seen, RetryableError | DeadlinePassedError):
             raise seen
         # The last look may have had no time to see anything.
-        if not (self._seen and isinstance(seen, DeadlinePassedError)):
+        if isinstance(seen, DeadlinePassedError):
+            self._note(self._seen or "no reply")
+        else:
             self._note(str(seen) if isinstance(seen, AclgradError) else f"its health is {seen}")
         left_s = None if self._end is None else self._end - time.monotonic()
         if left_s is not None and left_s <= 0:

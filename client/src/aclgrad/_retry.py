@@ -74,14 +74,18 @@ class Attempts:
         self._resends = 0
         self._cuts = 0
         self._looks = 0
-        self._failed: AclgradError | None = None
-        """The error of the attempt before."""
+        self._failed: tuple[str, str | None] | None = None
+        """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
 
     def of_another_message(self) -> "Attempts":
         """Begins the attempts of another message, within the same time limit."""
         another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
         another._begin, another._end, another._retries = self._begin, self._end, self._retries
         return another
+
+    def look_from_now(self) -> None:
+        """Begins the look for a server: the call may have waited for a thread until now."""
+        self._since = self._policy.clock()
 
     def time_left_s(self) -> float | None:
         """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
@@ -114,7 +118,7 @@ class Attempts:
             self._looks, self._since = 0, now + delay_s
             told = f"retry {self._resends} of {self._policy.retries}"
         self._retries += 1
-        self._failed = error
+        self._failed = error.message, error.remedy
         log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
         return delay_s
 
@@ -138,8 +142,9 @@ class Attempts:
             error.message = f"{error.message} (timeout_s was {self._timeout_s:g} s)"
             error.args = (error.message,)
         if isinstance(error, DeadlinePassedError) and self._failed is not None:
-            error.message = f"{error.message}; the attempt before it failed: {self._failed.message}"
-            error.remedy = self._failed.remedy or error.remedy
+            message, remedy = self._failed
+            error.message = f"{error.message}; the attempt before it failed: {message}"
+            error.remedy = remedy or error.remedy
             error.args = (error.message,)
 
 

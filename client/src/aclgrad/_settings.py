@@ -21,6 +21,8 @@ _Hook = TypeVar("_Hook")
 _COMPRESSIONS: Final = {None: grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
 _ADDRESS: Final = re.compile(r"(?:\[[^\[\]\s]+\]|[^:\[\]/\s]+):(?P<port>[^:\s]+)")
 _WITH_PATH: Final = ("unix", "unix-abstract")
+_MAX_UNIX_PATH_BYTES: Final = 107
+"""What the system takes as the address of a unix socket, on Linux."""
 _WITH_LIST: Final = ("ipv4", "ipv6")
 _WITH_OWN_RULES: Final = ("vsock", "xds", "google-c2p")
 _TARGET_REMEDY: Final = "give host:port, [IPv6 address]:port or unix:/path, for example 127.0.0.1:50051"
@@ -66,14 +68,20 @@ def checked_hook(name: str, value: _Hook) -> _Hook:
 
 
 def checked_options(options: Iterable[ChannelOption]) -> list[ChannelOption]:
-    """Returns the options as a list; raises InvalidSettingError unless they are pairs that begin with a name."""
+    """Returns the options as a list; raises InvalidSettingError unless they are pairs of a name and what gRPC takes."""
     try:
         pairs = [(name, value) for name, value in options]
-        if all(isinstance(name, str) for name, _ in pairs):
+        if all(isinstance(name, str) and name.isascii() and _is_option(value) for name, value in pairs):
             return pairs
     except (TypeError, ValueError):
         pass
-    raise _refused("channel_options", options, 'give pairs, for example [("grpc.keepalive_time_ms", 5000)]')
+    remedy = 'give pairs of a name and text or a 32-bit integer, for example [("grpc.keepalive_time_ms", 5000)]'
+    raise _refused("channel_options", options, remedy)
+
+
+def _is_option(value: object) -> bool:
+    # gRPC takes a float for an address in memory.
+    return -(2**31) <= value < 2**31 if isinstance(value, int) else isinstance(value, str) and value.isprintable()
 
 
 def _refused(name: str, value: Any, remedy: str) -> InvalidSettingError:
@@ -87,13 +95,18 @@ def checked_target(target: str) -> str:
     """
     if not isinstance(target, str):
         _refuse_target(target, "is no string")
+    if not target.isprintable():
+        _refuse_target(target, "has characters that no address has")
     name, _, rest = target.partition(":")
     scheme = name.lower()
     if scheme in _WITH_OWN_RULES:
         return target
     if scheme in _WITH_PATH:
-        if not rest.removeprefix("//"):
+        path = rest.removeprefix("//")
+        if not path:
             _refuse_target(target, "names no path")
+        if len(path.encode()) > _MAX_UNIX_PATH_BYTES:
+            _refuse_target(target, f"names a path of more than {_MAX_UNIX_PATH_BYTES} bytes")
     elif scheme == "dns" or scheme in _WITH_LIST:
         # An authority may stand between the second slash and the third.
         addresses = re.sub(r"^//[^/]*/", "", rest)

@@ -27,20 +27,20 @@ class _Watch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._part: Cancellable | None = None
-        self._is_cancelled = False
+        self.is_cancelled = False
 
     def watch(self, part: Cancellable) -> None:
         with self._lock:
             self._part = part
-            is_cancelled = self._is_cancelled
+            is_cancelled = self.is_cancelled
         if is_cancelled:
             part.cancel()
 
     def on_done(self, future: Future[Any]) -> None:
         with self._lock:
-            self._is_cancelled = future.cancelled()
+            self.is_cancelled = future.cancelled()
             part, self._part = self._part, None
-        if part is not None and self._is_cancelled:
+        if part is not None and self.is_cancelled:
             part.cancel()
 
 
@@ -88,6 +88,11 @@ class Submissions:
     def is_in_background(self) -> bool:
         """Whether the thread that asks is one of ours."""
         return self._current.watch is not None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the future of the call that this thread makes was cancelled."""
+        return self._current.watch is not None and self._current.watch.is_cancelled
 
     def watch(self, part: Cancellable) -> None:
         """Has the future of the call that this thread makes, if it makes one, cancel this part of it."""

@@ -1,6 +1,7 @@
 """The pace of callers, on a clock of the test's own."""
 
 import pytest
+
 from aclgrad_server.calls.pace import Pace
 from aclgrad_server.limits import LONGEST_PAUSE_S
 

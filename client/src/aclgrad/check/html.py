@@ -71,14 +71,15 @@ def render(report: Report, compared: Sequence[Row] = (), compared_name: str = ""
 
 
 def changes(rows: Sequence[Row], compared: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Returns the pairs of rows about the same case whose verdicts differ between two runs."""
-    earlier = {_case(row): row for row in compared}
-    pairs = [(earlier[_case(row)], row) for row in rows if _case(row) in earlier]
+    """Returns the pairs of rows about the same case, of the first or the second server, whose verdicts differ."""
+    earlier, later = _by_case(compared), _by_case(rows)
+    pairs = [(earlier[case], row) for case, row in later.items() if case in earlier]
     return [(before, now) for before, now in pairs if before.verdict is not now.verdict]
 
 
-def _case(row: Row) -> tuple[str, ...]:
-    return (row.check, row.operator, row.dtype, row.case)
+def _by_case(rows: Sequence[Row]) -> dict[tuple[object, ...], Row]:
+    servers = list(dict.fromkeys(row.origin for row in rows))
+    return {(servers.index(row.origin), row.check, row.operator, row.dtype, row.case): row for row in rows}
 
 
 def _sides(rows: Sequence[Row], run: str) -> list[Side]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import aclgrad
 from aclgrad._client import Client
 from aclgrad._descriptions import OperatorDescription
+from aclgrad._environment import unless_set
 from aclgrad._server_status import ServerStatus
 from aclgrad.check.rows import Origin
 from aclgrad.operators.cases import TypedCase, typed_cases
@@ -87,7 +88,11 @@ class Target:
 @contextmanager
 def open_target(address: str, timeout_s: float) -> Iterator[Target]:
     """Yields the server; raises CheckError for a product without a table, and an AclgradError without an answer."""
-    settings: dict[str, Any] = {"target": address, "timeout_s": timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
+    settings: dict[str, Any] = {
+        "target": address,
+        "timeout_s": timeout_s,
+        **unless_set(connect_timeout_s=CONNECT_TIMEOUT_S),
+    }
     with Client.from_env(**settings) as client, Client.from_env(**settings, shape_only=False) as sender:
         status = client.server_status()
         described = {each.name: each for each in client.list_operators()}

@@ -10,7 +10,7 @@ import click
 from aclgrad._client import Client
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._planning import Input
-from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, print_json, target_option
+from aclgrad.commands.common import connection, exit_codes, json_option, print_json, target_option
 from aclgrad.commands.files import checked_output, is_file, load, save
 from aclgrad.errors import UnknownOperatorError
 from aclgrad.operators.spec import AttributeKind
@@ -45,8 +45,7 @@ def call(
 
     Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed, with 130 if interrupted.
     """
-    settings: dict[str, Any] = {"target": target, "timeout_s": timeout_s, "connect_timeout_s": CONNECT_TIMEOUT_S}
-    with exit_codes("call"), Client.from_env(**settings) as client:
+    with exit_codes("call"), Client.from_env(**connection(target), timeout_s=timeout_s) as client:
         if output is not None and checked_output(output).exists() and not force:
             raise ValueError(f"{output} exists; give another file, or --force to replace it")
         inputs, attributes = _parse(_description(client, operator), arguments)

@@ -6,7 +6,7 @@ import click
 
 from aclgrad._client import Client
 from aclgrad._descriptions import AttributeDescription, InputDescription
-from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, plain, print_json, target_option
+from aclgrad.commands.common import connection, exit_codes, json_option, plain, print_json, target_option
 
 
 @click.command()
@@ -14,7 +14,7 @@ from aclgrad.commands.common import CONNECT_TIMEOUT_S, exit_codes, json_option, 
 @target_option
 def operators(as_json: bool, target: str) -> None:
     """Lists the operators that the server serves on its product, with their inputs and attributes."""
-    with exit_codes("operators"), Client.from_env(target=target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+    with exit_codes("operators"), Client.from_env(**connection(target)) as client:
         listed = client.list_operators()
     if as_json:
         print_json([plain(each) for each in listed])

@@ -1,12 +1,12 @@
 """Arrays in files: npy, npz and safetensors."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from zipfile import BadZipFile
 
 import ml_dtypes
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 Array = np.ndarray[Any, Any]
@@ -31,11 +31,8 @@ def load(text: str) -> Array:
     if path.endswith(".npy"):
         if name:
             raise ValueError(f"{path} holds one array without a name, and {name!r} was asked for; leave :{name} out")
-        with open(path, "rb") as file:
-            try:
-                return _known(np.lib.format.read_array(file, allow_pickle=False))
-            except ValueError as error:
-                raise ValueError(f"{path} is not an npy file: {error}") from error
+        with _reading(path, "an npy file"), open(path, "rb") as file:
+            return _known(np.lib.format.read_array(file, allow_pickle=False))
     arrays = _load_all(path)
     if not name and len(arrays) == 1:
         return next(iter(arrays.values()))
@@ -74,20 +71,30 @@ def checked_folder(path: Path) -> None:
 
 def _load_all(path: str) -> dict[str, Array]:
     if path.endswith(".npz"):
-        try:
-            # Not np.load, which takes other files for pickles.
-            with open(path, "rb") as file, np.lib.npyio.NpzFile(file, allow_pickle=False) as arrays:
-                members = {name: arrays[name] for name in arrays.files}
-        except (ValueError, BadZipFile) as error:
-            raise ValueError(f"{path} is not an npz file: {error}") from error
+        # Not np.load, which takes other files for pickles.
+        with (
+            _reading(path, "an npz file"),
+            open(path, "rb") as file,
+            np.lib.npyio.NpzFile(file, allow_pickle=False) as arrays,
+        ):
+            members = {name: arrays[name] for name in arrays.files}
         # numpy returns the bytes of a member that holds no array.
         return {name: _known(array) for name, array in members.items() if isinstance(array, np.ndarray)}
     if not path.endswith(".safetensors"):
         raise ValueError(f"{path} has no known form; {_HINT}")
-    try:
+    with _reading(path, "a safetensors file"):
         return dict(load_file(path))
-    except SafetensorError as error:
-        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+
+
+@contextmanager
+def _reading(path: str, form: str) -> Iterator[None]:
+    """Raises ValueError if the block cannot read the file's content; errors of the system stay as they are."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # whatever a header, a compression or a dtype makes the libraries raise
+        raise ValueError(f"{path} cannot be read as {form}: {error}") from error
 
 
 def _known(array: Array) -> Array:

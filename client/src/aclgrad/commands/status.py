@@ -11,7 +11,7 @@ from rich.table import Table
 from aclgrad._client import Client
 from aclgrad._server_status import DeviceStatus, FailureStatus, OperatorStatus, ServerStatus
 from aclgrad.commands.common import (
-    CONNECT_TIMEOUT_S,
+    connection,
     exit_codes,
     json_option,
     plain,
@@ -29,7 +29,7 @@ Line = tuple[str, str]
 @target_option
 def status(as_json: bool, target: str) -> None:
     """Shows what is wrong with the server, its load, devices, versions and settings."""
-    with exit_codes("status"), Client.from_env(target=target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+    with exit_codes("status"), Client.from_env(**connection(target)) as client:
         found = client.server_status()
     if as_json:
         print_json(plain(found))

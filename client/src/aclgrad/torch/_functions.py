@@ -32,7 +32,8 @@ def _sizes(value: Size | None, count: int) -> list[int]:
     """Returns a size for each axis; none for None."""
     if value is None:
         return []
-    sizes = [value] if isinstance(value, int) else list(value)
+    # Not only an int: PyTorch takes numpy's integers too.
+    sizes = list(value) if isinstance(value, Sequence) else [value]
     return sizes * count if len(sizes) == 1 else sizes
 
 

@@ -17,9 +17,9 @@ from aclgrad._client import Client
 from aclgrad.commands.bench.load import Measured, closed_loop, open_loop
 from aclgrad.commands.bench.plot import latency_plot
 from aclgrad.commands.common import (
-    CONNECT_TIMEOUT_S,
     FAILED,
     INTERRUPTED,
+    connection,
     exit_codes,
     fail,
     json_option,
@@ -82,7 +82,7 @@ def bench(**given: Any) -> None:
             raise ValueError(f"{options.plot} would hold SVG; end it with .svg")
         if options.plot is not None:
             checked_folder(options.plot)
-        with Client.from_env(target=options.target, connect_timeout_s=CONNECT_TIMEOUT_S) as client:
+        with Client.from_env(**connection(options.target)) as client:
             typed = _case(client, options)
         measured = Measured()
         is_complete = False
