@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import grpc
@@ -56,13 +57,25 @@ def test_page_code_and_server_have_the_same_metrics(tmp_path: Path) -> None:
         tmp_path / "identities.toml", {"caller": {"token": "a-token", "rights": ["execute", "status"]}}
     )
     credentials = aclgrad.Credentials(ca=authority.ca, token="a-token")
+    certificate, key = authority.pair("server", not_after=datetime.now(UTC) + timedelta(days=1))
     with (
-        Server(*authority.server_flags(), "--identities", identities) as server,
+        Server("--tls-certificate", certificate, "--tls-key", key, "--identities", identities) as server,
         aclgrad.Client(server.address, credentials=credentials) as client,
     ):
         client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2))
         client.list_operators()
+        with (
+            pytest.raises(aclgrad.NotAuthenticatedError),
+            aclgrad.Client(
+                server.address, credentials=aclgrad.Credentials(ca=authority.ca, token="unknown")
+            ) as stranger,
+        ):
+            stranger.list_operators()
         wait_until(lambda: value(server.admin, "aclgrad_pool_limit_bytes") is not None)
+        remaining_s = value(server.admin, "aclgrad_certificate_remaining_seconds")
+        assert remaining_s is not None
+        assert 23 * 3600 < remaining_s < 24 * 3600
+        assert value(server.admin, "aclgrad_refused_rpcs_total", cause="identity") == 1
         status, text = ask(server.admin, "/metrics")
         assert status == 200
     families = {each.name: each for each in text_string_to_metric_families(text)}

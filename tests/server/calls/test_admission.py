@@ -43,6 +43,7 @@ async def test_places_are_filled_before_calls_wait_before_they_are_refused() -> 
         await admission.place(A)
     assert caught.value.retry_after_s
     assert caught.value.metadata == {"limit": "5"}
+    assert admission.refusals == 1
     for each in held:
         each.give_back()
     for task in waiting:

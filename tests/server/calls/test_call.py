@@ -167,6 +167,7 @@ async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls) -> 
     assert isinstance(error, ClientTooSlowError)
     assert "sent less than 1 MiB within 60 s (--client-timeout-s)" in str(error)
     assert error.remedy
+    assert calls.slow_clients == 1
 
 
 async def test_time_of_the_server_does_not_count_for_the_client(calls: Calls) -> None:
@@ -197,6 +198,8 @@ async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Call
         await settle()
     assert connections.closed == ["ipv4:192.0.2.1:7"]
     assert "fetched less than 1 MiB of the reply" in str(await error_of(running[0]))
+    assert calls.slow_clients == 3
+    assert {call.outcome for call, _ in running} == {"CLIENT_TOO_SLOW"}
 
 
 async def test_slow_sender_keeps_its_connection(calls: Calls, connections: Connections) -> None:
@@ -308,6 +311,7 @@ async def test_stopping_server_refuses_new_calls_and_those_without_a_message(cal
     calls.refuse()
     with pytest.raises(ServerDrainingError, match="shutting down"):
         calls.admit()
+    assert calls.draining_refusals == 2
     assert isinstance(await error_of(silent), ServerDrainingError)
     assert await error_of(busy) is None
     busy[1].cancel()

@@ -117,10 +117,12 @@ async def test_above_the_soft_limit_reads_stop_and_then_the_oldest_calls_are_cut
     await settle()
     assert not await reads(memory.calls)
     assert not any(task.done() for task in tasks)
+    assert (memory.watch.used_bytes, memory.watch.limit_bytes, memory.watch.pressure) == (860, 1000, 1)
     await asyncio.sleep(INTERVAL_S)
     memory.watch.look()
     await settle()
     assert [task.cancelled() for task in tasks] == [True] * CUT_COUNT + [False] * 2
+    assert memory.calls.memory_cuts == CUT_COUNT
     memory.calls.admit()
     memory.used = 0.5
     memory.watch.look()
@@ -135,6 +137,7 @@ async def test_above_the_hard_limit_new_calls_are_refused() -> None:
     memory.watch.look()
     with pytest.raises(ServerBusyError, match="short of memory"):
         memory.calls.admit()
+    assert (memory.watch.pressure, memory.calls.memory_refusals) == (2, 1)
     memory.used = 0.94
     memory.watch.look()
     memory.calls.admit()

@@ -265,10 +265,11 @@ class Calls:
         unread = set()
         for call in self._active:
             if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
-                if call.cut(self._too_slow(call)):
+                if call.cut(error := self._too_slow(call)):
                     self.slow_clients += 1
                     if call.is_replying:
                         unread.add(call.peer)
+                        call.outcome = error.reason  # nothing else tells of a reply that is never fetched
             elif call.deadline + _LATE_S < now and not call.has_returned:
                 call.cut(_deadline_passed())
         if unread:
