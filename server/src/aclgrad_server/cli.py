@@ -121,6 +121,10 @@ async def _run(settings: Settings) -> None:
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
             state.readiness.set_not_ready(error.summary)
+        except StartError:
+            # The admin thread keeps the state, and the devices have to close before the interpreter ends.
+            state.group = None
+            raise
         else:
             # The objects that exist now stay, so the garbage collector need not visit them again.
             gc.collect()
