@@ -6,6 +6,7 @@ VENV := $(BIN)/.venv
 SETUP := $(BIN)/.setup
 BUILT := native/build/editable/.built
 GOOGLEAPIS := build/googleapis
+PROMETHEUS := build/prometheus/usr/bin/promtool
 PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests examples/cpp -name '*.cpp' -o -name '*.h')
@@ -27,7 +28,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-node test-browser test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load hostile hostile-short test-bridges test-frameworks test-monitoring rehearse-alerts test-node test-browser test-cpp-client test-aarch64 sanitize sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -45,8 +46,9 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=... [LIKE=OPERATOR]
 	@$(PYTHON) client/new_operator.py "$(NAME)" "$(SYMBOL)" $(LIKE)
 
-generate: $(SETUP) $(BIN)/.setup-lint ## Write every file that lists the operators, from their folders
+generate: $(SETUP) $(BIN)/.setup-lint ## Write every file that lists the operators, from their folders, and the PrometheusRule
 	$(BIN)/python client/generate.py
+	$(BIN)/python deploy/prometheus_rule.py
 
 format: $(BIN)/.setup-lint ## Format every source file
 	$(BIN)/ruff check --fix .
@@ -60,7 +62,7 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 ci: SECOND_RUN := yes
-ci: lint docs test test-bridges test-node test-browser test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
+ci: lint docs test test-bridges test-node test-browser test-monitoring test-modes soak-short sanitize fuzz-short load-short hostile-short demo ## Run everything that continuous integration runs
 
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
 	$(BIN)/ruff check .
@@ -71,6 +73,7 @@ lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, p
 	$(BIN)/buf lint proto
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/python client/generate.py --check
+	$(BIN)/python deploy/prometheus_rule.py --check
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -123,6 +126,18 @@ examples/node/node_modules: examples/node/package-lock.json
 	$(call debian,npm,nodejs npm)
 	cd $(@D) && npm ci --silent --ignore-scripts
 	touch $@
+
+test-monitoring: $(BUILT) $(PROMETHEUS) ## Test alerts and dashboard with Prometheus on a server (downloads Debian's package)
+	$(BIN)/python -m pytest tests/monitoring
+
+rehearse-alerts: $(BUILT) $(PROMETHEUS) ## Put servers into each state that an alert is for, and see it fire: SCENES="full_queue killed"
+	$(BIN)/python -m tests.monitoring $(SCENES)
+
+# Unpacked and not installed, because the package starts a service. The lists of packages may be missing, which takes root.
+$(PROMETHEUS):
+	mkdir -p build/debian
+	cd build/debian && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; }
+	dpkg-deb --extract build/debian/prometheus_*.deb build/prometheus
 
 test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (installs gRPC from Debian, as root)
 	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)

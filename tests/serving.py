@@ -29,8 +29,8 @@ def command(*flags: str) -> list[str]:
 def clean_environment(**variables: str) -> dict[str, str]:
     """Returns this process's environment without what would steer a server, and with the given variables."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
-    # Servers of tests that run at once must not ask for the same port.
-    return kept | {"ACLGRAD_ADMIN": "127.0.0.1:0"} | MODE | variables
+    # Servers of tests that run at once must not ask for the same port; people read what failed.
+    return kept | {"ACLGRAD_ADMIN": "127.0.0.1:0", "ACLGRAD_LOG_FORMAT": "text"} | MODE | variables
 
 
 def write_host_config(folder: Path, **host: Any) -> str:

@@ -21,6 +21,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/server.md": "The server",
         "deploy/README.md": "Deployment",
         "docs/metrics.md": "Metrics",
+        "docs/runbook.md": "Runbook",
         "docs/capacity.md": "Capacity",
         "docs/first-day.md": "First day with a card",
         "docs/check.md": "Check of a server",

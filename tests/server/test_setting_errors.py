@@ -26,7 +26,8 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 
     def run(*flags: str, **variables: str) -> Result:
         cleared = {f"ACLGRAD_{name.upper()}": None for name in Settings.model_fields}
-        exit_code = CliRunner().invoke(main, flags, env=cleared | variables).exit_code
+        environment = cleared | {"ACLGRAD_LOG_FORMAT": "text"} | variables
+        exit_code = CliRunner().invoke(main, flags, env=environment).exit_code
         # The last words go to the file descriptor itself.
         return Result(exit_code, capfd.readouterr().err)
 

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 import click
@@ -16,6 +16,7 @@ from aclgrad_server import logs
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.admin.pages import pages
 from aclgrad_server.devices.faults import StartError, UnfitDeviceError
+from aclgrad_server.log_forms import Form
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
 from aclgrad_server.state import ServerState
@@ -91,14 +92,15 @@ def main(**flags: Any) -> None:
     try:
         settings = read_settings(flags)
     except UnusableSettingsError as error:
-        _fail(EXIT_USAGE, *error.args)
-    logs.configure(settings.log_level)
+        _fail(_form_before_settings(flags), EXIT_USAGE, *error.args)
+    form = logs.form_of(settings.log_format)
+    logs.configure(settings.log_level, form)
     for name in unknown_variables(os.environ):
         log.warning("%s is not a setting of the server; see --help", name)
     try:
         asyncio.run(_run(settings))
     except StartError as error:
-        _fail(EXIT_START, str(error))
+        _fail(form, EXIT_START, str(error))
 
 
 async def _run(settings: Settings) -> None:
@@ -171,6 +173,12 @@ class _StopRequest:
         self.make()
 
 
-def _fail(code: int, *lines: str) -> NoReturn:
-    logs.last_words(*(f"aclgrad-server: {line}" for line in lines))
+def _form_before_settings(flags: Mapping[str, Any]) -> Form:
+    """Returns the form of a message about the settings, which decide the form of the others; on a terminal, text."""
+    asked = flags.get("log_format") or os.environ.get(variable_of("log_format"))
+    return logs.form_of("text" if asked == "text" else "auto")
+
+
+def _fail(form: Form, code: int, *lines: str) -> NoReturn:
+    logs.last_words(form, *lines)
     sys.exit(code)

@@ -5,13 +5,13 @@ import os
 import select
 import sys
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Final
 
 from aclgrad.errors import AclgradError
+from aclgrad_server.log_forms import Form, JsonForm, TextForm
 
 log = logging.getLogger(__name__)
 
@@ -19,27 +19,7 @@ MAX_LINES: Final = 4096  # lines that wait to be written: some megabytes at most
 MAX_LOGGED: Final = 1000  # of a text that may hold what a client sent
 FLUSH_LIMIT_S: Final = 1.0  # how long the end of the process waits for those who read its log
 _STDERR: Final = 2
-_TIME: Final = "%Y-%m-%dT%H:%M:%S"
 _GRPC: Final = "grpc._cython.cygrpc"
-
-
-class LineFormatter(logging.Formatter):
-    """Escapes control characters and indents tracebacks, so that a client's text never starts a line."""
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", _TIME)
-        self.converter = time.gmtime
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        return super().formatMessage(record).translate(_CONTROL_CHARACTERS)
-
-    def format(self, record: logging.LogRecord) -> str:
-        first, *traceback = super().format(record).split("\n")
-        return "\n  ".join((first, *(line.translate(_CONTROL_CHARACTERS) for line in traceback)))
-
-
-_CONTROL_CHARACTERS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-_CONTROL_CHARACTERS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 
 
 class LineHandler(logging.Handler):
@@ -48,10 +28,11 @@ class LineHandler(logging.Handler):
     It is not a `Queue`: a destructor that logs in the middle of `put` would wait for the lock of `Queue` for ever.
     """
 
-    def __init__(self, file: int = _STDERR) -> None:
-        """Takes an open file, which it does not close."""
+    def __init__(self, file: int = _STDERR, form: Form | None = None) -> None:
+        """Takes an open file, which it does not close, and the form of the lines, text by default."""
         super().__init__()
-        self.setFormatter(LineFormatter())
+        self.form = form or TextForm()
+        self.setFormatter(self.form)
         self._file = file
         # Each text with its number of lines, and the number of those dropped before it.
         self._queue: SimpleQueue[tuple[str | threading.Event, int, int]] = SimpleQueue()
@@ -65,7 +46,7 @@ class LineHandler(logging.Handler):
             line = self.format(record)
         except Exception:
             # logging itself would write a traceback to standard error, and block.
-            line = f"a line of {record.pathname}:{record.lineno} cannot be formatted"
+            line = self._own_line("ERROR", f"a line of {record.pathname}:{record.lineno} cannot be formatted")
         self.write(line)
 
     def write(self, text: str, lines: int = 1) -> None:
@@ -102,8 +83,11 @@ class LineHandler(logging.Handler):
     def _tell_dropped(self, dropped: int) -> None:
         if dropped > self._told:
             told = f"{dropped - self._told} log lines were dropped: stderr was not read"
-            self._write(self.format(logging.makeLogRecord({"name": __name__, "levelname": "WARNING", "msg": told})))
+            self._write(self._own_line("WARNING", told))
             self._told = dropped
+
+    def _own_line(self, level: str, text: str) -> str:
+        return self.format(logging.makeLogRecord({"name": __name__, "levelname": level, "msg": text}))
 
     def _write(self, line: str) -> None:
         """Writes to the descriptor itself: a thread that blocks with the lock of `sys.stderr` would prevent an exit."""
@@ -118,14 +102,13 @@ class LineHandler(logging.Handler):
                 return  # closed, or its reader is gone: there is nobody to tell
 
 
-def write_lines(name: str, lines: Sequence[str]) -> None:
-    """Logs lines without control characters, all at once and whatever the level, in the form of the others."""
-    begin = f"{time.strftime(_TIME, time.gmtime())}Z INFO {name}: "
-    text = "\n".join(begin + line for line in lines)
+def write_entries(name: str, entries: Sequence[tuple[float, Mapping[str, Any]]]) -> None:
+    """Logs entries of time and fields, all at once and whatever the level."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LineHandler) and handler.lock is not None:
+            text = "\n".join(handler.form.entry(name, seconds, told) for seconds, told in entries)
             with handler.lock:
-                handler.write(text, len(lines))
+                handler.write(text, len(entries))
 
 
 def dropped_lines() -> int:
@@ -133,9 +116,15 @@ def dropped_lines() -> int:
     return sum(each.dropped_lines for each in logging.getLogger().handlers if isinstance(each, LineHandler))
 
 
-def configure(level: str) -> None:
+def form_of(setting: str) -> Form:
+    """Returns the form that `--log-format` names: auto is text for a terminal, and JSON for everything else."""
+    is_json = not os.isatty(_STDERR) if setting == "auto" else setting == "json"
+    return JsonForm() if is_json else TextForm()
+
+
+def configure(level: str, form: Form) -> None:
     """Sends log lines of this level or above to standard error, and Python's own warnings and exceptions too."""
-    logging.basicConfig(level=level.upper(), handlers=[LineHandler()], force=True)
+    logging.basicConfig(level=level.upper(), handlers=[LineHandler(form=form)], force=True)
     logging.getLogger(_GRPC).setLevel(max(logging.INFO, getattr(logging, level.upper())))
     logging.getLogger(_GRPC).addFilter(_is_news)
     logging.captureWarnings(True)
@@ -155,12 +144,12 @@ def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, Traceba
     return kind, arguments.exc_value or kind(), arguments.exc_traceback
 
 
-def last_words(*lines: str) -> None:
+def last_words(form: Form, *lines: str) -> None:
     """Writes to standard error before the process ends, after what was logged; waits only for a moment."""
     logging.shutdown()
     handler = LineHandler()
     for line in lines:
-        handler.write(line.translate(_CONTROL_CHARACTERS))
+        handler.write(form.last(line))
     handler.flush()
 
 

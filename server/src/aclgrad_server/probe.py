@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--timeout-s", type=_seconds, default=2.0, metavar="S", help="time for the whole answer (2)")
     options = parser.parse_args(arguments)
     try:
-        address = _connectable(options.address or configured_address())
+        address = connectable(options.address or configured_address())
     except ValueError as error:
         _fail(2, str(error))
     late = f"{address}: no answer within {options.timeout_s:g} s; the server hangs, or is slower than --timeout-s"
@@ -63,7 +63,7 @@ def configured_address() -> str:
     return str(address or DEFAULT_ADDRESS)
 
 
-def _connectable(address: str) -> str:
+def connectable(address: str) -> str:
     """Returns the address for reaching a server on this host that listens on the given one, which may be a wildcard."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and 0 < int(port) < 65536):

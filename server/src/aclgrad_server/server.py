@@ -38,6 +38,7 @@ from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
+from aclgrad_server.startup import announce
 from aclgrad_server.state import ServerState
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ class Server:
             add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
         self._watch(group)
+        announce(settings, product, group, state.addresses)
         self._health.set_ready(True)
         state.ready_at = time.time()
         state.readiness.set_ready()

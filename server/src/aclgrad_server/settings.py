@@ -176,6 +176,8 @@ class Settings(BaseSettings):
     """Log code that blocks the event loop for longer than this; 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of log lines."""
+    log_format: Literal["auto", "text", "json"] = "auto"
+    """Form of log lines; auto: text on a terminal, JSON otherwise."""
 
     @field_validator("listen", "device", "shared_memory_owner", mode="before")
     @classmethod

@@ -1,18 +1,22 @@
 """The program `aclgrad-server doctor`: what it prints, its exit codes, and what it finds on a device."""
 
 import json
+import re
 import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import aclgrad
 from aclgrad.check.report import read_rows
 from aclgrad.check.rows import Row, Verdict
+from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
 from tests.native import shims
-from tests.serving import run_to_end
+from tests.serving import Server, announced, clean_environment, command, run_to_end
 
 pytestmark = once
 
@@ -44,8 +48,12 @@ def test_a_sound_machine() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert failed(rows) == []
     assert summary["exit_code"] == 0
-    assert summary["rows"] == len(rows) == summary["passed"]
-    assert {row.check for row in rows} == {"settings", "versions", "libraries", "memory", "limits", "addresses"}
+    assert summary["rows"] == len(rows)
+    # Whether something keeps the clock right, and how many processors there are, is up to the machine.
+    assert {row.check for row in rows if row.verdict is not Verdict.PASSED} <= {"clock", "container"}
+    assert {row.check for row in rows} == {
+        "settings", "clock", "versions", "libraries", "memory", "limits", "container", "addresses",
+    }  # fmt: skip
 
 
 def test_a_port_that_is_taken() -> None:
@@ -75,7 +83,7 @@ def test_without_json_each_row_is_a_line() -> None:
     lines = done.stdout.splitlines()
     assert done.returncode == 0
     assert "passed  settings: streams: 4 (default)" in lines
-    assert lines[-1] == f"{len(lines) - 1} passed"
+    assert re.fullmatch(r"\d+ passed(, \d noted)?", lines[-1])
 
 
 @pytest.mark.parametrize("host", [{}, {"devices": 2, "product": "310P"}], ids=["one", "two"])
@@ -144,3 +152,56 @@ def test_a_report_can_be_compared_as_that_of_a_check(tmp_path: Path) -> None:
     path = tmp_path / "doctor.jsonl"
     path.write_text(done.stdout)
     assert read_rows(path) == rows
+
+
+def examine(admin: str) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
+    """Returns the finished doctor of a running server, and its rows."""
+    done = run_to_end("doctor", "--json", "--admin", admin)
+    return done, [json.loads(line) for line in done.stdout.splitlines()][:-1]
+
+
+def test_a_running_server_that_is_sound() -> None:
+    with Server() as server, aclgrad.Client(server.address) as client:
+        client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2))
+        assert server.admin is not None
+        done, rows = examine(server.admin)
+    assert (done.returncode, done.stderr) == (0, "")
+    # The loop of a busy machine may lag.
+    assert {row["verdict"] for row in rows if row["check"] != "event loop"} == {"passed"}
+    assert {"server", "device", "memory", "queue", "pool", "clients", "log", "files"} <= {row["check"] for row in rows}
+    assert {(row["target"], row["product"], row["library"]) for row in rows} == {
+        (server.admin, "910B", "libacl_host.so"),
+    }
+    (summary,) = (row["message"] for row in rows if row["check"] == "server")
+    assert " on 910B with libacl_host.so, ready for 0.0 h, 1 calls, " in summary
+
+
+def test_a_running_server_that_is_not_ready_says_why(tmp_path: Path) -> None:
+    """Its device gets nothing right, so it stays up and is never ready."""
+    config = write_config(tmp_path, {"kind": "copy_error", "at": 2, "code": 507054}, faults_after_launches=0)
+    flags = command("--backend", "host", "--listen", "127.0.0.1:0", "--acl-config", config)
+    with subprocess.Popen(flags, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            admin = announced([process.stdout.readline().decode()])["admin"]
+            wait_until(lambda: "not ready: device" in run_to_end("probe", admin).stderr)
+            done, rows = examine(admin)
+        finally:
+            process.kill()
+    assert done.returncode == 1
+    worst = [row for row in rows if row["verdict"] == "failed"]
+    assert rows[: len(worst)] == worst
+    assert worst[0]["message"].startswith("not ready: device 0 (Ascend910B1) failed the self-test; ")
+    assert "docs/runbook.md#aclgradnotready" in worst[0]["message"]
+
+
+def test_what_answers_is_no_admin_listener() -> None:
+    with Server() as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        unused = f"127.0.0.1:{silent.getsockname()[1]}"
+        for address, told in ((server.address, "not in HTTP"), (unused, "has not answered within 5 s")):
+            done, (row,) = examine(address)
+            assert (done.returncode, done.stderr) == (1, "")
+            assert told in row["message"]
+    done, (row,) = examine(unused)
+    assert "no answer: Connection refused; is the server running" in row["message"]
+    for flags in (("--admin", "nowhere"), ("--admin", unused, "--device"), ("--admin", unused, "--", "--streams", "1")):
+        assert run_to_end("doctor", *flags).returncode == 2

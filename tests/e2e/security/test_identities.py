@@ -171,20 +171,22 @@ def test_refusals_are_audited_once_and_accepted_calls_stand_in_the_access_log(se
         call(channel, x_request_id="fine", **bearer("trainers-token"))
         call(channel, request=b"?", x_request_id="malformed reason=OK", **bearer("trainers-token"))
     # The log is written by a thread, and a call ends after its reply.
-    wait_until(lambda: server.log.count("access_log: ") >= 502 and " id=malformed reason=OK" in server.log)
+    wait_until(lambda: server.log.count("access_log: ") >= 502 and " request_id=malformed reason=OK" in server.log)
     lines = server.log.splitlines()
     peer = "ipv4:127.0.0.1:"
     audit = [line for line in lines if "audit: refused the token is not known: identity unknown" in line]
     assert 1 <= len(audit) < 5
     assert f" of {peer}" in audit[0]
     logged = [line.partition("access_log: ")[2] for line in lines if "access_log: " in line]
-    (fine,) = (line for line in logged if line.endswith(" id=fine"))
+    (fine,) = (line for line in logged if line.endswith(" request_id=fine"))
     assert fine.startswith(f"peer={peer}")
     assert " identity=trainer method=ExecuteOperator operator=adaptive_avg_pool2d_backward " in fine
-    assert f" received={len(REQUEST)} sent=" in fine
-    assert " reason=OK id=" in fine
-    (malformed,) = (line for line in logged if line.endswith(" reason=MALFORMED_REQUEST id=malformed reason=OK"))
-    assert " sent=0 " in malformed
+    assert f" received_bytes={len(REQUEST)} sent_bytes=" in fine
+    assert " reason=OK trace_id=- request_id=" in fine
+    (malformed,) = (
+        line for line in logged if line.endswith(" reason=MALFORMED_REQUEST trace_id=- request_id=malformed reason=OK")
+    )
+    assert " sent_bytes=0 " in malformed
     assert sum(" reason=UNAUTHENTICATED " in line for line in logged) >= 500
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from aclgrad.check.rows import Verdict
 from aclgrad_server.doctor import configuration
-from tests.authority import Authority, write_identities
 from tests.server.doctor.subjects import examined
 
 
@@ -45,6 +44,8 @@ def test_an_environment_that_is_set_up(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ("ASCEND_HOME_PATH", {"ASCEND_COREDUMP_SIGNAL": "none"}),
         ("ASCEND_COREDUMP_SIGNAL", {"ASCEND_COREDUMP_SIGNAL": "all"}),
+        ("ASCEND_SLOG_PRINT_TO_STDOUT", {"ASCEND_SLOG_PRINT_TO_STDOUT": "1"}),
+        ("ASCEND_OPP_PATH", {"ASCEND_HOME_PATH": "/usr/local/Ascend/latest", "ASCEND_OPP_PATH": "/usr/bin"}),
         *(
             ("ASCEND_RT_VISIBLE_DEVICES", {"ASCEND_RT_VISIBLE_DEVICES": each})
             for each in ("1,0", "0, 1", "0,0", "", "a")
@@ -84,15 +85,28 @@ def test_a_log_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.
     assert f"{tmp_path}/not/yet, which has 64 MiB; mount" in finding.message
 
 
-def test_files_of_tls_and_identities_are_looked_at_and_open_listeners_told(tmp_path: Path) -> None:
-    certificate, key = Authority(tmp_path).pair("server")
-    identities = write_identities(tmp_path / "identities.toml", {"trainer": {"token": "token"}})
-    tls = {"tls_certificate": certificate, "tls_key": key}
-    found = examined(configuration.security, **tls, identities=identities, listen=("0.0.0.0:1",))
-    assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        ("--tls-certificate", "--identities"), Verdict.PASSED
+def test_the_operators_of_cann_beside_its_home(tmp_path: Path) -> None:
+    """As set_env.sh sets both: by way of the link `latest`."""
+    for name in ("8.3/runtime", "8.3/opp"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "latest").symlink_to("8.3")
+    variables = {"ASCEND_HOME_PATH": f"{tmp_path}/latest", "ASCEND_OPP_PATH": f"{tmp_path}/latest/opp"}
+    found = examined(configuration.variables, GOOD | variables, is_ascend=True)
+    assert found["ASCEND_OPP_PATH"].verdict is Verdict.PASSED
+
+
+def test_traces_have_a_folder_of_their_own_if_the_log_has_one() -> None:
+    log = {"ASCEND_PROCESS_LOG_PATH": "/logs"}
+    assert configuration.trace_folder({"HOME": "/h"}) is None
+    assert configuration.trace_folder(log | {"HOME": "/h"}) == Path("/h/ascend/atrace")
+    assert configuration.trace_folder(log | {"HOME": "/h", "ASCEND_WORK_PATH": "/w"}) == Path("/w/atrace")
+
+
+def test_who_chooses_the_cards_of_a_container() -> None:
+    assert (
+        examined(configuration.containers, {"ASCEND_RT_VISIBLE_DEVICES": "0", "RAY_JOB_ID": "1"}, is_ascend=True) == {}
     )
-    found = examined(configuration.security, tls_certificate=key, tls_key=key, identities=key, listen=("0.0.0.0:1",))
-    assert {finding.verdict for finding in found.values()} == {Verdict.FAILED}
-    found = examined(configuration.security, insecure=True, listen=("0.0.0.0:1",))
-    assert "everybody who reaches the server may call it" in found["--listen"].message
+    found = examined(configuration.containers, {"ASCEND_VISIBLE_DEVICES": "0", "RAY_JOB_ID": "1"}, is_ascend=True)
+    assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
+        ("ASCEND_VISIBLE_DEVICES", "Ray"), Verdict.NOTED
+    )

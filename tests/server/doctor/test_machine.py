@@ -17,6 +17,8 @@ from tests.server.doctor.subjects import examined
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(machine, "_NODES", f"{tmp_path}/davinci[0-9]*")
     monkeypatch.setattr(machine, "_MANAGERS", (f"{tmp_path}/davinci_manager",))
+    monkeypatch.setattr(machine, "_DRIVER_FILES", (f"{tmp_path}/version.info",))
+    (tmp_path / "version.info").touch()
     return tmp_path
 
 
@@ -98,3 +100,12 @@ def test_addresses_that_cannot_be_used(tmp_path: Path) -> None:
         finding = found[f"--listen {address}"]
         assert finding.verdict is Verdict.FAILED
         assert told in finding.message
+
+
+def test_a_card_in_use_a_card_that_is_not_there_and_a_driver_that_is_not_mounted(nodes: Path) -> None:
+    (nodes / "version.info").unlink()
+    with (nodes / "davinci0").open("w"):
+        found = examined(machine.nodes, {"ASCEND_RT_VISIBLE_DEVICES": "0,1"}, is_ascend=True)
+    assert f"process {os.getpid()} has it open" in found[f"{nodes}/davinci0"].message
+    assert found["ASCEND_RT_VISIBLE_DEVICES"].message.startswith("names 1 of 1 cards; ")
+    assert "mount it" in found[f"{nodes}/version.info"].message

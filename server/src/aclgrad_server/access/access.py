@@ -9,6 +9,7 @@ from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Ri
 from aclgrad_server.calls.admission import RETRY_AFTER_S, Bounds
 from aclgrad_server.calls.call import Call, Context
 from aclgrad_server.files import Reloaded
+from aclgrad_server.log_forms import UNKNOWN
 
 AUTHORIZATION: Final = "authorization"
 _SCHEME: Final = "bearer"
@@ -36,7 +37,7 @@ class Access:
 
     def admit(self, call: Call) -> None:
         """Gives the call its identity; raises an error for a caller that is unknown, lacks the right or has enough."""
-        identity = self.check(call.context, call.method, call.peer, call.request_id)
+        identity = self.check(call.context, call.method, call.peer, call.request_id, call.trace_id)
         call.identity = identity.name
         call.sees_details = Right.STATUS in identity.rights
         call.caller = identity.key
@@ -53,7 +54,9 @@ class Access:
         self._in_flight[identity.key] = count + 1
         call.at_end(lambda: self._end(identity.key))
 
-    def check(self, context: Context, method: str, peer: str, request_id: str) -> Identity:
+    def check(
+        self, context: Context, method: str, peer: str, request_id: str = UNKNOWN, trace_id: str = UNKNOWN
+    ) -> Identity:
         """Returns who calls; raises NotAuthenticatedError or PermissionDeniedError, and has the audit tell it."""
         address, identity = peer.rpartition(":")[0], None
         try:
@@ -65,7 +68,7 @@ class Access:
         except (NotAuthenticatedError, PermissionDeniedError) as error:
             self.refusals += 1
             who = identity.name if identity else "unknown"
-            self.audit.refused(address, who, error.message.partition(";")[0], peer, method, request_id)
+            self.audit.refused(address, who, error.message.partition(";")[0], peer, method, request_id, trace_id)
             raise
         return identity
 

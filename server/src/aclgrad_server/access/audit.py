@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from aclgrad_server.log_forms import UNKNOWN, fields
+
 log = logging.getLogger(__name__)
 
 WINDOW_S: Final = 10.0
@@ -21,7 +23,9 @@ class Audit:
         self._seen: OrderedDict[tuple[str, str, str], tuple[float, int]] = OrderedDict()
         """When each caller was refused for each reason, the oldest first, and how often since."""
 
-    def refused(self, address: str, identity: str, why: str, peer: str, method: str, request_id: str) -> None:
+    def refused(
+        self, address: str, identity: str, why: str, peer: str, method: str, request_id: str, trace_id: str = UNKNOWN
+    ) -> None:
         """Logs or counts one refusal."""
         self.sweep()
         caller = address, identity, why
@@ -29,7 +33,9 @@ class Audit:
             since, count = self._seen[caller]
             self._seen[caller] = since, count + 1
             return
-        log.warning("refused %s: identity %s of %s, %s %s", why, identity, peer, request_id, method)
+        told = {"why": why, "identity": identity, "peer": peer, "method": method}
+        told |= {"request_id": request_id, "trace_id": trace_id}
+        log.warning("refused %s: identity %s of %s, %s %s", why, identity, peer, request_id, method, extra=fields(told))
         self._seen[caller] = self._clock(), 0
         if len(self._seen) > MAX_CALLERS:
             self._forget_oldest()
@@ -43,4 +49,7 @@ class Audit:
     def _forget_oldest(self) -> None:
         (address, identity, why), (_, count) = self._seen.popitem(last=False)
         if count:
-            log.warning("refused %s: identity %s of %s, %d more times", why, identity, address, count)
+            told = {"why": why, "identity": identity, "peer": address, "count": count}
+            log.warning(
+                "refused %s: identity %s of %s, %d more times", why, identity, address, count, extra=fields(told)
+            )

@@ -14,6 +14,7 @@ from aclgrad_server.calls.path import Path
 from aclgrad_server.devices.device import PlannedCall
 from aclgrad_server.devices.native import extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
+from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
 from aclgrad_server.plan import check_reply_size
 from aclgrad_server.statistics.calls import OK, OperatorAndReason
@@ -97,9 +98,11 @@ async def _statuses(call: Call, failures: dict[int, AclgradError], turns: _Turns
     results = {}
     for count, (index, error) in enumerate(failures.items()):
         if count < MAX_LOGGED_CALLS:
-            log.info("%s call %d of the batch: %s", call.request_id, index, line_of(error))
+            told = call.fields() | {"reason": error.reason, "index": index}
+            log.info("%s call %d of the batch: %s", call.request_id, index, line_of(error), extra=fields(told))
         results[index] = failed_result(to_status(error, call.request_id))
         await turns.pause()
     if len(failures) > MAX_LOGGED_CALLS:
-        log.info("%s %d more calls of the batch failed", call.request_id, len(failures) - MAX_LOGGED_CALLS)
+        count = len(failures) - MAX_LOGGED_CALLS
+        log.info("%s %d more calls of the batch failed", call.request_id, count, extra=fields(call.fields()))
     return results

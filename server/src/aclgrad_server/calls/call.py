@@ -19,7 +19,9 @@ from aclgrad.errors import (
     ServerDrainingError,
 )
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
+from aclgrad_server.calls.trace import TRACEPARENT, trace_id_of
 from aclgrad_server.limits import PROGRESS_BYTES
+from aclgrad_server.log_forms import UNKNOWN
 from aclgrad_server.statistics.calls import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, CallStatistics, OperatorAndReason
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
@@ -40,7 +42,7 @@ class Call:
         remaining = context.time_remaining()
         self.method = method
         self.context = context
-        self.request_id = _request_id_of(context)
+        self.request_id, self.trace_id = _ids_of(context)
         self.start = self.stage_since = time.monotonic()
         self.stages_s = [0.0] * len(STAGES)
         """How long it has been in each of the `STAGES` before the current one."""
@@ -51,9 +53,9 @@ class Call:
         # A client's connections and processes share one address; a unix socket is one address.
         self.caller = self.peer.rpartition(":")[0]
         """Whom admission counts the call for: its address, or its identity if the server has identities."""
-        self.identity = "-"
+        self.identity = UNKNOWN
         self.sees_details = True
-        self.operator = "-"
+        self.operator = UNKNOWN
         self.received_bytes = self.sent_bytes = 0
         self.items = _NO_ITEMS
         """How many calls of a batch ended, by operator and reason."""
@@ -71,6 +73,11 @@ class Call:
         self._task = asyncio.current_task()
         self._error: AclgradError | None = None
         self._ends: list[Callable[[], None]] = []
+
+    def fields(self) -> dict[str, Any]:
+        """Returns what the log says of the call in JSON."""
+        names = ("request_id", "trace_id", "method", "operator", "identity", "peer")
+        return {name: getattr(self, name) for name in names}
 
     async def read(self) -> bytes:
         """Returns the next message; raises MalformedRequestError if the client sends no more."""
@@ -293,12 +300,15 @@ class Calls:
             self.statistics.add(call)
 
 
-def _request_id_of(context: Context) -> str:
-    """Returns the client's request id if it sent one that is fit to be logged, else a new one."""
+def _ids_of(context: Context) -> tuple[str, str]:
+    """Returns the client's request id if it sent one that is fit to be logged, else a new one; and its trace id."""
+    request_id, parents = "", []
     for key, value in context.invocation_metadata():
-        if key == REQUEST_ID and is_request_id(value):
-            return value
-    return f"{_PROCESS}-{next(_numbers)}"
+        if key == REQUEST_ID and not request_id and is_request_id(value):
+            request_id = value
+        elif key == TRACEPARENT:
+            parents.append(value)
+    return request_id or f"{_PROCESS}-{next(_numbers)}", trace_id_of(parents)
 
 
 def _draining() -> ServerDrainingError:

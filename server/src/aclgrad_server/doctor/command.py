@@ -1,14 +1,13 @@
 """The command line of the doctor: examinations to rows, and rows to lines or JSON and an exit code."""
 
 import json
+import logging
 import os
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 import click
@@ -17,20 +16,24 @@ from aclgrad.check.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices import native
-from aclgrad_server.doctor import card, configuration, libraries, machine
+from aclgrad_server.doctor import card, clock, configuration, container, libraries, live, machine, security
 from aclgrad_server.doctor.abi import Abi, AbiError
-from aclgrad_server.doctor.subject import Examination, Found, Subject, bad
+from aclgrad_server.doctor.subject import Examination, Found, Subject, bad, in_time
+from aclgrad_server.probe import connectable
 from aclgrad_server.settings import Settings, UnusableSettingsError, given_flags, read_settings
 
 EXAMINATIONS: Final[tuple[Examination, ...]] = (
     configuration.settings,
-    configuration.security,
+    security.security,
+    clock.clock,
     configuration.variables,
+    configuration.containers,
     libraries.versions,
     libraries.libraries,
     machine.nodes,
     machine.memory,
     machine.limits,
+    container.container,
     machine.addresses,
 )
 _BAD: Final = 1
@@ -45,17 +48,26 @@ _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
 )
+@click.option(
+    "--admin", metavar="HOST:PORT", help="Examine the running server whose --admin this is, and nothing else."
+)
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
+def main(with_device: bool, as_json: bool, admin: str | None, flags: tuple[str, ...]) -> None:
     """Say what would keep a server with these FLAGS from running here: aclgrad-server doctor -- --streams 8.
+
+    With --admin, say what a running server suffers from, the worst first: aclgrad-server doctor --admin 127.0.0.1:9464.
 
     Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
     2 after wrong usage.
     """
+    if admin is not None and (with_device or flags):
+        raise click.UsageError("--admin examines a running server as it is; give neither --device nor FLAGS with it")
     given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
+    # What the server would log is in the rows.
+    logging.getLogger().addHandler(logging.NullHandler())
     rows = []
     try:
-        for row in _rows(given, with_device):
+        for row in _rows(given, with_device) if admin is None else _live_rows(admin):
             rows.append(row)
             _print(json.dumps(row.to_json()) if as_json else _line(row))
     except KeyboardInterrupt:
@@ -99,6 +111,17 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
         yield from _device_rows(here.target, settings, files)
 
 
+def _live_rows(admin: str) -> Iterator[Row]:
+    """Yields every row of a running server."""
+    try:
+        address = connectable(admin)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    origin, found = live.examine(address)
+    for topic, each in found:
+        yield from _timed(origin, topic, iter([each]))
+
+
 def _whatever_happens(found: Iterator[Found]) -> Iterator[Found]:
     """Yields findings, and one more if an odd machine makes the examination fail: the others are worth knowing."""
     try:
@@ -118,7 +141,7 @@ def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]])
 
     try:
         abi = Abi(files)
-        yield from _in_time(_examined(abi, settings, target, library), limit_s)
+        yield from in_time(_examined(abi, settings, target, library), limit_s)
     except TimeoutError:
         yield from failure(f"{abi.calling} has not returned within {limit_s:g} s (--hang-timeout-s)")
     except Exception as error:
@@ -135,29 +158,6 @@ def _examined(abi: Abi, settings: Settings, target: str, library: str) -> Iterat
                 found = ((f"device {index}: {case}", finding) for case, finding in examination(abi))
                 yield from _timed(origin, examination.__name__, found)
     abi.call("aclFinalize")
-
-
-def _in_time(rows: Iterator[Row], limit_s: float) -> Iterator[Row]:
-    """Yields rows that one thread makes; raises what it raises, and TimeoutError if a row takes longer."""
-    made: SimpleQueue[Row | Exception | None] = SimpleQueue()
-
-    def make() -> None:
-        try:
-            for row in rows:
-                made.put(row)
-        except Exception as error:
-            made.put(error)
-        made.put(None)
-
-    # A daemon: a driver that hangs does not keep the process.
-    threading.Thread(target=make, daemon=True).start()
-    try:
-        while (row := made.get(timeout=limit_s)) is not None:
-            if isinstance(row, Exception):
-                raise row
-            yield row
-    except Empty:
-        raise TimeoutError from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Settings with the source of each, and CANN's variables."""
+"""Settings with the source of each, and the variables of CANN and of what starts containers."""
 
 import os
 import shutil
@@ -6,16 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aclgrad.check.rows import Finding, Verdict
-from aclgrad_server.access.identities import read_identities
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
-from aclgrad_server.edge.tls import open_certificates
-from aclgrad_server.exposure import dangers
-from aclgrad_server.files import UnusableFileError
 from aclgrad_server.settings import source_of, unknown_variables
 
 LOG_BYTES: Final = 400 * 2**20
 """CANN keeps 10 files of 20 MB for each process, and dumps of its trace."""
+_TO_STDOUT: Final = ("ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT")
 _REMEDY_LOGS: Final = "mount 1 GiB there, or set ASCEND_PROCESS_LOG_PATH, and ASCEND_HOST_LOG_FILE_NUM=2"
 
 
@@ -28,24 +24,6 @@ def settings(subject: Subject) -> Iterator[Found]:
         if source is None:
             source = str(subject.settings.config) if name in subject.settings.model_fields_set else "default"
         yield name, fine(f"{_shown(value)} ({source})")
-
-
-def security(subject: Subject) -> Iterator[Found]:
-    """The files of TLS and of identities, and how open the listeners are."""
-    settings = subject.settings
-    for name, path, read in (
-        ("--tls-certificate", settings.tls_certificate, lambda _: open_certificates(settings)),
-        ("--identities", settings.identities, read_identities),
-    ):
-        if path is not None:
-            try:
-                read(path)
-                yield name, fine(f"{path} can be used")
-            except UnusableFileError as error:
-                yield name, Finding(Verdict.FAILED, str(error), {})
-    protection = bool(settings.tls_certificate), bool(settings.tls_client_ca), bool(settings.identities)
-    for danger in dangers(settings.listen, *protection):
-        yield "--listen", noted(danger)
 
 
 def variables(subject: Subject) -> Iterator[Found]:
@@ -66,9 +44,33 @@ def variables(subject: Subject) -> Iterator[Found]:
     free = _free_bytes(folder)
     found = f"CANN's log goes to {folder}, which has {free / 2**20:.0f} MiB"
     yield "log folder", judged(free >= LOG_BYTES, found, _REMEDY_LOGS, free_bytes=free)
+    if traces := trace_folder(given):
+        free = _free_bytes(traces)
+        found = f"CANN's traces go to {traces}, which has {free / 2**20:.0f} MiB"
+        yield "trace folder", judged(free >= LOG_BYTES, found, "set ASCEND_WORK_PATH to a larger one", free_bytes=free)
     level = given.get("ASCEND_GLOBAL_LOG_LEVEL", "3")
     if level != "3":
         yield "ASCEND_GLOBAL_LOG_LEVEL", noted(f"is {level}; 3, errors alone, is the default and right for service")
+    for name in _TO_STDOUT:
+        if given.get(name, "0") != "0":
+            yield name, bad("sends CANN's log to standard output, amid the line `ready:`", "unset it")
+    if operators := given.get("ASCEND_OPP_PATH"):
+        remedy = "source set_env.sh of the CANN that is to be used, and no other: calls fail with 561002 otherwise"
+        is_same = os.path.isdir(operators) and (not home or _is_within(operators, home))
+        yield "ASCEND_OPP_PATH", judged(is_same, operators, remedy)
+
+
+def containers(subject: Subject) -> Iterator[Found]:
+    """The variables with which Docker's runtime for Ascend and Ray choose devices."""
+    given = subject.environment
+    if not subject.is_ascend:
+        return
+    if wanted := given.get("ASCEND_VISIBLE_DEVICES"):
+        remedy = "only Ascend's Docker runtime reads it: give devices with it or with --device, not with both"
+        yield "ASCEND_VISIBLE_DEVICES", noted(f"is {wanted!r}; {remedy}")
+    if any(name.startswith("RAY_") for name in given) and "ASCEND_RT_VISIBLE_DEVICES" not in given:
+        remedy = 'ask for it as resources={"NPU": 1}, because num_gpus does not count it'
+        yield "Ray", noted(f"runs this process, and has assigned no card; {remedy}")
 
 
 def log_folder(environment: Mapping[str, str]) -> Path:
@@ -77,6 +79,19 @@ def log_folder(environment: Mapping[str, str]) -> Path:
         if environment.get(name):
             return Path(environment[name], below)
     return Path("/root/ascend/log")
+
+
+def trace_folder(environment: Mapping[str, str]) -> Path | None:
+    """Returns the folder of CANN's traces, unless it is beside the log's or is decided by no variable."""
+    for name, below in (("ASCEND_WORK_PATH", "atrace"), ("HOME", "ascend/atrace")):
+        if environment.get(name):
+            return Path(environment[name], below) if environment.get("ASCEND_PROCESS_LOG_PATH") else None
+    return None
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Whether a folder is below another one or beside it, as links resolve: CANN's variables name links."""
+    return os.path.realpath(path).startswith(os.path.dirname(os.path.realpath(folder)) + "/")
 
 
 def _free_bytes(folder: Path) -> int:

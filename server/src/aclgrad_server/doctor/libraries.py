@@ -7,11 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from aclgrad.check.rows import Finding
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad_server.devices import native
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
 
 _PACKAGES: Final = ("aclgrad", "aclgrad-native", "aclgrad-server")
+_DRIVER: Final = "libascend_hal.so"
 _REMEDY: Final = "source CANN's set_env.sh and mount the driver's lib64, or give --backend host or a path"
 
 
@@ -27,6 +29,10 @@ def versions(subject: Subject) -> Iterator[Found]:
     installed = native.installed_versions(subject.environment) if subject.is_ascend else {}
     for name, each in installed.items():
         yield name, fine(each)
+    packages = {name: each for name, each in installed.items() if name != "driver"}
+    if len(set(packages.values())) > 1:
+        remedy = "parts of different releases fail with 561103 or 561107; install one release"
+        yield "CANN", noted(f"its packages have the versions {', '.join(sorted(set(packages.values())))}; {remedy}")
     if subject.is_ascend and "driver" not in installed:
         remedy = "mount /usr/local/Ascend/driver/version.info to have driver and CANN compared"
         yield "driver", noted(f"its version is not known; {remedy}")
@@ -35,6 +41,8 @@ def versions(subject: Subject) -> Iterator[Found]:
 def libraries(subject: Subject) -> Iterator[Found]:
     """Each file that the server would open, and the operators that they have together."""
     opened = []
+    if subject.is_ascend:
+        yield _DRIVER, _driver()
     for path, is_required in native.library_files(subject.settings.backend, subject.environment):
         try:
             opened.append(ctypes.CDLL(path, os.RTLD_LAZY | os.RTLD_LOCAL))
@@ -49,6 +57,15 @@ def libraries(subject: Subject) -> Iterator[Found]:
         missing = [name for name in (f"{spec.symbol}GetWorkspaceSize", spec.symbol) if not _has(opened, name)]
         remedy = "install CANN's package of operators (ops-nn, ops-math, ops-cv); the server turns the operator off"
         yield spec.symbol, bad(f"no library has {', '.join(missing)}", remedy) if missing else fine("both phases")
+
+
+def _driver() -> Finding:
+    """Judges whether the driver's own library is found, which CANN's needs."""
+    try:
+        ctypes.CDLL(_DRIVER, os.RTLD_LAZY | os.RTLD_LOCAL)
+    except OSError as error:
+        return bad(str(error), "mount /usr/local/Ascend/driver/lib64 and name it in LD_LIBRARY_PATH")
+    return fine(f"found at {_place(_DRIVER)}")
 
 
 def _has(opened: Sequence[ctypes.CDLL], symbol: str) -> bool:

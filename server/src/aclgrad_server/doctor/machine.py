@@ -19,6 +19,12 @@ from aclgrad_server.settings import OFF
 
 _NODES: Final = "/dev/davinci[0-9]*"
 _MANAGERS: Final = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
+_DRIVER_FILES: Final = (
+    "/usr/local/Ascend/driver/lib64",
+    "/usr/local/Ascend/driver/version.info",
+    "/etc/ascend_install.info",
+    "/usr/local/dcmi",
+)
 _UNIX: Final = "unix:"
 _MAX_SOCKET_PATH: Final = 107
 _SHARED_BYTES: Final = 64 * 2**20
@@ -32,6 +38,10 @@ def nodes(subject: Subject) -> Iterator[Found]:
     cards = sorted(glob.glob(_NODES))
     if not cards:
         remedy = "give the container the card (--device /dev/davinci0), or install the driver"
+        if "KUBERNETES_SERVICE_HOST" in subject.environment:
+            remedy = (
+                "ask for it in the pod's limits, as huawei.com/Ascend910: 1, by the name that the device plugin has"
+            )
         yield _NODES, bad("there is no card", remedy)
     for node in cards:
         yield node, _node(node)
@@ -40,6 +50,32 @@ def nodes(subject: Subject) -> Iterator[Found]:
             yield node, _node(node)
         else:
             yield node, noted("is not there; only the 950 does without devmm_svm")
+    for process, node in _users(_NODES):
+        remedy = "serve a card by one process, or give each its --pool-bytes"
+        yield node, noted(f"process {process} has it open; {remedy}")
+    visible = subject.environment.get("ASCEND_RT_VISIBLE_DEVICES", "")
+    beyond = [index for index in visible.split(",") if index.isdecimal() and int(index) >= len(cards)]
+    if cards and beyond:
+        remedy = "CANN counts the cards of this container from 0"
+        yield (
+            "ASCEND_RT_VISIBLE_DEVICES",
+            bad(f"names {', '.join(beyond)} of {len(cards)} cards; {remedy}", "correct it"),
+        )
+    for path in _DRIVER_FILES:
+        if not os.path.exists(path):
+            yield path, noted("is not there; mount it from the host into a container")
+
+
+def _users(pattern: str) -> Iterator[tuple[int, str]]:
+    """Yields processes that have a card open, as far as this user may see them."""
+    cards = set(glob.glob(pattern))
+    for link in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target in cards:
+            yield int(link.split("/")[2]), target
 
 
 def _node(node: str) -> Finding:

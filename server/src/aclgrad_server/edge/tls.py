@@ -26,6 +26,8 @@ class Certificates:
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
         """Raises UnusableFileError if they cannot be used."""
         self._files = certificate, key, client_ca
+        self.told: dict[str, Any] = {}
+        """What clients learn of the certificate, as `ssl.SSLSocket.getpeercert` has it."""
         self.expires_at = 0.0
         """Unix time at which the certificate in use is no longer valid."""
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
@@ -50,10 +52,10 @@ class Certificates:
         authorities = None if client_ca is None else read_trusted(client_ca)
         if key.stat().st_mode & stat.S_IROTH:
             log.warning("every user of this machine may read %s; chmod o-r it", key)
-        expires_at = _check_pair(certificate, chain, key, secret)
+        told = _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
             _check_authorities(client_ca, authorities)
-        self.expires_at = expires_at
+        self.told, self.expires_at = told, ssl.cert_time_to_seconds(told["notAfter"])
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
 
@@ -64,8 +66,8 @@ def open_certificates(settings: Settings) -> Certificates | None:
     return Certificates(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
-def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> float:
-    """Returns the unix time at which the certificate expires; raises UnusableFileError unless a handshake succeeds."""
+def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> dict[str, Any]:
+    """Returns what a client learns of the pair; raises UnusableFileError unless a handshake with it succeeds now."""
     if _CERTIFICATE not in chain:
         raise UnusableFileError(f"{certificate} has no certificate; give a PEM file with the chain, the server's first")
     if _KEY not in secret:
@@ -89,7 +91,7 @@ def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> fl
         raise UnusableFileError(f"{certificate} and {key} make no TLS connection: {error}; give PEM files") from error
     names = ", ".join(name for _, name in told.get("subjectAltName", ()))
     log.info("TLS certificate for %s, valid until %s", names or "no name", told["notAfter"])
-    return ssl.cert_time_to_seconds(told["notAfter"])
+    return told
 
 
 def _check_authorities(path: Path, authorities: bytes) -> None:

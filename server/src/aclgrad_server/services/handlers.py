@@ -16,6 +16,7 @@ from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Calls, Context
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
+from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
 from aclgrad_server.services.access_log import AccessLog
 
@@ -95,18 +96,19 @@ class Handlers:
             if result is not None:
                 call.sent_bytes = len(result)
             context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
-            log.debug("%s %s ok in %.1f ms for %s", call.request_id, method, _milliseconds(call), call.peer)
+            if log.isEnabledFor(logging.DEBUG):
+                _tell(call, logging.DEBUG, f"ok in {_milliseconds(call):.1f} ms")
             return result
         except BaseException as error:
-            told = _explain(call, error)
-            if told is None and not isinstance(error, grpc.aio.InternalError):
+            status = _explain(call, error)
+            if status is None and not isinstance(error, grpc.aio.InternalError):
                 raise
         # Not in the except clause: the exception that `abort` raises, which gRPC keeps, would keep this one and so the
         # messages and tensors of the call until the next garbage collection.
-        if told is not None:
+        if status is not None:
             call.replies()
             with suppress(grpc.aio.InternalError):
-                await context.abort(*told)
+                await context.abort(*status)
         # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
         raise asyncio.CancelledError
 
@@ -121,11 +123,11 @@ def _explain(call: Call, error: BaseException) -> Status | None:
                 why = "ended (its message exceeds --max-message-bytes, or its client has gone)"
             # Of a call without a message nothing is lost, and a client can make and end many thousands a second.
             level = logging.INFO if call.has_begun or call.is_cut_short else logging.DEBUG
-            log.log(level, "%s %s %s for %s", call.request_id, call.method, why, call.peer)
+            _tell(call, level, why)
             return None
         error = cut
     if isinstance(error, grpc.aio.InternalError):
-        log.info("%s %s ended: its client %s has gone", call.request_id, call.method, call.peer)
+        _tell(call, logging.INFO, "ended (its client has gone)")
         return None
     if not isinstance(error, Exception):
         return None
@@ -133,14 +135,11 @@ def _explain(call: Call, error: BaseException) -> Status | None:
     call.outcome = ours.reason
     if ours.operator is not None:
         call.operator = ours.operator
-    line = "%s %s %s in %.1f ms for %s: %s"
-    told = call.request_id, call.method, ours.reason, _milliseconds(call), call.peer, line_of(ours)
-    if isinstance(ours, ServerFaultError):
-        log.error(line, *told, exc_info=error)
-    elif isinstance(ours, AccessDeniedError):
-        log.debug(line, *told)  # the audit has it
-    else:
-        log.info(line, *told)
+    level = logging.ERROR if isinstance(ours, ServerFaultError) else logging.INFO
+    if isinstance(ours, AccessDeniedError):
+        level = logging.DEBUG  # the audit has it
+    what = f"{ours.reason} in {_milliseconds(call):.1f} ms"
+    _tell(call, level, what, f": {line_of(ours)}", error if level == logging.ERROR else None)
     status = to_status(ours, call.request_id)
     trailer = ((REQUEST_ID, call.request_id), (STATUS_DETAILS, status.SerializeToString()))
     return ours.code, status.message, trailer
@@ -153,6 +152,13 @@ def _as_ours(error: Exception, request_id: str) -> AclgradError:
         remedy = "try again later, or send a smaller tensor"
         return ServerBusyError("the server has not enough memory", remedy=remedy, retry_after_s=1.0)
     return ServerFaultError(f"the server failed unexpectedly; report request id {request_id}")
+
+
+def _tell(call: Call, level: int, what: str, text: str = "", error: Exception | None = None) -> None:
+    """Logs the line of a call."""
+    told = fields(call.fields() | {"reason": call.outcome, "milliseconds": round(_milliseconds(call), 1)})
+    words = call.request_id, call.method, what, call.peer, call.trace_id, text
+    log.log(level, "%s %s %s for %s, trace %s%s", *words, exc_info=error, extra=told)
 
 
 def _milliseconds(call: Call) -> float:

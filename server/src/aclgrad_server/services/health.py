@@ -95,7 +95,7 @@ class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
     async def ServerReflectionInfo(self, requests: AsyncIterable[Any], context: Context) -> AsyncIterator[Any]:  # noqa: N802
         try:
             if self._access is not None:
-                self._access.check(context, "ServerReflectionInfo", context.peer(), "-")
+                self._access.check(context, "ServerReflectionInfo", context.peer())
             async for reply in super().ServerReflectionInfo(self._in_time(aiter(requests)), context):
                 yield reply
         except TimeoutError:

@@ -1,0 +1,123 @@
+"""Alerts, runbook, dashboard, Compose's Prometheus and the Kubernetes component fit each other and the servers."""
+
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy/monitoring"
+COMPONENT = ROOT / "deploy/kubernetes/components/monitoring"
+RULES = [rule for group in yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"] for rule in group["rules"]]
+COMPOSE = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]
+PROMETHEUS = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+RULE_FIELDS = {"alert", "expr", "for", "labels", "annotations"}
+
+
+def document(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def test_every_alert_has_a_severity_and_its_section_of_the_runbook() -> None:
+    text = (ROOT / "docs/runbook.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert list(sections) == sorted(sections, key=[rule["alert"] for rule in RULES].index)
+    assert len(RULES) == len(sections)
+    for rule in RULES:
+        assert rule.keys() <= RULE_FIELDS
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        # A heading's anchor is its text in small letters.
+        assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        assert {"summary", "description"} < rule["annotations"].keys()
+        parts = re.findall(r"^\*\*(Means|Look at|Do)\.\*\* ", sections[rule["alert"]], re.MULTILINE)
+        assert parts == ["Means", "Look at", "Do"], rule["alert"]
+
+
+def test_dashboard_has_panels_side_by_side_on_the_chosen_prometheus_and_servers() -> None:
+    dashboard = json.loads((FOLDER / "dashboard.json").read_text())
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+    for one, other in itertools.combinations((panel["gridPos"] for panel in panels), 2):
+        aside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        assert aside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"], (one, other)
+    for panel in panels:
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        if panel["type"] == "row":
+            continue
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            assert 'instance=~"$instance"' in target["expr"] or "ALERTS" in target["expr"]
+
+
+def test_compose_scrapes_the_servers_and_mounts_what_is_there() -> None:
+    (scrape,) = PROMETHEUS["scrape_configs"]
+    assert scrape["job_name"] == "aclgrad"
+    for name in ("host", "ascend"):
+        assert COMPOSE[name]["networks"] == {"default": {"aliases": ["aclgrad"]}}
+        (target,) = scrape["static_configs"][0]["targets"]
+        alias, port = target.split(":")
+        assert alias == "aclgrad"
+        assert COMPOSE[name]["environment"]["ACLGRAD_ADMIN"] == f"0.0.0.0:{port}"
+    mounts = {}
+    for name in ("prometheus", "grafana"):
+        service = COMPOSE[name]
+        assert service["profiles"] == ["monitoring"]
+        assert re.fullmatch(r"[\w/]+:v?\d+\.\d+\.\d+", service["image"])
+        assert service["cap_drop"] == ["ALL"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        for volume in service["volumes"]:
+            source, target = volume.split(":")[:2]
+            mounts[target] = source
+            assert not source.startswith(".") or ((ROOT / "deploy" / source).is_file() and volume.endswith(":ro"))
+    # The rules lie beside the configuration, as in the repository.
+    assert [mounts[f"/etc/prometheus/{rules}"] for rules in PROMETHEUS["rule_files"]] == ["./monitoring/alerts.yaml"]
+    (provider,) = document(FOLDER / "grafana/dashboards.yaml")["providers"]
+    dashboard = COMPOSE["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert dashboard in mounts
+    assert str(Path(dashboard).parent) == provider["options"]["path"]
+    (source,) = document(FOLDER / "grafana/datasource.yaml")["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
+
+
+def test_component_of_kubernetes_finds_the_admin_port_of_every_pod() -> None:
+    """The shapes are those of the Prometheus operator's documentation, as far as they are used."""
+    service, monitor = document(COMPONENT / "service.yaml"), document(COMPONENT / "servicemonitor.yaml")
+    pod = document(ROOT / "deploy/kubernetes/base/deployment.yaml")["spec"]["template"]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    (port,) = service["spec"]["ports"]
+    (container_port,) = (each for each in pod["spec"]["containers"][0]["ports"] if each["name"] == port["targetPort"])
+    assert container_port["containerPort"] == port["port"]
+    assert (monitor["apiVersion"], monitor["kind"]) == ("monitoring.coreos.com/v1", "ServiceMonitor")
+    assert monitor["spec"].keys() == {"jobLabel", "selector", "endpoints"}
+    assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == PROMETHEUS["scrape_configs"][0]["job_name"]
+    assert monitor["spec"]["selector"] == {"matchLabels": service["metadata"]["labels"]}
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint.keys() == {"port", "path", "interval"}
+    assert (endpoint["port"], endpoint["path"]) == (port["name"], "/metrics")
+    rule = document(COMPONENT / "prometheusrule.yaml")
+    assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
+    assert rule["spec"] == document(FOLDER / "alerts.yaml")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
+def test_any_overlay_takes_the_component(tmp_path: Path) -> None:
+    for overlay in sorted((ROOT / "deploy/kubernetes/overlays").iterdir()):
+        folders = {"resources": overlay, "components": COMPONENT}
+        told = {key: [os.path.relpath(folder, tmp_path)] for key, folder in folders.items()}
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(told))
+        command = ["kubectl", "kustomize", str(tmp_path)]
+        rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(rendered)}
+        dashboard = found["ConfigMap", "aclgrad-dashboard"]
+        assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
+        assert dashboard["data"] == {"aclgrad.json": (FOLDER / "dashboard.json").read_text()}
+        assert {("ServiceMonitor", "aclgrad"), ("PrometheusRule", "aclgrad"), ("Service", "aclgrad-admin")} <= found.keys()

@@ -1,0 +1,90 @@
+"""The log as JSON and as text: what a line has, and which form there is where."""
+
+import json
+import os
+import re
+import subprocess
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+import aclgrad
+from tests.calling import wait_until
+from tests.serving import Server, clean_environment, command, run_to_end
+
+SMALL = np.ones((1, 1, 1), np.float32)
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+METADATA = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+FORGED = '"}\n{"level": "critical", "message": "forged"}'
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+WRONG = ("--backend", "host", "--listen", "127.0.0.1:0", "--device", "9")
+
+
+def lines_of(text: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert all(TIME.fullmatch(line["time"]) and line["level"] and line["logger"] for line in lines)
+    return lines
+
+
+def test_json_has_what_is_known_of_a_call() -> None:
+    with Server("--log-format", "json", "--access-log", "--streams", "3") as server:
+        with aclgrad.Client(server.address, metadata=METADATA) as client:
+            with aclgrad.request_id("fine"):
+                client.adaptive_avg_pool2d_backward(SMALL, (1, 2, 2))
+            with aclgrad.request_id("wrong"), pytest.raises(aclgrad.UnknownOperatorError):
+                client.execute(f"x{FORGED}", {"a": SMALL})
+            with aclgrad.request_id(FORGED.replace("\n", "")), pytest.raises(aclgrad.InvalidFieldError):
+                client.execute("adaptive_avg_pool2d_backward", {"a": SMALL})
+        with server.channel() as channel:
+            method = channel.unary_unary("/aclgrad.v1.OperatorService/ExecuteOperator")
+            with pytest.raises(grpc.RpcError):
+                method(b"?", metadata=[("x-request-id", "untraced"), ("traceparent", "00-bad")], timeout=30)
+        wait_until(lambda: server.log.count("services.access_log") == 4)
+        lines = lines_of(server.log)
+    accesses = {line["request_id"]: line for line in lines if line["logger"].endswith("access_log")}
+    fine = accesses["fine"]
+    assert (fine["trace_id"], fine["method"], fine["reason"]) == (TRACE, "ExecuteOperator", "OK")
+    assert fine["operator"] == "adaptive_avg_pool2d_backward"
+    assert fine["peer"].startswith("ipv4:127.0.0.1:")
+    assert fine["received_bytes"] > SMALL.nbytes
+    assert fine["milliseconds"] > 0
+    assert "trace_id" not in accesses["untraced"]
+    failed = {line["request_id"]: line for line in lines if line["logger"].endswith("services.handlers")}
+    assert set(failed) == {"wrong", "untraced", FORGED.replace("\n", "")}
+    assert (failed["wrong"]["reason"], failed["wrong"]["trace_id"]) == ("UNKNOWN_OPERATOR", TRACE)
+    assert f", trace {TRACE}: NOT_FOUND: " in failed["wrong"]["message"]
+    assert ", trace -: " in failed["untraced"]["message"]
+    assert not any(line["level"] == "critical" for line in lines)
+    (opened,) = (line for line in lines if line["logger"] == "aclgrad_server.startup")
+    assert (opened["product"], opened["listen"], opened["tls"]) == ("910B", server.address, "off")
+    assert opened["settings"]["streams"] == "3"
+    assert "drain_timeout_s" not in opened["settings"]
+    assert opened["message"].startswith("serving version ")
+
+
+def test_why_a_server_does_not_start_is_a_line_of_json() -> None:
+    for flags, code in ((WRONG, 1), ((*WRONG, "--streams", "0"), 2)):
+        done = run_to_end(*flags, ACLGRAD_LOG_FORMAT="")
+        assert done.returncode == code
+        *_, last = lines_of(done.stderr)
+        assert last["level"] == "critical"
+        assert last["message"].startswith("there is no device 9" if code == 1 else "--streams is '0'")
+
+
+@pytest.mark.parametrize(("flags", "is_json"), [((), False), (("--log-format", "json"), True)])
+def test_on_a_terminal(flags: tuple[str, ...], is_json: bool) -> None:
+    """Text by default; errors in settings are text in any case."""
+    told = {}
+    for name, wrong in {"start": WRONG, "settings": (*WRONG, "--streams", "0")}.items():
+        ours, theirs = os.openpty()
+        try:
+            environment = clean_environment(ACLGRAD_LOG_FORMAT="")
+            subprocess.run(command(*wrong, *flags), env=environment, stderr=theirs, timeout=60, check=False)
+            told[name] = os.read(ours, 2**16).decode()
+        finally:
+            os.close(ours)
+            os.close(theirs)
+    assert told["settings"].startswith("aclgrad-server: --streams is '0'")
+    assert told["start"].splitlines()[-1].startswith("{" if is_json else "aclgrad-server: ")

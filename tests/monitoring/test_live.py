@@ -1,0 +1,71 @@
+"""Prometheus scrapes a server: what alerts, dashboard and runbook name is there, and every panel has data."""
+
+import json
+import re
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from aclgrad.v1 import error_reason_pb2
+from tests.monitoring.prometheus import DEPLOYED, INSTANCE, ROOT, Prometheus, promtool, rules
+from tests.monitoring.traffic import Traffic
+from tests.serving import Server
+
+METRIC = re.compile(r"\b(?:aclgrad|process|python)_\w+|\bup\b")
+SELECTOR = re.compile(r"(\w+)\{([^}]*)\}")
+PANELS = [panel for panel in json.loads((DEPLOYED / "dashboard.json").read_text())["panels"] if panel["type"] != "row"]
+TARGETS = [(panel["title"], target) for panel in PANELS for target in panel["targets"]]
+ALERT_EXPRESSIONS = [rule["expr"] for rule in rules()]
+EXPRESSIONS = [*ALERT_EXPRESSIONS, *(target["expr"] for _, target in TARGETS)]
+PAGES = ("docs/runbook.md", "docs/server.md", "deploy/README.md")
+SUFFIXES = ("", "_bucket", "_total")
+
+
+def filled_in(expression: str) -> str:
+    """Returns the query that Grafana makes of a panel's."""
+    return expression.replace("$__rate_interval", "15s").replace("$instance", ".*")
+
+
+def in_pages() -> set[str]:
+    """Returns the metrics that the documentation names, histograms without the suffix of their series."""
+    text = "".join((ROOT / page).read_text() for page in PAGES)
+    return {name for code in re.findall(r"`([^`\n]+)`", text) for name in re.findall(r"\baclgrad_[a-z]\w+\b(?!\.)", code)}
+
+
+def test_prometheus_finds_what_alerts_dashboard_and_runbook_name(tmp_path: Path) -> None:
+    traffic = Traffic(tmp_path)
+    with Server(*traffic.flags) as server, Prometheus(tmp_path, str(server.admin)) as prometheus:
+        traffic.make(server.address)
+        with urlopen(f"http://{server.admin}/metrics", timeout=60) as reply:
+            checked = promtool("check", "metrics", text=reply.read().decode())
+        assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+        def empty() -> list[str]:
+            traffic.make(server.address)
+            queries = [(title, target["expr"]) for title, target in TARGETS if "ALERTS" not in target["expr"]]
+            return [title for title, expression in queries if not prometheus.query(filled_in(expression))]
+
+        if not prometheus.wait_until(lambda: not empty()):
+            pytest.fail(f"panels without data: {empty()}")
+        names = prometheus.values_of("__name__")
+        wanted = {name for expression in EXPRESSIONS for name in METRIC.findall(expression)} | in_pages()
+        assert {each for each in wanted if not any(each + suffix in names for suffix in SUFFIXES)} == set()
+        for expression in EXPRESSIONS:
+            for metric, matchers in SELECTOR.findall(expression):
+                for label, operation, values in re.findall(r'(\w+)(!=|=~|=)"([^"]*)"', matchers):
+                    if label == "reason":
+                        # Those of faults are there when there was one.
+                        known = {f"ERROR_REASON_{each}" for each in values.split("|") if each != "OK"}
+                        assert known <= set(error_reason_pb2.ErrorReason.keys())
+                    elif metric != "ALERTS":
+                        selector = f'{metric}{{{label}{operation}"{filled_in(values)}"}}'
+                        assert prometheus.query(selector), selector
+        for title, target in TARGETS:
+            for series in prometheus.query(filled_in(target["expr"])):
+                shown = re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))
+                assert set(shown) <= series["metric"].keys(), title
+        assert {each["metric"]["instance"] for each in prometheus.query("up")} == {INSTANCE}
+        for expression in ALERT_EXPRESSIONS:
+            # An expression that cannot be evaluated, as of series that do not match, raises.
+            prometheus.query(expression)

@@ -1,0 +1,63 @@
+"""Limits of the control group, and the clock."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from aclgrad.check.rows import Verdict
+from aclgrad_server.doctor import clock, container
+from tests.server.doctor.subjects import examined
+
+
+@pytest.mark.parametrize(
+    ("files", "quota"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 1.5),
+        ({"cpu.max": "max 100000\n"}, None),
+        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}, 0.5),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+        ({}, None),
+    ],
+)
+def test_quota_of_either_version(tmp_path: Path, files: dict[str, str], quota: float | None) -> None:
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert container.cpu_quota(tmp_path) == quota
+
+
+def test_limit_of_processes(tmp_path: Path) -> None:
+    assert container.process_limit(tmp_path) is None
+    (tmp_path / "pids.max").write_text("max\n")
+    assert container.process_limit(tmp_path) is None
+    (tmp_path / "pids.max").write_text("100\n")
+    assert container.process_limit(tmp_path) == 100
+
+
+def test_a_container_that_grants_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "cpu_quota", lambda: 0.5)
+    monkeypatch.setattr(container, "process_limit", lambda: 100)
+    found = examined(container.container)
+    assert found["processors"].verdict is Verdict.NOTED
+    assert "raise the limit to 5, or lower --streams" in found["processors"].message
+    assert found["processes and threads"].verdict is Verdict.FAILED
+    assert "--pids-limit" in found["processes and threads"].message
+    monkeypatch.setattr(container.os, "getuid", lambda: 2**31 - 2)
+    assert examined(container.container, is_ascend=True)["user"].verdict is Verdict.FAILED
+
+
+def test_a_clock_before_the_installation_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert examined(clock.clock)["clock"].verdict is Verdict.PASSED
+    monkeypatch.setattr(time, "time", lambda: 3600.0)
+    found = examined(clock.clock)["clock"]
+    assert found.verdict is Verdict.FAILED
+    assert found.message.startswith("1970-01-01 01:00:00 UTC; that cannot be")
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(0x40, Verdict.NOTED), (0x2001, Verdict.PASSED)])
+def test_a_clock_that_nothing_keeps_right(monkeypatch: pytest.MonkeyPatch, status: int, verdict: Verdict) -> None:
+    monkeypatch.setattr(clock, "_kernel_time", lambda: (status, 1500))
+    assert examined(clock.clock)["time service"].verdict is verdict
+    monkeypatch.setattr(clock, "_kernel_time", lambda: (None, 0))
+    assert "time service" not in examined(clock.clock)
