@@ -37,7 +37,8 @@ def test_the_page_and_nothing_beside_it(server: Server) -> None:
     assert (reply.status, reply.getheader("content-type")) == (200, "text/html; charset=utf-8")
     assert reply.getheader("cache-control") == "no-store"
     assert "default-src 'none'" in (reply.getheader("content-security-policy") or "")
-    for part in ("All is well", "Ascend910B1", "adaptive_avg_pool2d_backward", "INVALID_FIELD", "libacl_host.so"):
+    assert "not ready" not in page
+    for part in ("Ascend910B1", "adaptive_avg_pool2d_backward", "INVALID_FIELD", "libacl_host.so"):
         assert part in page
     reply, body = ask(server.admin, "HEAD")
     assert (reply.status, body) == (200, "")
@@ -74,7 +75,7 @@ def test_page_while_the_server_starts_and_drains(tmp_path: Path) -> None:
     with starting("--acl-config", hanging_kernel(tmp_path, faults_after_launches=0)) as (process, admin):
         assert "not ready: starting" in ask(admin)[1]
         assert list(announced(process.stdout)) == ["ready"]
-        assert "All is well" in ask(admin)[1]
+        assert "not ready" not in ask(admin)[1]
     with Server("--acl-config", hanging_kernel(tmp_path)) as server, aclgrad.Client(server.address) as client:
         waiting = threading.Thread(target=client.adaptive_avg_pool2d_backward, args=(GRAD, (1, 2, 2)))
         waiting.start()

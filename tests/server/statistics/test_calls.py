@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad_server.statistics.calls import STAGES, CallStatistics, Failure, OperatorAndReason
+from aclgrad_server.statistics.histogram import Histogram
 from aclgrad_server.statistics.recent import WINDOW_S, RecentCalls
 
 POOL, PAD = "adaptive_avg_pool2d_backward", "replication_pad2d_backward"
@@ -85,11 +86,12 @@ def test_recent_failures_are_bounded_and_tell_no_cancelled_call() -> None:
 
 def test_rates_are_those_of_the_last_minute() -> None:
     now_s = 0.0
-    statistics = CallStatistics()
-    recent = RecentCalls(statistics, lambda: now_s)
+    statistics, loop_lag = CallStatistics(), Histogram()
+    recent = RecentCalls(statistics, loop_lag, lambda: now_s)
     assert recent.by_operator() == {}
     for _ in range(600):  # five minutes, ten calls each second of the last one
         now_s += 0.5
+        loop_lag.add(0.001 if now_s > 230 else 1.0)
         if now_s > 240:
             for operator in OPERATORS:
                 for outcome in ("OK", "OK", "OK", "SERVER_BUSY", "CANCELLED"):
@@ -105,5 +107,8 @@ def test_rates_are_those_of_the_last_minute() -> None:
         assert each.reasons == {"SERVER_BUSY": each.calls // 5, "CANCELLED": each.calls // 5}
         assert each.failures == each.calls // 5
         assert 0.004 < each.durations.quantile_s(0.5) < 0.008
+    lag_s = recent.loop_lag().quantile_s(0.99)
+    assert lag_s is not None
+    assert lag_s < 0.01
     now_s += 3600  # the main loop hung for an hour
     assert recent.by_operator() == {}
