@@ -90,6 +90,7 @@ class SpreadRows {
         windows_(windows),
         grad_output_(grad_output),
         padded_(pool.columns),
+        is_one_to_one_(pool.columns.kernel == 0 && pool.columns.pooled == pool.columns.size),
         spread_size_(std::max(padded_.size, pool.columns.size)),
         grads_(kConverts<T> ? static_cast<size_t>(pool.columns.pooled) : 0),
         shares_(static_cast<size_t>(pool.columns.pooled + 2 * kMargin)) {
@@ -118,13 +119,16 @@ class SpreadRows {
     const auto divisor = static_cast<Wide<T>>(windows_.RowDivisor(slice, row));
     const int64_t count = pool_.columns.pooled;
     const std::byte* const grad = grad_output_ + static_cast<size_t>(number * count) * sizeof(T);
+    Wide<T>* const shares = is_one_to_one_ ? spread : shares_.data() + kMargin;
     if constexpr (kConverts<T>) {
       WidenRow<T>(grad, grads_.data(), count);
-      Divide<float>(reinterpret_cast<const std::byte*>(grads_.data()), divisor);
+      Divide<float>(reinterpret_cast<const std::byte*>(grads_.data()), divisor, shares);
     } else {
-      Divide<T>(grad, divisor);
+      Divide<T>(grad, divisor, shares);
     }
-    if (padded_.size > 0) {
+    if (is_one_to_one_) {
+      // The shares are the sums.
+    } else if (padded_.size > 0) {
       AddWindows(memory);
     } else {
       windows_.first.empty() ? AddCovers(spread) : AddPairs(spread);
@@ -144,10 +148,9 @@ class SpreadRows {
   static constexpr int64_t kMargin = 2;
 
   template <typename Source>
-  void Divide(const std::byte* __restrict grad, Wide<T> divisor) {
+  void Divide(const std::byte* __restrict grad, Wide<T> divisor, Wide<T>* __restrict shares) const {
     const int64_t count = pool_.columns.pooled;
     const float* __restrict const divisors = windows_.column_divisors.data();
-    Wide<T>* __restrict const shares = shares_.data() + kMargin;
     for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<Source>(grad, i) / (divisor * divisors[i]);
   }
 
@@ -233,6 +236,7 @@ class SpreadRows {
   const Windows& windows_;
   const std::byte* const grad_output_;
   const PaddedRow padded_;
+  const bool is_one_to_one_;  // whether each column is a window of its own
   const int64_t spread_size_;
   int64_t slices_ = 1;
   int64_t rows_ = 1;
