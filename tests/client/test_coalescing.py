@@ -269,3 +269,27 @@ async def test_a_call_that_failed_leaves_nothing_to_the_garbage_collector(connec
         await until(lambda: not any(array() is not None for array in arrays))
     finally:
         gc.enable()
+
+
+async def test_a_message_that_failed_leaves_nothing_to_the_garbage_collector(
+    connect: Connect, relay: ScriptedService
+) -> None:
+    client = connect(relay.address, coalesce=True)
+    arrays: list[weakref.ref[np.ndarray]] = []
+
+    def call() -> Any:
+        array = np.ones(SHAPE, np.float32)
+        arrays.append(weakref.ref(array))
+        return client.adaptive_avg_pool2d_backward(array, SHAPE)
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with under_way(client, relay):
+            begun = await waiting(client, [call] * 4)
+            relay.answer = abort_with(grpc.StatusCode.INTERNAL, "broken")
+        assert {type(error) for error in await outcomes(begun)} == {aclgrad.AclgradError}
+        begun.clear()
+        await until(lambda: not any(array() is not None for array in arrays))
+    finally:
+        gc.enable()

@@ -84,8 +84,8 @@ class Waiting(ABC):
         try:
             raise error
         finally:
-            # The error's traceback has this frame, and the call's arrays: a cycle would keep them.
-            del error, outcome
+            # The error's traceback has this frame, and the call has the error and its arrays: a cycle would keep them.
+            del self, error, outcome
 
     def has_time(self) -> bool:
         left_s = self.attempts.time_left_s()
