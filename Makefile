@@ -260,8 +260,8 @@ dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of mate
 	cp build/dist/*-none-any.whl dist
 	$(BIN)/twine check --strict dist/*
 	test "$$(ls dist | cut -d- -f2 | sort | uniq -c | awk '{print $$1}')" = 3
-	$(PYTHON) -m venv build/dist/venv
-	build/dist/venv/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
+	$(PYTHON) -m venv --without-pip build/dist/venv  # the bill names what a server needs, and no installer
+	$(BIN)/python -m pip --python build/dist/venv/bin/python install --quiet --only-binary :all: dist/*.whl
 	build/dist/venv/bin/python examples/demo.py
 	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json  # would put this machine's paths into the bill
 	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
