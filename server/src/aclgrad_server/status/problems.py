@@ -23,7 +23,7 @@ EXPIRES_SOON_S: Final = 7 * DAY_S
 _NOT_READY: Final = {
     "starting": "wait until the devices are open and tested; the log says how far it is",
     "draining": "nothing: calls in flight end, and then the process does",
-    "device lost": "the process ends now, and Docker or Kubernetes starts a new one; see npu-smi info if it happens again",
+    "device lost": "the process ends, and Docker or Kubernetes starts a new one; see npu-smi info if it happens again",
 }
 """What to do, by the reason why calls are not welcome."""
 _EXPECTED: Final = ("starting", "draining")
