@@ -12,7 +12,8 @@ from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.calls.call import Call, Calls
+from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls.call import Call
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.plan import OperatorPlan, plan_call
 

@@ -21,8 +21,9 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device, DeviceGroup, open_devices
+from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault
+from aclgrad_server.devices.opening import DeviceGroup, open_devices
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, server_options

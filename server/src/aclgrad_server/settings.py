@@ -258,6 +258,11 @@ def read_settings(flags: Mapping[str, Any]) -> Settings:
         raise UnusableSettingsError(str(error)) from error
 
 
+def is_on(setting: str, default: bool) -> bool:
+    """Returns what on, off or auto means where auto is the default."""
+    return default if setting == "auto" else setting == "on"
+
+
 def changed_settings(settings: Settings, with_private: bool = True) -> dict[str, str]:
     """Returns the settings that differ from their defaults, as text by name."""
     return {

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from aclgrad.products import Product
-from aclgrad_server.devices.device import DeviceGroup
+from aclgrad_server.devices.opening import DeviceGroup
 from aclgrad_server.edge.memory import memory_limit
 from aclgrad_server.log_forms import fields
 from aclgrad_server.settings import Settings, changed_settings

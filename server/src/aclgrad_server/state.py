@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from aclgrad.products import Product
 from aclgrad_server.access.access import Access
+from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Calls
-from aclgrad_server.devices.device import DeviceGroup
+from aclgrad_server.devices.opening import DeviceGroup
 from aclgrad_server.edge.connections import close_connections
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.tls import Certificates

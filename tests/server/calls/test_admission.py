@@ -7,7 +7,8 @@ from typing import TypeVar
 import pytest
 
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
-from aclgrad_server.calls.admission import Admission, Claim, Occupancy
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
 from tests.server.fakes import settle
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aclgrad.errors import ServerBusyError
-from aclgrad_server.calls.admission import Admission, Claim, Occupancy
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.gate import Claim
 from tests.server.fakes import settle
 
 PLACES, WAITING, MEMORY = 3, 6, 20

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from aclgrad.errors import LimitExceededError, ServerBusyError
-from aclgrad_server.calls.admission import Admission, Bounds, Claim
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.gate import Bounds, Claim
 from tests.server.fakes import settle
 
 A, B = "identity:a", "identity:b"

@@ -15,7 +15,8 @@ from aclgrad.errors import (
     ServerBusyError,
     ServerDrainingError,
 )
-from aclgrad_server.calls.call import Call, Calls
+from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls.call import Call
 from aclgrad_server.limits import PROGRESS_BYTES
 from tests.server.fakes import FakeContext, settle
 

@@ -11,7 +11,8 @@ from aclgrad.errors import InvalidFieldError, LimitExceededError
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import COPY_THREADS, Device, DeviceGroup, open_devices
+from aclgrad_server.devices.device import COPY_THREADS, Device
+from aclgrad_server.devices.opening import DeviceGroup, open_devices
 from aclgrad_server.plan import plan_call
 from aclgrad_server.settings import Settings
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until

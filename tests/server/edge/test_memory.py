@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad.errors import ServerBusyError
-from aclgrad_server.calls.call import Calls
+from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until

@@ -14,8 +14,9 @@ from google.rpc import error_details_pb2, status_pb2
 
 from aclgrad import errors
 from aclgrad.errors import from_status
+from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Call, Calls
+from aclgrad_server.calls.call import Call
 from aclgrad_server.services.handlers import Handlers
 from tests.server.fakes import FakeContext, settle, wait_until
 

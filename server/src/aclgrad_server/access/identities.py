@@ -19,7 +19,7 @@ from typing import Annotated, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 from pydantic_core import ErrorDetails
 
-from aclgrad_server.calls.admission import Bounds
+from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.files import UnusableFileError, read_trusted
 
 SAN_KINDS: Final = ("dns", "uri", "email", "ip")

@@ -10,8 +10,9 @@ from typing import Any
 
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.error_reason_pb2 import ErrorReason
-from aclgrad_server.calls.admission import Admission, Gate
-from aclgrad_server.calls.call import Calls
+from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.gate import Gate
 from aclgrad_server.devices.device import Device, DeviceSample
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.state import ServerState

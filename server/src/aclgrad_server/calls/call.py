@@ -1,33 +1,26 @@
-"""One RPC from its arrival until its reply has left, and all of them: counting, refusing and cutting them."""
+"""One RPC from its arrival until its reply has left."""
 
 import asyncio
 import itertools
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any, Final
 
 import grpc.aio
 
 from aclgrad.errors import (
     AclgradError,
-    ClientTooSlowError,
     DeadlinePassedError,
     MalformedRequestError,
-    ServerBusyError,
-    ServerDrainingError,
 )
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
 from aclgrad_server.calls.trace import TRACEPARENT, trace_id_of
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.log_forms import UNKNOWN
-from aclgrad_server.statistics.calls import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, CallStatistics, OperatorAndReason
+from aclgrad_server.statistics.calls import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, OperatorAndReason
 
-RETRY_AFTER_DRAIN_S: Final = 1.0
-RETRY_AFTER_PRESSURE_S: Final = 1.0
 CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
-_LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 _PROCESS: Final = secrets.token_hex(8)  # makes our request ids differ from those of other servers
 _numbers = itertools.count(1)
 _NO_ITEMS: Final[Mapping[OperatorAndReason, int]] = {}
@@ -146,7 +139,7 @@ class Call:
     def check_deadline(self) -> None:
         """Raises DeadlinePassedError if no time is left."""
         if time.monotonic() >= self.deadline:
-            raise _deadline_passed()
+            raise deadline_passed()
 
     def replies(self) -> None:
         """Marks that only the reply is left to be sent."""
@@ -186,122 +179,6 @@ class Call:
             self.waits_since = self.stage_since
 
 
-class Calls:
-    """All calls that have begun and whose reply has not left."""
-
-    def __init__(
-        self,
-        call_timeout_s: float,
-        client_timeout_s: float,
-        close_connections: Callable[[set[str]], None] = lambda peers: None,
-    ) -> None:
-        """Takes what ends the connections of peers: gRPC goes on sending a reply whatever becomes of its call."""
-        self._call_timeout_s = call_timeout_s
-        self._client_timeout_s = client_timeout_s
-        self._close_connections = close_connections
-        self._active: dict[Call, None] = {}
-        self.statistics = CallStatistics()
-        self.draining_refusals = self.memory_refusals = self.slow_clients = self.memory_cuts = 0
-        self._is_refusing = False
-        self._is_short_of_memory = False
-        self._may_read = asyncio.Event()
-        self._may_read.set()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self.event_count = 0  # how many calls have begun, and how many have ended, in all
-
-    def begin(self, method: str, context: Context) -> Call:
-        """Counts a new call until gRPC has sent its reply."""
-        call = Call(method, context, self._call_timeout_s, self._may_read)
-        self._active[call] = None
-        self._idle.clear()
-        self.event_count += 1
-        context.add_done_callback(lambda _: self._end(call))
-        return call
-
-    def admit(self) -> None:
-        """Raises the error with which every new call is refused, if there is one."""
-        if self._is_refusing:
-            self.draining_refusals += 1
-            raise _draining()
-        if self._is_short_of_memory:
-            self.memory_refusals += 1
-            raise _short_of_memory()
-
-    def any(self) -> bool:
-        return bool(self._active)
-
-    @property
-    def active_count(self) -> int:
-        """How many RPCs have begun whose reply has not left; any thread may ask."""
-        return len(self._active)
-
-    def refuse(self) -> None:
-        """Refuses calls from now on, because the server stops, and those whose first message has not come."""
-        self._is_refusing = True
-        for call in self._active:
-            if not call.has_begun:
-                self.draining_refusals += call.cut(_draining())
-
-    def hold_reads(self, is_held: bool) -> None:
-        """Receives no further message while this is set."""
-        if is_held:
-            self._may_read.clear()
-        else:
-            self._may_read.set()
-
-    def refuse_for_memory(self, is_short: bool) -> None:
-        self._is_short_of_memory = is_short
-
-    async def wait_until_none(self, timeout_s: float) -> bool:
-        """Returns whether the last call ended in time."""
-        try:
-            await asyncio.wait_for(self._idle.wait(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
-
-    def cut_oldest_unfinished(self, count: int) -> int:
-        """Cuts the oldest calls that are still being received, to make room; returns how many."""
-        unfinished = (call for call in self._active if call.waits_since is not None and not call.is_replying)
-        cut = sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
-        self.memory_cuts += cut
-        return cut
-
-    def sweep(self) -> None:
-        """Cuts calls whose deadline has passed or whose client is too slow. To be called some times a second."""
-        now = time.monotonic()
-        unread = set()
-        for call in self._active:
-            if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
-                if call.cut(error := self._too_slow(call)):
-                    self.slow_clients += 1
-                    if call.is_replying:
-                        unread.add(call.peer)
-                        call.outcome = error.reason  # nothing else tells of a reply that is never fetched
-            elif call.deadline + _LATE_S < now and not call.has_returned:
-                call.cut(_deadline_passed())
-        if unread:
-            self._close_connections(unread)
-
-    def _too_slow(self, call: Call) -> ClientTooSlowError:
-        what = "fetched less than 1 MiB of the reply" if call.is_replying else "sent less than 1 MiB"
-        return ClientTooSlowError(
-            f"the client {what} within {self._client_timeout_s:g} s (--client-timeout-s)",
-            remedy="send and receive faster, or raise --client-timeout-s (ACLGRAD_CLIENT_TIMEOUT_S) of the server",
-        )
-
-    def _end(self, call: Call) -> None:
-        if call in self._active:
-            del self._active[call]
-            self.event_count += 1
-            if not self._active:
-                self._idle.set()
-            call.enter(REPLY)
-            call.end()
-            self.statistics.add(call)
-
-
 def address_of(peer: str) -> str:
     """Returns what a client's connections and processes share; all clients of unix sockets have one address."""
     return UNIX if peer.startswith(UNIX) else peer.rpartition(":")[0]
@@ -318,16 +195,6 @@ def _ids_of(context: Context) -> tuple[str, str]:
     return request_id or f"{_PROCESS}-{next(_numbers)}", trace_id_of(parents)
 
 
-def _draining() -> ServerDrainingError:
-    remedy = "try again, on another server if there is one"
-    return ServerDrainingError("the server is shutting down", remedy=remedy, retry_after_s=RETRY_AFTER_DRAIN_S)
-
-
-def _deadline_passed() -> DeadlinePassedError:
+def deadline_passed() -> DeadlinePassedError:
     remedy = "allow more time, or call a server with less to do"
     return DeadlinePassedError("the deadline passed before the reply was made", remedy=remedy)
-
-
-def _short_of_memory() -> ServerBusyError:
-    remedy = f"try again in {RETRY_AFTER_PRESSURE_S:g} s"
-    return ServerBusyError("the server is short of memory", remedy=remedy, retry_after_s=RETRY_AFTER_PRESSURE_S)

@@ -8,8 +8,8 @@ from aclgrad.tensors import Announced
 from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path
-from aclgrad_server.devices.device import StagedTensor
 from aclgrad_server.devices.native import extract_payloads
+from aclgrad_server.devices.staged import StagedTensor
 
 
 async def execute_chunked(path: Path, call: Call, max_call_bytes: int) -> None:

@@ -7,10 +7,12 @@ from functools import partial
 
 from aclgrad.errors import AclgradError
 from aclgrad.tensors import Announced
-from aclgrad_server.calls.admission import Admission, Claim
+from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.device import Device, OnEnd, PlannedCall, StagedTensor
+from aclgrad_server.devices.device import Device, OnEnd, PlannedCall
+from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.plan import OperatorPlan, Source, check_reply_size
 from aclgrad_server.statistics.calls import RUN, WAIT

@@ -15,7 +15,7 @@ from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
 from aclgrad_server.calls.path import Path
-from aclgrad_server.devices.device import StagedTensor
+from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.plan import OperatorPlan, check_reply_size
 
 _FOLDER: Final = "/dev/shm"

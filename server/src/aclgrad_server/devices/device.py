@@ -7,21 +7,20 @@ continues. In both cases `on_end` is called once, on the event loop, when the de
 import asyncio
 import logging
 import math
-import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault, error_of_native
+from aclgrad_server.devices.faults import error_of_fault, error_of_native
+from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.limits import MAX_ROI_WORK, ROI_WORK_PER_S
 from aclgrad_server.plan import OperatorPlan
-from aclgrad_server.settings import Settings
+from aclgrad_server.settings import Settings, is_on
 
 log = logging.getLogger(__name__)
 
@@ -52,47 +51,6 @@ class DeviceSample:
     executors: native.ExecutorStatistics
 
 
-class StagedTensor:
-    """A tensor in the memory of a device or of the host that is written or read one piece at a time."""
-
-    def __init__(self, staged: native.StagedTensor, submit: Callable[..., Awaitable[Any]]) -> None:
-        self.native = staged
-        self.size_bytes = staged.size_bytes
-        self._submit = submit
-
-    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
-        """Copies bytes to their place."""
-        await self._submit(self.native.write, offset, data, deadline)
-
-    async def read(self, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> bytes:
-        """Returns a copy of these bytes behind the prefix."""
-        message: bytes = await self._submit(self.native.read, offset, size_bytes, prefix, deadline)
-        return message
-
-    async def read_file(self, file: int, offset: int, deadline: float) -> int:
-        """Fills the tensor from an open file and returns how many bytes it had; also raises OSError."""
-        count: int = await self._with_file(self.native.read_file, file, offset, deadline)
-        return count
-
-    async def write_file(self, file: int, offset: int, deadline: float) -> None:
-        """Writes the tensor into an open file; also raises OSError."""
-        await self._with_file(self.native.write_file, file, offset, deadline)
-
-    async def finish(self, deadline: float) -> None:
-        """Waits until everything written to this tensor, or to one staged with it, has arrived."""
-        await self._submit(self.native.finish, deadline)
-
-    def close(self) -> None:
-        """Releases the tensor; work under way still ends."""
-        self.native.close()
-
-    async def _with_file(self, submit: Callable[..., None], file: int, offset: int, deadline: float) -> Any:
-        # A cancelled caller closes its file while a thread still uses it; the number may then be that of
-        # another client's memory.
-        own = os.dup(file)
-        return await self._submit(submit, own, offset, deadline, on_end=partial(os.close, own))
-
-
 class Device:
     """One device; `on_lost` is called for all work that ends because it is lost. Methods raise an AclgradError."""
 
@@ -114,7 +72,7 @@ class Device:
             pool_high_water_bytes=settings.pool_keep_bytes,
             pool_pass_through=settings.pool_pass_through,
             # By default executors are kept if the library is known to rerun them correctly.
-            executor_limit=EXECUTOR_LIMIT if _is_on(settings.executor_cache, library.is_host) else 0,
+            executor_limit=EXECUTOR_LIMIT if is_on(settings.executor_cache, library.is_host) else 0,
             deterministic=settings.deterministic,
             hang_timeout_ms=round(settings.hang_timeout_s * 1000),
         )
@@ -262,84 +220,3 @@ class Device:
 
 
 OnLost = Callable[[Device, DeviceLostError], None]
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceGroup:
-    """The devices that one server owns, and their library; `shape_only` is that of `InputSpec.takes_shape`.
-
-    `executor_cache` says that executors run again.
-    """
-
-    library: str
-    runtime_version: str
-    devices: tuple[Device, ...]
-    shape_only: bool | None = None
-    executor_cache: bool = False
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """Of the driver and of CANN's packages, by name."""
-
-
-async def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
-    """Opens the back end and its devices, one after the other.
-
-    Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if a device cannot be opened or a
-    driver does not return.
-    """
-    files = native.library_files(settings.backend)
-    name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
-    library, version, indices = await _opened(f"{name} does not start", limit_s, _open_library, settings)
-    devices = []
-    for index in indices:
-        make = partial(Device, library, index, settings, completions, on_lost)
-        try:
-            devices.append(await _opened(f"device {index} does not open", limit_s, make))
-        except UnfitDeviceError as error:
-            error.index = index
-            raise
-    log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
-    versions = {} if library.is_host else native.installed_versions()
-    described = ", ".join(f"{package} {each}" for package, each in versions.items())
-    log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
-    # The host library is known to read nothing else; for a card it depends on the product.
-    shape_only = None if settings.shape_only == "auto" and not library.is_host else _is_on(settings.shape_only, True)
-    executor_cache = _is_on(settings.executor_cache, library.is_host)
-    return DeviceGroup(name, version, tuple(devices), shape_only, executor_cache, versions)
-
-
-async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:
-    """Returns what a function opens in a thread, which keeps the thread if it does not return in time."""
-    try:
-        async with asyncio.timeout(limit_s):
-            return await asyncio.to_thread(open, *arguments)
-    except TimeoutError:
-        raise UnfitDeviceError(
-            summary, f"its driver has not returned within {limit_s:g} s (--hang-timeout-s)"
-        ) from None
-    except native.AclError as error:
-        raise UnfitDeviceError(summary, str(error)) from error
-
-
-def _open_library(settings: Settings) -> tuple[native.AclLibrary, str, Sequence[int]]:
-    """Returns the library, its version and the indices of the devices to serve."""
-    config = None if settings.acl_config is None else str(settings.acl_config)
-    try:
-        library = native.open(settings.backend, config)
-        count = library.device_count()
-        indices = settings.device or range(count)
-        unknown = [index for index in indices if not 0 <= index < count]
-        if unknown or not indices:
-            missing = ", ".join(map(str, unknown)) or 0
-            remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
-            raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
-        return library, library.version(), indices
-    except native.LibraryError as error:
-        remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
-        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
-    except native.AclError as error:
-        remedy = "check the devices with npu-smi and the file of --acl-config"
-        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
-
-
-def _is_on(setting: str, default: bool) -> bool:
-    return default if setting == "auto" else setting == "on"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from aclgrad_server.calls.call import Calls
+from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.limits import MEMORY_HARD_LIMIT, MEMORY_SOFT_LIMIT
 

@@ -20,8 +20,9 @@ from aclgrad.errors import (
 )
 from aclgrad.wire.request_ids import REQUEST_ID
 from aclgrad_server.access.access import Access
+from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Call, Calls, Context
+from aclgrad_server.calls.call import Call, Context
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of

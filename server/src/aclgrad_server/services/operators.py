@@ -14,7 +14,7 @@ from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.shared_memory import SharedMemory
-from aclgrad_server.devices.device import DeviceGroup
+from aclgrad_server.devices.opening import DeviceGroup
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.state import ServerState

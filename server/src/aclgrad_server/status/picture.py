@@ -9,7 +9,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.calls.admission import Admission, Gate
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.gate import Gate
 from aclgrad_server.devices.device import Device
 from aclgrad_server.logs import dropped_lines
 from aclgrad_server.settings import changed_settings

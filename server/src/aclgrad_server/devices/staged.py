@@ -1,0 +1,49 @@
+"""A tensor that is written or read one piece at a time."""
+
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from aclgrad_server.devices import native
+
+
+class StagedTensor:
+    """A tensor in the memory of a device or of the host that is written or read one piece at a time."""
+
+    def __init__(self, staged: native.StagedTensor, submit: Callable[..., Awaitable[Any]]) -> None:
+        self.native = staged
+        self.size_bytes = staged.size_bytes
+        self._submit = submit
+
+    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
+        """Copies bytes to their place."""
+        await self._submit(self.native.write, offset, data, deadline)
+
+    async def read(self, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> bytes:
+        """Returns a copy of these bytes behind the prefix."""
+        message: bytes = await self._submit(self.native.read, offset, size_bytes, prefix, deadline)
+        return message
+
+    async def read_file(self, file: int, offset: int, deadline: float) -> int:
+        """Fills the tensor from an open file and returns how many bytes it had; also raises OSError."""
+        count: int = await self._with_file(self.native.read_file, file, offset, deadline)
+        return count
+
+    async def write_file(self, file: int, offset: int, deadline: float) -> None:
+        """Writes the tensor into an open file; also raises OSError."""
+        await self._with_file(self.native.write_file, file, offset, deadline)
+
+    async def finish(self, deadline: float) -> None:
+        """Waits until everything written to this tensor, or to one staged with it, has arrived."""
+        await self._submit(self.native.finish, deadline)
+
+    def close(self) -> None:
+        """Releases the tensor; work under way still ends."""
+        self.native.close()
+
+    async def _with_file(self, submit: Callable[..., None], file: int, offset: int, deadline: float) -> Any:
+        # A cancelled caller closes its file while a thread still uses it; the number may then be that of
+        # another client's memory.
+        own = os.dup(file)
+        return await self._submit(submit, own, offset, deadline, on_end=partial(os.close, own))
