@@ -58,10 +58,10 @@ ATTACKS: Final = (
     ),
     Attack(
         "wrong_tokens",
-        "small calls of 32 callers on 4 connections, with a token that nobody has",
-        lambda: messages.send(UNARY, [bodies.small()], 8, 4, most=10**6, authorization="Bearer a-guess"),
+        "small calls of 1,280 callers on 16 connections, with a token that nobody has",
+        lambda: messages.send(UNARY, [bodies.small()], 80, 16, most=10**6, authorization="Bearer a-guess"),
         needs_identities=True,
-        least=("calls", 10_000),
+        least=("calls", 2_500),
     ),
     # What takes long to check.
     Attack(

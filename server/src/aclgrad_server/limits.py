@@ -16,8 +16,9 @@ RECEIVE_BYTES_PER_S: Final = 400e6
 """Bytes a second that one address may send while others wait; gRPC copies messages on the loop at twice this rate."""
 CANCELLED_BYTES: Final = 4 * MIB
 """Bytes counted for a call that ends while its message is received: the core may have dropped as many."""
-REFUSALS_PER_S: Final = 400  # callers of one address that get their refusal at once; further ones wait for it
-LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message or a refusal waits because of those before it
+LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message waits because of those that its address sent before
+REFUSALS_PER_S: Final = 400  # unknown callers of one address that are refused at once; further ones wait for it
+LONGEST_REFUSAL_S: Final = 5.0
 ROI_WORK_PER_S: Final = 150e6
 """Work of RoI align for each second of `--hang-timeout-s`: a single core does more, so it is never taken for a hang."""
 MAX_ROI_WORK: Final = 2**34

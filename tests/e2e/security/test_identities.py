@@ -146,11 +146,15 @@ def test_unix_socket_is_one_identity_with_as_many_calls_as_it_may_have(server: S
     ):
         assert isinstance(call(channel), bytes)
         may_end = threading.Event()
-        silent = another_connection.stream_stream(SERVICE + "ExecuteOperatorChunked")(silence(may_end))
+        chunked = another_connection.stream_stream(SERVICE + "ExecuteOperatorChunked")
+        silent = chunked(silence(may_end))
         busy: Any = None
 
         def is_busy() -> bool:
-            nonlocal busy
+            nonlocal busy, silent
+            if not silent.is_active():
+                # It met one of the others and was refused itself.
+                silent = chunked(silence(may_end))
             busy = call(channel)
             return isinstance(busy, errors.ServerBusyError)
 

@@ -12,7 +12,7 @@ from aclgrad_server.calls.call import UNIX, Call, Context, address_of
 from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.calls.pace import Pace
 from aclgrad_server.files import Reloaded
-from aclgrad_server.limits import REFUSALS_PER_S
+from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
 from aclgrad_server.log_forms import UNKNOWN
 
 AUTHORIZATION: Final = "authorization"
@@ -35,7 +35,7 @@ class Access:
         self._identities = identities
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
-        self._refusals = Pace(REFUSALS_PER_S)
+        self._refusals = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         self.audit = Audit()
         self.refusals = 0
         """How many calls were refused because of who made them."""

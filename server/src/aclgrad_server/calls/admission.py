@@ -13,7 +13,7 @@ from typing import Any, Final
 from aclgrad.errors import AclgradError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.gate import Bounds, Claim, Gate
 from aclgrad_server.calls.pace import Pace
-from aclgrad_server.limits import ASKING_S, RECEIVE_BYTES_PER_S
+from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
 from aclgrad_server.plan import check_size
 
 RETRY_AFTER_S: Final = 0.1
@@ -60,7 +60,7 @@ class Admission:
         self.memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
         self._gates = (self.places, self.replies, *self.memories)
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
-        self._receiving = Pace(RECEIVE_BYTES_PER_S, clock)
+        self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
     async def memory(self, caller: str, size_bytes: int, waits_for_client: bool = False) -> tuple[int, Claim]:
         """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.

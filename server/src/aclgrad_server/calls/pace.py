@@ -4,14 +4,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from aclgrad_server.limits import LONGEST_PAUSE_S
-
 
 class Pace:
-    """Lets each caller spend so many units a second. Nobody waits for longer than `LONGEST_PAUSE_S`."""
+    """Lets each caller spend so many units a second. Nobody waits for longer than the longest pause."""
 
-    def __init__(self, units_per_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, units_per_s: float, longest_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._units_per_s = units_per_s
+        self._longest_pause_s = longest_pause_s
         self._clock = clock
         self._free_at: OrderedDict[str, float] = OrderedDict()
         """Until when each caller has spent its rate, those that spent last at the end."""
@@ -24,7 +23,7 @@ class Pace:
         """Counts units, and forgets callers that have none to wait for."""
         now = self._clock()
         free_at = max(now, self._free_at.get(caller, 0.0)) + units / self._units_per_s
-        self._free_at[caller] = min(free_at, now + LONGEST_PAUSE_S)
+        self._free_at[caller] = min(free_at, now + self._longest_pause_s)
         self._free_at.move_to_end(caller)
         while next(iter(self._free_at.values())) < now:
             self._free_at.popitem(last=False)
