@@ -97,11 +97,9 @@ def _queue(status: Status) -> Iterator[pb.Problem]:
 def _failures(status: Status) -> Iterator[pb.Problem]:
     since_s = time.time() - RECENT_S
     for reason, (what, remedy, serious) in _FAILURES.items():
-        found = [each for each in status.recent_failures if each.reason == reason and _time(each) >= since_s]
-        if found:
-            count = sum(each.count for each in found)
-            calls = "1 call" if count == 1 else f"{count} calls"
-            yield _problem(f"{calls} failed lately with {reason}: {what}", remedy, serious)
+        # Without a number: the counts of the status are older than a minute, too.
+        if any(each.reason == reason and _time(each) >= since_s for each in status.recent_failures):
+            yield _problem(f"calls failed with {reason} in the last minute: {what}", remedy, serious)
 
 
 def _certificate(status: Status) -> Iterator[pb.Problem]:
