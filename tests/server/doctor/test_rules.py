@@ -35,6 +35,7 @@ aclgrad_refused_rpcs_total{cause="queue"} 0
 aclgrad_refused_rpcs_total{cause="memory"} 0
 aclgrad_refused_rpcs_total{cause="draining"} 9
 aclgrad_refused_rpcs_total{cause="identity"} 0
+aclgrad_refused_rpcs_total{cause="share"} 0
 aclgrad_memory_waiting_calls{device="0"} 0
 aclgrad_pool_out_of_memory_total{device="0"} 0
 aclgrad_pool_reserved_bytes{device="0"} 1000
@@ -98,6 +99,7 @@ WRONG = (
     ("aclgrad_waiting_calls 64", "queue", F, "64 of at most 64 calls wait"),
     ('aclgrad_refused_rpcs_total{cause="queue"} 7', "queue", F, "7 calls found the queue full since the start, 7"),
     ('aclgrad_refused_rpcs_total{cause="identity"} 7', "clients", N, "not known"),
+    ('aclgrad_refused_rpcs_total{cause="share"} 7', "clients", N, "as many as they may have"),
     ('aclgrad_pool_out_of_memory_total{device="0"} 2', "pool", F, "2 allocations of device 0"),
     ('aclgrad_pool_largest_free_bytes{device="0"} 80', "pool", N, "90% of the free memory of device 0's pool"),
     ('aclgrad_abandoned_calls{device="0"} 2', "pool", N, "still works on 2 calls"),

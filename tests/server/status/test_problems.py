@@ -74,8 +74,8 @@ def problems() -> list[tuple[pb.GetServerStatusResponse, str, bool]]:
         (picture(queue=queue(64)), "the queue is full: 64 of 64 calls wait", True),
         (
             picture(recent_failures=[failure("SERVER_BUSY", 5, 3), failure("SERVER_BUSY", 6)]),
-            "calls failed with SERVER_BUSY in the last minute: the server was too busy",
-            True,
+            "calls failed with SERVER_BUSY in the last minute: the server had no room, or their client its share",
+            False,
         ),
         (
             picture(recent_failures=[failure("CLIENT_TOO_SLOW", 5)]),

@@ -127,8 +127,13 @@ RULES: Final = (
         "look at the network, or raise --client-timeout-s", fails=False,
     ),
     _counter(
+        "clients", "", "aclgrad_refused_rpcs_total", "calls came from clients that had as many as they may have",
+        "have them make fewer at once, or raise max_calls and max_waiting_calls of their identity", fails=False,
+        cause="share",
+    ),
+    _counter(
         "clients", "AclgradIdentitiesRefused", "aclgrad_refused_rpcs_total",
-        "calls came from callers that are not known",
+        "calls came from callers that are not known, or lack the right",
         "find them in the log (refused): a token that was replaced, or somebody who guesses", fails=False,
         cause="identity",
     ),

@@ -30,7 +30,11 @@ _EXPECTED: Final = ("starting", "draining")
 _FAILURES: Final = {
     "INTERNAL_ERROR": ("the server itself failed", "see the log for the request ids and report them", True),
     "DEVICE_MEMORY_EXHAUSTED": ("a device had no memory", "raise --pool-bytes, or send smaller calls", True),
-    "SERVER_BUSY": ("the server was too busy", "add a replica, or make fewer calls at once", True),
+    "SERVER_BUSY": (
+        "the server had no room, or their client its share",
+        "see what was refused (queue, memory, share): add a replica, or make fewer calls at once",
+        False,
+    ),
     "CLIENT_TOO_SLOW": ("clients were too slow and were cut", "see their network, or raise --client-timeout-s", False),
     "UNAUTHENTICATED": ("the caller was unknown", "see the audit lines of the log", False),
     "PERMISSION_DENIED": ("the caller lacked the right", "see the audit lines of the log", False),
