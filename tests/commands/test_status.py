@@ -57,7 +57,7 @@ def test_what_is_wrong_comes_first(service: ScriptedService) -> None:
     status = picture(devices=[device(down=True)], process=process, recent_failures=[failure("SERVER_BUSY", 5, 3)])
     lines = shown(service, status).output.splitlines()
     assert lines[0].startswith("device 0 (Ascend910B1) is down: ")
-    assert lines[1].startswith("3 calls failed lately with SERVER_BUSY: the server was too busy: ")
+    assert lines[1].startswith("calls failed with SERVER_BUSY in the last minute: the server had no room, ")
     assert "refused:         queue 1,234" in lines
     assert "cut:             slow clients 2" in lines
     told = json.loads(shown(service, status, "--json").output)

@@ -101,7 +101,7 @@ def test_component_of_kubernetes_finds_the_admin_port_of_every_pod() -> None:
     assert service["metadata"]["labels"][monitor["spec"]["jobLabel"]] == PROMETHEUS["scrape_configs"][0]["job_name"]
     assert monitor["spec"]["selector"] == {"matchLabels": service["metadata"]["labels"]}
     (endpoint,) = monitor["spec"]["endpoints"]
-    assert endpoint.keys() == {"port", "path", "interval"}
+    assert endpoint.keys() == {"port", "path", "interval", "relabelings"}
     assert (endpoint["port"], endpoint["path"]) == (port["name"], "/metrics")
     rule = document(COMPONENT / "prometheusrule.yaml")
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")

@@ -161,7 +161,7 @@ CASES: Final = (
         "AclgradIdentitiesRefused",
         "5m",
         (refused("identity", "0+10x20"),),
-        (refused("identity", "0+1x20"), refused("queue", "0+10x20"), refused("identity", "900x20")),
+        (refused("identity", "0+1x20"), refused("share", "0+10x20"), refused("identity", "900x20")),
     ),
     Case(
         "AclgradLogLinesDropped",

@@ -31,9 +31,9 @@ def main() -> None:
     faulthandler.enable(2)
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    from aclgrad_server.cli import main as serve
+    from aclgrad_server.cli import run
 
-    serve(prog_name="aclgrad-server")
+    run()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from aclgrad_server import logs
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.admin.pages import pages
 from aclgrad_server.devices.faults import StartError, UnfitDeviceError
-from aclgrad_server.log_forms import Form
+from aclgrad_server.log_forms import Form, JsonForm
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
 from aclgrad_server.state import ServerState
@@ -101,6 +101,20 @@ def main(**flags: Any) -> None:
         asyncio.run(_run(settings))
     except StartError as error:
         _fail(form, EXIT_START, str(error))
+
+
+def run() -> None:
+    """Runs the command of this process. Wrong flags are in the log's format, too, unless that is text."""
+    try:
+        main(prog_name="aclgrad-server", standalone_mode=False)
+    except click.UsageError as error:
+        form = _form_before_settings({})
+        if isinstance(form, JsonForm):
+            _fail(form, EXIT_USAGE, error.format_message())
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except click.Abort:
+        sys.exit(EXIT_START)
 
 
 async def _run(settings: Settings) -> None:

@@ -66,7 +66,7 @@ def configured_address() -> str:
 def connectable(address: str) -> str:
     """Returns the address for reaching a server on this host that listens on the given one, which may be a wildcard."""
     host, _, port = address.rpartition(":")
-    if not (host and port.isdecimal() and 0 < int(port) < 65536):
+    if not (host and "/" not in host and port.isdecimal() and 0 < int(port) < 65536):
         raise ValueError(f"{address!r} is not an address to ask; {_REMEDY}")
     return f"{_EVERY_ADDRESS.get(host, host)}:{port}"
 

@@ -57,3 +57,16 @@ class ServerState:
     def is_ready(self) -> bool:
         """Whether calls are welcome."""
         return self.readiness.reason is None and self.heartbeat.failure() is None
+
+    def refusals(self) -> dict[str, int]:
+        """Returns how many calls were refused, by cause."""
+        access, admission = self.access, self.admission
+        by_identity, over_calls = (access.refusals, access.share_refusals) if access else (0, 0)
+        by_queue, over_queue = (admission.refusals, admission.share_refusals) if admission else (0, 0)
+        return {
+            "draining": self.calls.draining_refusals,
+            "memory": self.calls.memory_refusals,
+            "identity": by_identity,
+            "share": over_calls + over_queue,
+            "queue": by_queue,
+        }

@@ -133,6 +133,7 @@ def test_process_that_hangs_does_not_hold_up_the_probe() -> None:
         (("--speed", "1"), "--speed"),
         (("localhost",), "'localhost' is not an address to ask; give host:port"),
         (("off",), "'off' is not an address to ask"),
+        (("http://127.0.0.1:9464",), "'http://127.0.0.1:9464' is not an address to ask"),
         (("127.0.0.1:0",), "'127.0.0.1:0' is not an address to ask"),
     ],
 )

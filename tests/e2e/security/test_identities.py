@@ -1,6 +1,7 @@
 """Identities: who may call what, how others are refused, and what changes with the file while the server runs."""
 
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -161,6 +162,9 @@ def test_unix_socket_is_one_identity_with_as_many_calls_as_it_may_have(server: S
         wait_until(is_busy)
         assert "identity neighbour has as many calls in flight as it may have, 1" in busy.message
         assert busy.retry_after_s
+        # That is no stranger's doing, of which an alert tells.
+        with urllib.request.urlopen(f"http://{server.admin}/metrics") as reply:
+            assert 'aclgrad_refused_rpcs_total{cause="share"} 0.0\n' not in reply.read().decode()
         # A token goes before the socket, and nobody else is held up.
         assert isinstance(call(channel, **bearer("trainers-token")), bytes)
         assert isinstance(call(other, **bearer("trainers-token")), bytes)

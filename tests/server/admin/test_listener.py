@@ -178,6 +178,11 @@ def test_garbage_is_answered_and_not_logged(running: Running, caplog: pytest.Log
     with running.connect() as connection:
         connection.sendall(b"\x00\xff\r\n\r\n")
         assert connection.recv(4096).startswith(b"HTTP/1.1 400 ")
+    with running.connect() as connection:
+        # The head is sound, so a page answers it; the body is not, so the connection is over by then.
+        connection.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
+        while connection.recv(4096):
+            pass
     assert running.ask("/livez")[0] == 200
     assert caplog.text == ""
 

@@ -232,6 +232,8 @@ async def test_half_of_the_queue_is_kept_for_others_while_they_ask() -> None:
     with pytest.raises(ServerBusyError, match=r"this client has .* as it may have, 3; try again") as caught:
         await admission.place(A)
     assert caught.value.metadata == {"limit": "3"}
+    # The queue is not full.
+    assert (admission.refusals, admission.share_refusals) == (0, 1)
     waiting += [await begun(admission.place(B)) for _ in range(2)]
     assert admission.occupancy() == Occupancy(1, 4)
     with pytest.raises(ServerBusyError, match=r"the server has .* 5;"):

@@ -35,6 +35,7 @@ aclgrad_refused_rpcs_total{cause="queue"} 0
 aclgrad_refused_rpcs_total{cause="memory"} 0
 aclgrad_refused_rpcs_total{cause="draining"} 9
 aclgrad_refused_rpcs_total{cause="identity"} 0
+aclgrad_refused_rpcs_total{cause="share"} 0
 aclgrad_memory_waiting_calls{device="0"} 0
 aclgrad_pool_out_of_memory_total{device="0"} 0
 aclgrad_pool_reserved_bytes{device="0"} 1000
@@ -90,21 +91,22 @@ WRONG = (
     ('aclgrad_device_oldest_step_seconds{device="0"} 7', "device", N, "7.0 s, and after 60 s"),
     ('aclgrad_device_sample_age_seconds{device="0"} 12', "device", F, "12 s old"),
     ("aclgrad_event_loop_heartbeat_age_seconds 3", "event loop", F, "3.0 s"),
-    ('aclgrad_event_loop_lag_seconds_bucket{le="0.002048"} 985', "event loop", N, "late by 0.52 s"),
+    ('aclgrad_event_loop_lag_seconds_bucket{le="0.002048"} 985', "event loop", N, "late by up to 524 ms"),
     ("aclgrad_memory_pressure 2", "memory", F, "level 2 of 2"),
     ("aclgrad_memory_pressure 1", "memory", N, "level 1 of 2"),
-    ("aclgrad_memory_used_bytes 9e8", "memory", N, "9e+08 of 1e+09 bytes"),
+    ("aclgrad_memory_used_bytes 9e8", "memory", N, "858 MiB of the 954 MiB"),
     ("aclgrad_memory_cuts_total 4", "memory", F, "4 unfinished calls"),
     ("aclgrad_waiting_calls 64", "queue", F, "64 of at most 64 calls wait"),
     ('aclgrad_refused_rpcs_total{cause="queue"} 7', "queue", F, "7 calls found the queue full since the start, 7"),
     ('aclgrad_refused_rpcs_total{cause="identity"} 7', "clients", N, "not known"),
+    ('aclgrad_refused_rpcs_total{cause="share"} 7', "clients", N, "as many as they may have"),
     ('aclgrad_pool_out_of_memory_total{device="0"} 2', "pool", F, "2 allocations of device 0"),
     ('aclgrad_pool_largest_free_bytes{device="0"} 80', "pool", N, "90% of the free memory of device 0's pool"),
     ('aclgrad_abandoned_calls{device="0"} 2', "pool", N, "still works on 2 calls"),
     ("aclgrad_reply_bytes 2.6e8", "clients", N, "wait to be fetched"),
     ("aclgrad_slow_clients_total 3", "clients", N, "3 calls were cut"),
-    ("aclgrad_certificate_remaining_seconds 3600", "certificate", F, "3600 s"),
-    ("aclgrad_certificate_remaining_seconds 604800", "certificate", N, "604800 s"),
+    ("aclgrad_certificate_remaining_seconds 3600", "certificate", F, "is 1 h 0 min"),
+    ("aclgrad_certificate_remaining_seconds 604800", "certificate", N, "is 7 d 0 h"),
     ('aclgrad_executor_cache_hits_total{device="0"} 10', "executor cache", N, "for 9% of the calls"),
     ("aclgrad_log_lines_dropped_total 5", "log", N, "5 log lines"),
     ("process_open_fds 2800", "files", F, "2800 of at most 2816"),

@@ -38,7 +38,9 @@ class Access:
         self._refusals = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         self.audit = Audit()
         self.refusals = 0
-        """How many calls were refused because of who made them."""
+        """How many calls were refused because their caller is unknown or lacks the right."""
+        self.share_refusals = 0
+        """How many were refused because their identity had as many in flight as it may have."""
 
     def admit(self, call: Call) -> None:
         """Gives the call its identity; raises an error for a caller that is unknown, lacks the right or has enough."""
@@ -49,7 +51,7 @@ class Access:
         self._bounds[identity.key] = identity.bounds
         count = self._in_flight.get(identity.key, 0)
         if count >= identity.max_calls:
-            self.refusals += 1
+            self.share_refusals += 1
             raise ServerBusyError(
                 f"identity {identity.name} has as many calls in flight as it may have, {count}",
                 remedy=f"try again in {RETRY_AFTER_S} s",

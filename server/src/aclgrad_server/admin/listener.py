@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
@@ -57,6 +58,7 @@ class AdminListener:
             access_log=False,
             timeout_graceful_shutdown=1,
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_ours)
         # uvicorn handles signals only on the main thread, so it does not touch them here.
         self._server = _Server(config)
         # A daemon: it never keeps the process from ending.
@@ -114,6 +116,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         for each in sockets or ():
             each.listen(BACKLOG)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Drops the traceback that uvicorn logs if a body is malformed when the answer to its head is sent."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], h11.LocalProtocolError)
 
 
 def _bind(address: str) -> socket.socket:

@@ -67,7 +67,7 @@ METRICS: Final = (
         "aclgrad_refused_rpcs_total",
         COUNTER,
         ("cause",),
-        "RPCs refused before they ran: draining, memory, identity, or queue (full)",
+        "RPCs refused before they ran: draining, memory, identity, share (of the caller), or queue (full)",
         values.refusals,
     ),
     *_each(

@@ -126,12 +126,7 @@ def utilization(admission: Admission) -> float:
 
 
 def refusals(state: ServerState) -> Values:
-    return {
-        ("draining",): state.calls.draining_refusals,
-        ("memory",): state.calls.memory_refusals,
-        ("identity",): 0 if state.access is None else state.access.refusals,
-        ("queue",): 0 if state.admission is None else state.admission.refusals,
-    }
+    return {(cause,): count for cause, count in state.refusals().items()}
 
 
 def devices_up(state: ServerState) -> Values:

@@ -54,6 +54,8 @@ class Admission:
         self.bounds = bounds
         self.refusals = 0
         """How many calls found the queue full."""
+        self.share_refusals = 0
+        """How many came from a caller that had its share of the queue."""
         self._clock = clock
         self.places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
         self.replies = Gate(reply_limit, reply_limit // 2, self)
@@ -125,7 +127,7 @@ class Admission:
         waiting = sum(len(gate.queues.get(caller, ())) for gate in self._gates)
         bound = self.bounds(caller).waiting
         if waiting >= bound or (waiting >= share and self.others_ask(caller)):
-            self.refusals += 1
+            self.share_refusals += 1
             raise _busy("this client", self.running_limit + min(share, bound))
 
     def _waiting_count(self) -> int:

@@ -6,6 +6,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Final
 
 from aclgrad.check.rows import Finding, Origin, Verdict
+from aclgrad.units import span
 from aclgrad_server.doctor.rules import RULES, RUNBOOK, judge
 from aclgrad_server.doctor.scrape import Scrape
 from aclgrad_server.doctor.subject import Found, bad, fine, in_time
@@ -72,7 +73,8 @@ def _scrape(address: str, status: int, text: str) -> Scrape:
     try:
         scrape = Scrape(text)
     except ValueError as error:
-        raise NoServerError(f"/metrics is not that of a server: {error}") from error
+        # Without the text, which a stranger wrote.
+        raise NoServerError(f"/metrics is not that of a server; {_NOT_OURS}") from error
     if not scrape.of("aclgrad_ready"):
         raise NoServerError(f"/metrics has nothing of an aclgrad server; {_NOT_OURS}")
     return scrape
@@ -95,7 +97,7 @@ def _summary(now: Scrape, before: Scrape) -> Finding:
     told = f"{calls:.0f} calls, {rate:.0f} a second now"
     if started:
         names = (now.label("aclgrad_info", name) for name in ("version", "product", "library"))
-        told = "version {} on {} with {}, ".format(*names) + f"ready for {up_s / 3600:.1f} h, {told}"
+        told = "version {} on {} with {}, ".format(*names) + f"ready for {span(up_s)}, {told}"
     return fine(told, up_s=up_s, calls=calls, calls_per_s=rate)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aclgrad.check.rows import Finding, Verdict
+from aclgrad.units import size, span
 from aclgrad_server.doctor.scrape import Labels, Scrape
 
 RUNBOOK: Final = "docs/runbook.md"
@@ -23,7 +24,7 @@ class Rule:
     """Whose section of the runbook tells more."""
     metric: str
     says: str
-    """With the metric's labels, `value`, `limit`, and for a counter `growth`."""
+    """With the labels, `value`, `limit`, their `value_size`, `limit_size` and `span`, and `growth` of a counter."""
     remedy: str
     fails: float | None = None
     notes: float | None = None
@@ -63,7 +64,7 @@ RULES: Final = (
     ),
     Rule(
         "event loop", "AclgradEventLoopBlocked", ":lag_p99",
-        "one beat of the loop in 100 is late by {value:.2g} s or more",
+        "99 of 100 beats of the loop are late by up to {span}",
         "give the process more CPU, or send smaller messages; --loop-alarm-ms 10 names what holds it", notes=0.2,
     ),
     Rule(
@@ -73,7 +74,7 @@ RULES: Final = (
     ),
     Rule(
         "memory", "AclgradMemoryPressure", "aclgrad_memory_used_bytes",
-        "{value:.3g} of {limit:.3g} bytes of the process's memory are in use",
+        "the process uses {value_size} of the {limit_size} that it may use",
         "give the container more before it is short",
         notes=0.8, limit="aclgrad_memory_limit_bytes",
     ),
@@ -116,7 +117,7 @@ RULES: Final = (
     ),
     Rule(
         "clients", "AclgradSlowClients", "aclgrad_reply_bytes",
-        "replies of {value:.3g} of {limit:.3g} bytes wait to be fetched",
+        "replies of {value_size} wait to be fetched, of at most {limit_size}",
         "look for clients that do not read; they are cut after --client-timeout-s",
         notes=0.8, limit="aclgrad_reply_bytes_limit",
     ),
@@ -126,8 +127,13 @@ RULES: Final = (
         "look at the network, or raise --client-timeout-s", fails=False,
     ),
     _counter(
+        "clients", "", "aclgrad_refused_rpcs_total", "calls came from clients that had as many as they may have",
+        "have them make fewer at once, or raise max_calls and max_waiting_calls of their identity", fails=False,
+        cause="share",
+    ),
+    _counter(
         "clients", "AclgradIdentitiesRefused", "aclgrad_refused_rpcs_total",
-        "calls came from callers that are not known",
+        "calls came from callers that are not known, or lack the right",
         "find them in the log (refused): a token that was replaced, or somebody who guesses", fails=False,
         cause="identity",
     ),
@@ -137,7 +143,7 @@ RULES: Final = (
     ),
     Rule(
         "certificate", "AclgradCertificateExpiring", "aclgrad_certificate_remaining_seconds",
-        "the certificate expires in {value:.0f} s", "renew it: the server takes a new one without a restart",
+        "the time until the certificate expires is {span}", "renew it: the server takes a new one without a restart",
         fails=_DAY_S, notes=14 * _DAY_S, is_below=True,
     ),
     Rule(
@@ -182,6 +188,7 @@ def _reaches(rule: Rule, measure: float, bound: float | None) -> bool:
 
 
 def _told(rule: Rule, labels: Labels, value: float, limit: float, growth: float) -> str:
-    found = rule.says.format(value=value, limit=limit, growth=growth, **dict(labels))
+    units = {"value_size": size(value), "limit_size": size(limit), "span": span(value)}
+    found = rule.says.format(value=value, limit=limit, growth=growth, **units, **dict(labels))
     place = f" ({RUNBOOK}#{rule.alert.lower()})" if rule.alert else ""
     return f"{found}; {rule.remedy}{place}"

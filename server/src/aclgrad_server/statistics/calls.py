@@ -18,7 +18,8 @@ NONE: Final = "none"
 OPERATOR_METHODS: Final = ("ExecuteOperator", "ExecuteOperatorChunked", "BatchExecuteOperators")
 BATCH: Final = "BatchExecuteOperators"
 _UNKNOWN_OPERATOR: Final = "UNKNOWN_OPERATOR"
-_MAX_FAILURES: Final = 200
+_MAX_FAILURES: Final = 50
+"""Kept of each reason: a client that fails often does not make the server forget why others fail."""
 
 STAGES: Final = ("receive", "plan", "wait", "run", "reply")
 """What a call waits for: its message, its plan, admission, the device, and its reply to leave."""
@@ -73,7 +74,7 @@ class CallStatistics:
         """Of RPCs that succeeded, in the order of `STAGES`."""
         self.items: dict[OperatorAndReason, int] = {}
         """The calls in batches that were answered."""
-        self._failures: deque[Failure] = deque(maxlen=_MAX_FAILURES)
+        self._failures: dict[str, deque[Failure]] = {}
 
     def add(self, call: EndedCall) -> None:
         """Counts an RPC that has ended. It costs about 2 microseconds, so nothing here is done for its looks."""
@@ -90,7 +91,7 @@ class CallStatistics:
             if call.items:
                 self._add_items(call.items)
         elif reason != CANCELLED:
-            self._failures.append(Failure(time.time(), label_of(call.operator, reason), method, reason))
+            self._keep(Failure(time.time(), label_of(call.operator, reason), method, reason))
 
     def calls(self) -> dict[tuple[str, str, str], int]:
         """Returns the number of operator calls that ended, by operator, method and reason.
@@ -117,8 +118,12 @@ class CallStatistics:
 
     @property
     def recent_failures(self) -> tuple[Failure, ...]:
-        """The latest calls that failed, the oldest first."""
-        return tuple(self._failures)
+        """The latest calls that failed for each reason, the oldest first."""
+        kept = (failure for each in dict(self._failures).values() for failure in tuple(each))
+        return tuple(sorted(kept, key=lambda failure: failure.time_s))
+
+    def _keep(self, failure: Failure) -> None:
+        self._failures.setdefault(failure.reason, deque(maxlen=_MAX_FAILURES)).append(failure)
 
     def _row(self, method: str, operator: str, reason: str) -> Row:
         """Returns the row of an operator that has none of this name: a new one, if the name is one of ours."""
@@ -130,7 +135,7 @@ class CallStatistics:
             key = label_of(operator, reason), reason
             self.items[key] = self.items.get(key, 0) + count
             if reason != OK:
-                self._failures.append(Failure(time.time(), key[0], BATCH, reason))
+                self._keep(Failure(time.time(), key[0], BATCH, reason))
 
 
 def label_of(operator: str, reason: str) -> str:

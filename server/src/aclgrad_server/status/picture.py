@@ -134,12 +134,7 @@ def _process(state: ServerState) -> pb.ProcessStatus:
     status = pb.ProcessStatus(
         active_rpc_count=calls.active_count,
         heartbeat_age=_duration(state.heartbeat.age_s()),
-        refused_counts={
-            "draining": calls.draining_refusals,
-            "memory": calls.memory_refusals,
-            "identity": state.access.refusals if state.access is not None else 0,
-            "queue": state.admission.refusals if state.admission is not None else 0,
-        },
+        refused_counts=state.refusals(),
         slow_client_count=calls.slow_clients,
         memory_cut_count=calls.memory_cuts,
         dropped_log_line_count=dropped_lines(),

@@ -30,7 +30,11 @@ _EXPECTED: Final = ("starting", "draining")
 _FAILURES: Final = {
     "INTERNAL_ERROR": ("the server itself failed", "see the log for the request ids and report them", True),
     "DEVICE_MEMORY_EXHAUSTED": ("a device had no memory", "raise --pool-bytes, or send smaller calls", True),
-    "SERVER_BUSY": ("the server was too busy", "add a replica, or make fewer calls at once", True),
+    "SERVER_BUSY": (
+        "the server had no room, or their client its share",
+        "see what was refused (queue, memory, share): add a replica, or make fewer calls at once",
+        False,
+    ),
     "CLIENT_TOO_SLOW": ("clients were too slow and were cut", "see their network, or raise --client-timeout-s", False),
     "UNAUTHENTICATED": ("the caller was unknown", "see the audit lines of the log", False),
     "PERMISSION_DENIED": ("the caller lacked the right", "see the audit lines of the log", False),
@@ -97,11 +101,9 @@ def _queue(status: Status) -> Iterator[pb.Problem]:
 def _failures(status: Status) -> Iterator[pb.Problem]:
     since_s = time.time() - RECENT_S
     for reason, (what, remedy, serious) in _FAILURES.items():
-        found = [each for each in status.recent_failures if each.reason == reason and _time(each) >= since_s]
-        if found:
-            count = sum(each.count for each in found)
-            calls = "1 call" if count == 1 else f"{count} calls"
-            yield _problem(f"{calls} failed lately with {reason}: {what}", remedy, serious)
+        # Without a number: the counts of the status are older than a minute, too.
+        if any(each.reason == reason and _time(each) >= since_s for each in status.recent_failures):
+            yield _problem(f"calls failed with {reason} in the last minute: {what}", remedy, serious)
 
 
 def _certificate(status: Status) -> Iterator[pb.Problem]:
