@@ -232,3 +232,15 @@ def test_metrics_are_told_while_the_driver_hangs_and_the_device_is_lost(tmp_path
     assert steps_s[0] < 0.5 < max(steps_s)
     assert {each["aclgrad_device_up", device] for each in seen} == {0, 1}
     assert seen[-1]["aclgrad_ready", frozenset()] == 0
+
+
+def test_a_hung_kernel_shows_before_the_device_counts_as_lost(tmp_path: Path) -> None:
+    config = write_host_config(tmp_path, faults=[{"kind": "hang", "at": 1, "duration_ms": 3000}])
+    with (
+        Server("--acl-config", config) as server,
+        aclgrad.Client(server.address, timeout_s=0.3, retries=0) as client,
+    ):
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2))
+        wait_until(lambda: (value(server.admin, "aclgrad_device_oldest_step_seconds") or 0) > 0.5)
+        wait_until(lambda: value(server.admin, "aclgrad_device_oldest_step_seconds") == 0)

@@ -96,7 +96,7 @@ async def test_staged_tensors_are_released_once_when_all_are_closed(device: Devi
     ends = Ends()
     first, second = await device.stage([(SIZE, False), (SIZE, True)], LATER, ends)
     first.close()
-    await device.status()
+    await device.take_sample()
     assert ends.count == 0
     second.close()
     second.close()
@@ -125,7 +125,7 @@ async def test_staging_that_fails_ends_once(device: Device, is_cancelled: bool) 
         await staging
     await wait_until(lambda: ends.count > 0)
     for _ in range(3):
-        await device.status()
+        await device.take_sample()
     assert ends.count == 1
 
 

@@ -74,7 +74,7 @@ def _load(found: ServerStatus) -> Iterator[Line]:
     if process.limit_bytes:
         yield "process", f"{size(process.used_bytes)} of {size(process.limit_bytes)}"
     if process.event_loop_lag is not None:
-        yield "event loop", f"{_span(process.event_loop_lag)} late at most"
+        yield "event loop", f"99 of 100 turns at most {_span(process.event_loop_lag)} late"
 
 
 def _protection(found: ServerStatus) -> Iterator[Line]:
