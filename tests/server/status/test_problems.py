@@ -115,3 +115,11 @@ def test_the_worst_comes_first() -> None:
     )
     assert [each.summary.split(" ")[0] for each in problems_of(status)] == ["device", "the", "not", "the"]
     assert [each.serious for each in problems_of(status)] == [True, True, False, False]
+
+
+def test_a_loop_that_hangs_is_not_taken_for_a_bad_card() -> None:
+    hung = process(heartbeat_age=Duration(seconds=12))
+    status = picture(not_ready_reason="the main loop has not run for 12 s (limit 10 s)", process=hung)
+    assert {each.remedy for each in problems_of(status)} == {
+        "see what holds it with --loop-alarm-ms; give the process more CPU"
+    }

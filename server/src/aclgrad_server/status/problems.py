@@ -26,6 +26,7 @@ _NOT_READY: Final = {
     "device lost": "the process ends, and Docker or Kubernetes starts a new one; see npu-smi info if it happens again",
 }
 """What to do, by the reason why calls are not welcome."""
+_LATE_LOOP: Final = "see what holds it with --loop-alarm-ms; give the process more CPU"
 _EXPECTED: Final = ("starting", "draining")
 _FAILURES: Final = {
     "INTERNAL_ERROR": ("the server itself failed", "see the log for the request ids and report them", True),
@@ -51,7 +52,9 @@ def problems_of(status: Status) -> list[pb.Problem]:
 def _readiness(status: Status) -> Iterator[pb.Problem]:
     reason = status.not_ready_reason
     if reason:
-        remedy = _NOT_READY.get(reason, "see the log; look at the card (npu-smi info), then restart the process")
+        is_hung = _seconds(status.process.heartbeat_age) > LATE_BEAT_S
+        others = _LATE_LOOP if is_hung else "see the log; look at the card (npu-smi info), then restart the process"
+        remedy = _NOT_READY.get(reason, others)
         yield _problem(f"not ready: {reason}", remedy, serious=reason not in _EXPECTED)
 
 
@@ -72,11 +75,10 @@ def _devices(status: Status) -> Iterator[pb.Problem]:
 
 def _event_loop(status: Status) -> Iterator[pb.Problem]:
     age_s, lag_s = _seconds(status.process.heartbeat_age), _seconds(status.process.event_loop_lag)
-    remedy = "see what holds it with --loop-alarm-ms; give the process more CPU"
     if age_s > LATE_BEAT_S:
-        yield _problem(f"the event loop, on which all calls depend, has not run for {age_s:.0f} s", remedy)
+        yield _problem(f"the event loop, on which all calls depend, has not run for {age_s:.0f} s", _LATE_LOOP)
     elif lag_s > LATE_LOOP_S:
-        yield _problem(f"the event loop is up to {lag_s * 1e3:.0f} ms late", remedy, serious=False)
+        yield _problem(f"the event loop is up to {lag_s * 1e3:.0f} ms late", _LATE_LOOP, serious=False)
 
 
 def _memory(status: Status) -> Iterator[pb.Problem]:
