@@ -34,7 +34,7 @@ class StepWatch {
   // True if a step is overdue.
   [[nodiscard]] bool IsOverdue() const noexcept;
 
-  // How long the oldest step has been under way, or for a wait, the time since its deadline; zero if there is none. A
+  // How long the oldest step has been under way; for a wait, the time since its deadline. Zero if there is no step. A
   // step is overdue when this exceeds the limit.
   [[nodiscard]] Deadline::duration Oldest() const noexcept;
 

@@ -39,7 +39,7 @@ def scrape(admin: str | None) -> Series:
 
 
 def value(admin: str | None, name: str, **labels: str) -> float | None:
-    """Returns the sum of the samples with these labels, and maybe others; None if there are none."""
+    """Returns the sum of the samples that have these labels; None if there are none."""
     found = [each for (other, had), each in scrape(admin).items() if other == name and labels.items() <= had]
     return sum(found) if found else None
 

@@ -35,7 +35,7 @@ class Access:
         self._identities = identities
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
-        self._refusals = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
+        self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         self.audit = Audit()
         self.refusals = 0
         """How many calls were refused because their caller is unknown or lacks the right."""
@@ -80,10 +80,10 @@ class Access:
         return identity
 
     async def slow_down(self, peer: str) -> None:
-        """Waits before a refusal if the address has had many: who floods the server waits for its own calls."""
+        """Makes an unknown caller wait for its refusal if its address has had many: a flood would delay other calls."""
         address = address_of(peer)
-        self._refusals.spend(address, 1)
-        await asyncio.sleep(max(0.0, self._refusals.delay_s(address) - 1 / REFUSALS_PER_S))
+        self._pace.spend(address, 1)
+        await asyncio.sleep(max(0.0, self._pace.delay_s(address) - 1 / REFUSALS_PER_S))
 
     def bounds(self, key: str) -> Bounds:
         """Returns what admission grants an identity, by its key, as of its last call."""

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import version
 from itertools import product
 from typing import Any
 
@@ -18,6 +17,7 @@ from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.state import ServerState
 from aclgrad_server.statistics.calls import CANCELLED, OK, STAGES, Row
 from aclgrad_server.statistics.histogram import Histogram
+from aclgrad_server.status.picture import VERSION
 
 Labels = tuple[str, ...]
 Value = float | Histogram
@@ -143,7 +143,7 @@ def remaining_s(state: ServerState) -> float | None:
 def info(state: ServerState) -> Values:
     if state.group is None or state.product is None:
         return {}
-    return {(version("aclgrad-server"), state.product, state.group.library, state.group.runtime_version): 1}
+    return {(VERSION, state.product, state.group.library, state.group.runtime_version): 1}
 
 
 def _devices(state: ServerState) -> Iterable[Device]:

@@ -1,4 +1,4 @@
-"""How fast callers may go: one that has spent more than its rate waits for a moment."""
+"""The rate of each caller: one that exceeds it waits for a moment."""
 
 import time
 from collections import OrderedDict
@@ -13,7 +13,7 @@ class Pace:
         self._longest_pause_s = longest_pause_s
         self._clock = clock
         self._free_at: OrderedDict[str, float] = OrderedDict()
-        """Until when each caller has spent its rate, those that spent last at the end."""
+        """When each caller may go on without waiting; the caller that spent last is the last."""
 
     def delay_s(self, caller: str) -> float:
         """Returns how long the caller is to wait now; at most 0 for no wait."""

@@ -158,7 +158,7 @@ class Device:
         while self._sampling is not None and not self._sampling.done():
             await asyncio.wait([self._sampling])
         self._sampling = asyncio.ensure_future(self._sample())
-        # Those who wait may be cancelled; an error that nobody took is told by the next sample.
+        # All who wait may have been cancelled: then nobody takes this error, and the next sample meets it again.
         self._sampling.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._sampling)
 

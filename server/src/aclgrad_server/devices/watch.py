@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -51,21 +52,24 @@ class _Repeated:
 
 
 async def _release(device: Device) -> None:
-    try:
+    with _told(device, "abandoned work of device %d cannot be released: %s"):
         await device.release_finished()
-    except DeviceLostError:
-        pass  # the device has reported it
-    except AclgradError as error:
-        log.warning("abandoned work of device %d cannot be released: %s", device.index, error.__cause__ or error)
 
 
 async def _sample(device: Device) -> None:
-    try:
+    with _told(device, "device %d does not tell its state: %s"):
         await device.take_sample()
+
+
+@contextmanager
+def _told(device: Device, text: str) -> Iterator[None]:
+    """Logs what went wrong with the device, but for a loss, which the device has reported."""
+    try:
+        yield
     except DeviceLostError:
-        pass  # the device has reported it
+        pass
     except AclgradError as error:
-        log.warning("device %d does not tell its state: %s", device.index, error.__cause__ or error)
+        log.warning(text, device.index, error.__cause__ or error)
 
 
 async def refresh(devices: Sequence[Device]) -> None:
