@@ -10,7 +10,7 @@ from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.wire.chunks import chunk_prefix, encode_header
-from aclgrad.wire.messages import OperatorCall, encode_request
+from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
 from tests.e2e.raw_calls import SERVICE, SMALL
 from tests.hostile import frames
 
@@ -87,16 +87,25 @@ def gzipped(size_bytes: int) -> bytes:
 
 def costly(work: int) -> bytes:
     """Returns a call of 1.2 MB: boxes that together ask for this much work, as the server counts it."""
+    return frames.message(_costly(work, BOXES_PER_MEGABYTE))
+
+
+def costly_batch(work: int, count: int) -> bytes:
+    """Returns a batch of 1.2 MB: so many calls that each ask for this much work."""
+    return frames.message(encode_batch([_costly(work, BOXES_PER_MEGABYTE // count)] * count))
+
+
+def _costly(work: int, boxes_count: int) -> bytes:
     side = float(IMAGE)
 
     def work_of(ratio: int) -> float:
         """Samples, cells that are passed over, and the preparation of both axes."""
-        return BOXES_PER_MEGABYTE * (ratio**2 + (min(2 * ratio, side) + 1) * side + 16 * ratio)
+        return boxes_count * (ratio**2 + (min(2 * ratio, side) + 1) * side + 16 * ratio)
 
     ratio = max(each for each in range(1, 1000) if work_of(each) <= work)
-    boxes = np.zeros((BOXES_PER_MEGABYTE, 5), np.float32)
+    boxes = np.zeros((boxes_count, 5), np.float32)
     boxes[:, 3:] = IMAGE - 1
-    inputs = {"grad_output": np.ones((BOXES_PER_MEGABYTE, 1, 1, 1), np.float32), "boxes": boxes}
+    inputs = {"grad_output": np.ones((boxes_count, 1, 1, 1), np.float32), "boxes": boxes}
     attributes = {
         "input_shape": (1, 1, IMAGE, IMAGE),
         "pooled_height": 1,
@@ -105,7 +114,7 @@ def costly(work: int) -> bytes:
         "aligned": True,
     }
     views = tuple(view_of_array(name, array) for name, array in inputs.items())
-    return frames.message(encode_request(OperatorCall("roi_align_v2_backward", views, attributes)))
+    return encode_request(OperatorCall("roi_align_v2_backward", views, attributes))
 
 
 def failing(size_bytes: int) -> bytes:

@@ -148,15 +148,24 @@ ATTACKS: Final = (
         "gzip_262m",
         "8 messages of 262 MB in 255 KB of gzip",
         lambda: messages.send(UNARY, [bodies.gzipped(262 * 10**6)], 8, grpc_encoding="gzip"),
-        # gRPC's core decompresses them up to the limit of a message, and honest calls wait for that: the long form says
-        # for how long.
-        in_short=False,
     ),
     Attack(
         "gzip_15m",
         "8 messages of 15 MiB in 15 KB of gzip",
         lambda: messages.send(UNARY, [bodies.gzipped(15 * MIB)], 8, grpc_encoding="gzip"),
         in_short=False,
+    ),
+    Attack(
+        "gzip_behind_claims",
+        "64 messages of 15 MiB in 15 KB of gzip, behind calls that claim the memory",
+        lambda: messages.behind(
+            CHUNKED, _claims(True), messages.send(UNARY, [bodies.gzipped(15 * MIB)], 64, grpc_encoding="gzip")
+        ),
+    ),
+    Attack(
+        "costly_batches",
+        "4 batches of costly boxes, 16 calls of 1.3 s each",
+        lambda: messages.send(BATCH, [bodies.costly_batch(2**27, 16)], 4),
     ),
     Attack(
         "costly",

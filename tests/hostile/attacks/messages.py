@@ -47,3 +47,19 @@ def send(
         target.keep(connections, step)
 
     return run
+
+
+def behind(path: str, bodies: Sequence[bytes], attack: Callable[[Target], None]) -> Callable[[Target], None]:
+    """Begins a call with each body, which stay open, and makes the attack behind them."""
+    fields = frames.request_fields(path)
+
+    def run(target: Target) -> None:
+        connection = target.connect()
+        if connection is not None:
+            for body in bodies:
+                connection.send_data(connection.open(fields), body, False, target.end)
+        attack(target)
+        if connection is not None:
+            connection.close()
+
+    return run
