@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <string_view>
@@ -19,12 +20,13 @@ namespace {
 class BatchWork final : public SubmittedWork {
  public:
   BatchWork(py::object given_ticket, Device& device, std::vector<std::shared_ptr<HeldCall>> held, py::object reply,
-            Deadline deadline)
+            std::size_t stream_limit, Deadline deadline)
       : SubmittedWork(std::move(given_ticket)),
         device_(device),
         held_(std::move(held)),
         errors_(held_.size()),
         reply_(std::move(reply)),
+        stream_limit_(stream_limit),
         deadline_(deadline) {}
 
   void Run() override {
@@ -45,7 +47,8 @@ class BatchWork final : public SubmittedWork {
         errors_[i] = std::current_exception();
       }
     }
-    std::vector<std::exception_ptr> found = device_.ExecuteAll(calls, deadline_, cancellation->is_cancelled);
+    std::vector<std::exception_ptr> found =
+        device_.ExecuteAll(calls, stream_limit_, deadline_, cancellation->is_cancelled);
     for (std::size_t i = 0; i < found.size(); ++i) errors_[indices[i]] = std::move(found[i]);
   }
 
@@ -62,12 +65,14 @@ class BatchWork final : public SubmittedWork {
   std::vector<std::shared_ptr<HeldCall>> held_;
   std::vector<std::exception_ptr> errors_;
   py::object reply_;
+  const std::size_t stream_limit_;
   const Deadline deadline_;
 };
 
 std::shared_ptr<Cancellation> SubmitBatch(
     ServedDevice& served, py::object ticket,
-    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline) {
+    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline,
+    std::size_t stream_limit) {
   std::vector<std::shared_ptr<HeldCall>> held;
   std::vector<ReplyBuffer::Section> sections;
   for (const auto& [plan, contents, prefix] : calls) {
@@ -80,7 +85,7 @@ std::shared_ptr<Cancellation> SubmitBatch(
     held[i]->output = reply.object();
   }
   auto work = std::make_unique<BatchWork>(std::move(ticket), served.device, std::move(held), reply.object(),
-                                          DeadlineOf(deadline));
+                                          stream_limit, DeadlineOf(deadline));
   auto cancellation = work->cancellation;
   served.calls.Submit(std::move(work));
   return cancellation;
@@ -89,7 +94,8 @@ std::shared_ptr<Cancellation> SubmitBatch(
 }  // namespace
 
 void BindBatches(DeviceClass& device) {
-  device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"));
+  device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"),
+             py::arg("stream_limit") = SIZE_MAX);
 }
 
 }  // namespace aclgrad

@@ -102,7 +102,8 @@ void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline
 }
 
 std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared_ptr<const OperatorCall>>& calls,
-                                                   Deadline deadline, const std::atomic<bool>& is_cancelled) {
+                                                   std::size_t stream_limit, Deadline deadline,
+                                                   const std::atomic<bool>& is_cancelled) {
   std::vector<std::exception_ptr> errors(calls.size());
   std::deque<std::pair<std::size_t, std::unique_ptr<Execution>>> running;
   const auto finish_oldest = [&] {
@@ -118,6 +119,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
   // A batch returns its streams before it waits for one. Otherwise two batches could wait for each other for ever.
   const auto next_stream = [&]() -> StreamLease {
     for (;;) {
+      while (!running.empty() && running.size() >= stream_limit) finish_oldest();
       if (std::optional<StreamLease> stream = streams_->TryLease()) return std::move(*stream);
       if (running.empty()) return streams_->Lease(deadline, [this] { ReleaseFinished(); });
       finish_oldest();

@@ -68,11 +68,11 @@ class Device {
   // FaultClass::kDeviceLost, every later call fails with it at once.
   void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline);
 
-  // Executes many calls, as many at once as there are streams that no other call waits for. For each call it returns
-  // the exception that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no
-  // further call; those calls end with 507046.
+  // Executes many calls on at most so many streams that no other call waits for. For each call it returns the exception
+  // that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no further call; those
+  // calls end with 507046.
   [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
-      const std::vector<std::shared_ptr<const OperatorCall>>& calls, Deadline deadline,
+      const std::vector<std::shared_ptr<const OperatorCall>>& calls, std::size_t stream_limit, Deadline deadline,
       const std::atomic<bool>& is_cancelled);
 
   // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. Throws AclError.

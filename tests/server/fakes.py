@@ -127,7 +127,11 @@ class FakeDevice:
         target.content[:] = await self._until_done(self._execute(plan, contents, deadline), on_end)
 
     async def execute_all(
-        self, calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]], deadline: float, on_end: OnEnd
+        self,
+        calls: Sequence[tuple[OperatorPlan, Sequence[Content], bytes]],
+        deadline: float,
+        streams: int,
+        on_end: OnEnd,
     ) -> tuple[bytes, list[AclgradError | None]]:
         async def execute() -> tuple[bytes, list[AclgradError | None]]:
             reply, errors = b"", []

@@ -192,9 +192,16 @@ class Device:
         self, ticket: object, plan: CallPlan, contents: Sequence[Any], target: StagedTensor, deadline: float
     ) -> Cancellation: ...
     def submit_batch(
-        self, ticket: object, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], deadline: float
+        self,
+        ticket: object,
+        calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]],
+        deadline: float,
+        stream_limit: int = ...,
     ) -> Cancellation:
-        """Completes with the bytes, which are undefined for failed calls, and an exception or None for each call."""
+        """Runs the calls on at most so many streams; by default on all.
+
+        Completes with the bytes, which are undefined for failed calls, and an exception or None for each call.
+        """
     def stage(
         self, ticket: object, released_ticket: object, tensors: Sequence[tuple[int, bool]], deadline: float
     ) -> None:

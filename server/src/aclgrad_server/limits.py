@@ -19,8 +19,16 @@ CANCELLED_BYTES: Final = 4 * MIB
 LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message waits because of those that its address sent before
 REFUSALS_PER_S: Final = 400  # unknown callers of one address that are refused at once; further ones wait for it
 LONGEST_REFUSAL_S: Final = 5.0
-ROI_WORK_PER_S: Final = 150e6
-"""Work of RoI align for each second of `--hang-timeout-s`: a single core does more, so it is never taken for a hang."""
+SMALL_S: Final = 0.001
+"""What a call of up to `SMALL_BYTES` may take on one core to count as small: such calls have room of their own."""
+MAX_WAITING_SMALL_CALLS: Final = 2048
+"""Small calls that wait: about what the event loop answers within a second; fewer if the device is slow."""
+SMALL_POOL_BYTES: Final = 2 * MIB
+"""Device memory for small calls besides that of their tensors: what the pool takes from a device at once."""
+GROUP_S: Final = 0.02
+"""What the calls of a batch that run together take on one core, about; other calls get their turn between groups."""
+WORK_PER_S: Final = 150e6
+"""Additions that a single core does in a second, at least: what limits RoI align by `--hang-timeout-s` is no hang."""
 MAX_ROI_WORK: Final = 2**34
 
 MAX_PENDING_CALLS: Final = 10_000
@@ -28,7 +36,11 @@ MAX_PENDING_CALLS: Final = 10_000
 
 PROGRESS_BYTES: Final = MIB  # A chunked call is cut after `--client-timeout-s` in which it moved less than this
 
-MAX_STREAMS: Final = 100  # Calls at once on one connection. It also bounds what rapid resets cost.
+MAX_STREAMS: Final = 100  # Calls at once on one connection; clients keep further ones back by themselves
+MAX_ENDED_STREAMS: Final = 100
+"""Streams of a connection that have ended and that the core has not yet freed; it refuses new ones beyond. Rapid resets
+make as many calls that nobody waits for."""
+MAX_OPEN_CALLS: Final = 4096  # Calls at once of one address, on all of its connections
 MAX_CONNECTIONS: Final = 2048  # connections at once; more are closed when they are accepted
 HANDSHAKE_TIMEOUT_S: Final = 20
 MAX_IDLE_S: Final = 600  # A connection without calls is closed after this time; clients connect again by themselves

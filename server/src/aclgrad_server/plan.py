@@ -11,10 +11,12 @@ from aclgrad.operators.values import ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
+from aclgrad_server.limits import SMALL_BYTES, SMALL_S, WORK_PER_S
 
 Source = type[Announced] | type[SharedRange]
 """The source of bytes that are not in the message: chunks, or shared memory."""
 _NOTHING: Final[Mapping[str, Any]] = {}
+_CALL_WORK: Final = 1500.0  # what a call takes besides its additions: some ten microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class OperatorPlan:
     is_empty: bool  # whether an input has no elements: operators leave the output untouched then
     uses_shared_memory: bool
     reply_prefix: bytes  # what stands before the output's data in an ExecuteOperatorResponse
+    work: float = 0.0  # about how many additions it takes
     output_memory: SharedRange | None = None  # where the output is to go, unless into the response
     prepared: Any = None  # the plan in the form that the device takes
 
@@ -55,9 +58,19 @@ class OperatorPlan:
         return self.size_bytes + on_host
 
     @property
+    def is_small(self) -> bool:
+        """Whether small calls may wait for it."""
+        return is_small(self.size_bytes, self.work)
+
+    @property
     def reply_bytes(self) -> int:
         """The size of the ExecuteOperatorResponse."""
         return len(self.reply_prefix) + self.output_bytes
+
+
+def is_small(size_bytes: int, work: float) -> bool:
+    """Says whether calls take so little that others hardly notice: memory, and less than a millisecond."""
+    return size_bytes <= SMALL_BYTES and work <= WORK_PER_S * SMALL_S
 
 
 def _content(data: memoryview | Announced | SharedRange | None, payloads: Sequence[memoryview]) -> memoryview | None:
@@ -100,6 +113,7 @@ def plan_call(
         any(tensor.type.element_count == 0 for tensor in inputs),
         output_memory is not None or any(isinstance(tensor.data, SharedRange) for tensor in inputs),
         response_prefix(name, output),
+        _CALL_WORK + spec.work(arguments),
         output_memory,
     )
 

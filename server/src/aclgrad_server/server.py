@@ -99,8 +99,10 @@ class Server:
         self._devices = group.devices
         pool_bytes = [device.pool_limit_bytes for device in group.devices]
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
-        running_limit = settings.streams * len(group.devices)
-        admission = Admission(running_limit, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes)
+        places = settings.streams * len(group.devices)
+        admission = Admission(
+            places, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes, small_limit=places
+        )
         if access is not None:
             admission.bounds = access.bounds
         state.admission = admission
@@ -113,7 +115,7 @@ class Server:
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
         state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
         service = OperatorService(state, product, group, path)
-        handlers = Handlers(state.calls, admission, access, self._access_log)
+        handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)

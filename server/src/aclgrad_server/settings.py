@@ -77,6 +77,13 @@ def _admin_address(address: str) -> str:
     return address if address == OFF else _host_and_port(address, OFF)
 
 
+def _message_bytes(size_bytes: int) -> int:
+    if size_bytes > DEFAULT_MESSAGE_BYTES:
+        why = "gRPC copies a message on the event loop, and a larger one would make all other calls wait for over 50 ms"
+        raise ValueError(f"{size_bytes} is more than {DEFAULT_MESSAGE_BYTES}: {why}; larger calls go in chunks")
+    return size_bytes
+
+
 Bytes = Annotated[PositiveInt, Field(le=2**48)]
 """The limit is more than any machine has."""
 Seconds = Annotated[PositiveFloat, Field(le=86400)]
@@ -155,8 +162,8 @@ class Settings(BaseSettings):
     """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
     """A device is lost if a kernel does not end so long after its call, or if it takes so long to open or to copy."""
-    max_message_bytes: Annotated[PositiveInt, Field(le=2**31 - 1)] = DEFAULT_MESSAGE_BYTES
-    """Largest message to receive or send; larger calls go in chunks."""
+    max_message_bytes: Annotated[PositiveInt, AfterValidator(_message_bytes)] = DEFAULT_MESSAGE_BYTES
+    """Largest message to receive or send, at most 16 MiB; larger calls go in chunks."""
     max_call_bytes: Bytes | None = None
     """Memory that the tensors of one chunked call may take; half of the pool by default."""
     memory_limit_bytes: Bytes | None = None

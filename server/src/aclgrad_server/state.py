@@ -66,6 +66,7 @@ class ServerState:
         return {
             "draining": self.calls.draining_refusals,
             "memory": self.calls.memory_refusals,
+            "address": self.calls.address_refusals,
             "identity": by_identity,
             "share": over_calls + over_queue,
             "queue": by_queue,

@@ -6,11 +6,14 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
+from aclgrad.wire.chunks import decode_chunk
 from aclgrad.wire.messages import OperatorCall
 from tests.calling import maybe_await
-from tests.e2e.raw_calls import execute
+from tests.e2e.raw_calls import SERVICE, chunked_messages, execute
 from tests.serving import Server
 
 pytestmark = pytest.mark.once
@@ -46,25 +49,32 @@ def call(grad_output: np.ndarray, shape: tuple[int, ...]) -> OperatorCall:
 
 
 @pytest.mark.parametrize(
-    ("options", "large"),
+    ("options", "large", "code", "problem"),
     [
         (
             [("grpc.default_compression_algorithm", grpc.Compression.Gzip)],
             call(np.zeros((1, 1024, 1025), "f4"), (1, 1, 1)),
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "bytes decompressed and the limit is 4194304",
         ),
-        ([("grpc.max_receive_message_length", MEBIBYTE // 2)], call(ZEROS[:, :1, :1], (1, 512, 512))),
+        (
+            [("grpc.max_receive_message_length", MEBIBYTE // 2)],
+            call(ZEROS[:, :1, :1], (1, 512, 512)),
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "Decompressed message larger than max",
+        ),
     ],
     ids=["request", "reply"],
 )
 def test_the_limit_is_that_of_the_decompressed_size(
-    compressing_server: Server, options: list[tuple[str, Any]], large: OperatorCall
+    compressing_server: Server, options: list[tuple[str, Any]], large: OperatorCall, code: grpc.StatusCode, problem: str
 ) -> None:
     """However small the message was on the wire: a megabyte of it could hold a gigabyte."""
     with grpc.insecure_channel(compressing_server.address, options) as channel:
         with pytest.raises(grpc.RpcError) as caught:
             execute(channel, large)
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert "Decompressed message larger than max" in caught.value.details()
+        assert caught.value.code() is code
+        assert problem in caught.value.details()
         assert not any(execute(channel, call(ZEROS[:, :64, :64], (1, 1, 1))))
 
 
@@ -79,3 +89,34 @@ async def test_a_client_sends_in_chunks_what_is_too_large_decompressed(
     for _ in range(5):
         batch.adaptive_avg_pool2d_backward(large[:, :, :512], (1, 1, 1))
     assert [each.tolist() for each in await maybe_await(batch.run())] == [[[[0]]]] * 5
+
+
+@pytest.mark.parametrize("channel_options", [[("grpc.default_compression_algorithm", grpc.Compression.Gzip)]])
+def test_health_and_reflection_take_compressed_requests(
+    compressing_server: Server, channel_options: list[tuple[str, Any]]
+) -> None:
+    with grpc.insecure_channel(compressing_server.address, channel_options) as channel:
+        request = health_pb2.HealthCheckRequest(service="readiness")
+        assert health_pb2_grpc.HealthStub(channel).Check(request).status == health_pb2.HealthCheckResponse.SERVING
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+        (reply,) = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([asked]))
+        assert len(reply.list_services_response.service) == 3
+
+
+def test_chunks_may_be_compressed(compressing_server: Server) -> None:
+    options = [("grpc.default_compression_algorithm", grpc.Compression.Gzip), ("grpc.max_receive_message_length", -1)]
+    gradients = call(np.ones((1, 1024, 1024), "f4"), (1, 1, 1))
+    with grpc.insecure_channel(compressing_server.address, options) as channel:
+        messages = chunked_messages(gradients, ["grad_output"], 2**20)
+        header, *chunks = channel.stream_stream(SERVICE + "ExecuteOperatorChunked")(messages, timeout=60)
+    assert header
+    assert np.frombuffer(decode_chunk(chunks[0]).data, "f4").tolist() == [1024 * 1024]
+
+
+def test_deflate_is_not_served(compressing_server: Server) -> None:
+    options = [("grpc.default_compression_algorithm", grpc.Compression.Deflate)]
+    with (
+        grpc.insecure_channel(compressing_server.address, options) as channel,
+        pytest.raises(grpc.RpcError, match="'deflate' is disabled"),
+    ):
+        execute(channel, call(ZEROS, (1, 1, 1)))

@@ -1,6 +1,7 @@
 // Batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits as
 // when it runs alone, every staged byte is the one that was written, and nothing leaks.
 #include <atomic>
+#include <cstdint>
 
 #include "expect.h"
 #include "host_library.h"
@@ -28,7 +29,7 @@ void RunBatch(aclgrad::Device& device, const std::vector<SampleCall>& calls, con
     batch.emplace_back(owned.back(), &owned.back()->call);
   }
   const std::atomic<bool> is_cancelled{false};
-  const std::vector<std::exception_ptr> errors = device.ExecuteAll(batch, After(kTimeoutMs), is_cancelled);
+  const std::vector<std::exception_ptr> errors = device.ExecuteAll(batch, SIZE_MAX, After(kTimeoutMs), is_cancelled);
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (errors[i]) std::rethrow_exception(errors[i]);
     Expect(owned[i]->output == expected[i], "call " + std::to_string(i) + " of a batch has other bits");

@@ -15,6 +15,7 @@ from aclgrad.errors import (
     ServerBusyError,
     ServerDrainingError,
 )
+from aclgrad_server.calls import active
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.call import Call
 from aclgrad_server.limits import PROGRESS_BYTES
@@ -205,6 +206,42 @@ async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Call
     assert "fetched less than 1 MiB of the reply" in str(await error_of(running[0]))
     assert calls.slow_clients == 3
     assert {call.outcome for call, _ in running} == {"CLIENT_TOO_SLOW"}
+
+
+async def test_a_connection_that_finishes_other_calls_is_not_closed_for_one_reply(
+    calls: Calls, connections: Connections
+) -> None:
+    """A proxy has one connection for many clients."""
+    call, _ = running = await begin(calls, reply)
+    wait_longer(call, CLIENT_TIMEOUT_S + 1)
+    context = FakeContext()
+    other, task = await begin(calls, reply, context)
+    other.outcome = "OK"
+    context.end()
+    calls.sweep()
+    assert (connections.closed, await error_of(running)) == ([], None)
+    wait_longer(call, 10 * CLIENT_TIMEOUT_S)
+    calls.sweep()
+    assert connections.closed == [call.peer], "its memory is not held for ever"
+    task.cancel()
+
+
+async def test_an_address_has_so_many_calls_open_and_no_more(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(active, "MAX_OPEN_CALLS", 2)
+    contexts = [FakeContext(peer=f"ipv4:192.0.2.1:{port}") for port in (5, 5, 6)]
+    running = [await begin(calls, work, context) for context in contexts[:2]]
+    calls.check_address(running[1][0])
+    running.append(await begin(calls, work, contexts[2]))
+    with pytest.raises(ServerBusyError, match="this address has more than 2 calls open") as caught:
+        calls.check_address(running[2][0])
+    assert caught.value.retry_after_s
+    assert calls.address_refusals == 1
+    elsewhere = await begin(calls, work, FakeContext(peer="ipv4:192.0.2.2:5"))
+    calls.check_address(elsewhere[0])
+    contexts[0].end()
+    calls.check_address(running[2][0])
+    for _, task in (*running, elsewhere):
+        task.cancel()
 
 
 async def test_slow_sender_keeps_its_connection(calls: Calls, connections: Connections) -> None:

@@ -1,6 +1,8 @@
 """Plans reach the right device with what they were admitted, and everything is given back in the end."""
 
 import asyncio
+import time
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +14,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
+from aclgrad_server.limits import GROUP_S, WORK_PER_S
 from aclgrad_server.plan import OperatorPlan, plan_call
 from tests.server.fakes import (
     NO_LIMIT,
@@ -227,7 +230,7 @@ async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> Non
     assert not device.staged
 
 
-async def test_batch_shares_one_place_and_one_device() -> None:
+async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> None:
     gate, context = Gate(), FakeContext()
     devices = FakeDevice(0, gate), FakeDevice(1, gate)
     path = path_of(*devices)
@@ -235,12 +238,62 @@ async def test_batch_shares_one_place_and_one_device() -> None:
     calls = [(plan, plan.contents(()), b"prefix") for plan in plans]
     task = asyncio.ensure_future(path.batch(new_call(context), calls))
     await settle()
-    assert occupied(path) == Occupancy(1, 0, sum(plan.size_bytes for plan in plans))
+    assert occupied(path) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
     gate.is_open.set()
-    device, reply, errors = await task
+    device, (ran,) = await task
     assert device is devices[0]
-    assert reply == b"prefix" + b"\x01" * 16 + b"prefix" + b"\x01" * 24
-    assert errors == [None, None]
+    assert ran.reply == b"prefix" + b"\x01" * 16 + b"prefix" + b"\x01" * 24
+    assert ran.errors == [None, None]
     assert occupied(path) == Occupancy(0, 0, 40)
     context.end()
     assert occupied(path) == Occupancy(0, 0)
+
+
+def laborious(plan: OperatorPlan) -> OperatorPlan:
+    """Returns the plan as one that takes as long as a whole group of a batch may."""
+    return replace(plan, work=GROUP_S * WORK_PER_S)
+
+
+async def test_others_run_between_the_groups_of_a_batch() -> None:
+    """A batch of many seconds delays nobody by more than its group."""
+    gate = Gate()
+    path = path_of(FakeDevice(0, gate), running_limit=1)
+    plan = laborious(pooling_plan(1, 2, 2))
+    batch = asyncio.ensure_future(path.batch(new_call(), [(plan, plan.contents(()), b"")] * 3))
+    await settle()
+    assert gate.arrived == 1
+    other = asyncio.ensure_future(path.unary(new_call(FakeContext(peer="ipv4:192.0.2.9:1")), pooling_plan(1, 1, 1), ()))
+    await settle()
+    gate.is_open.set()
+    await other
+    assert gate.arrived < 4, "the other call came before the last one of the batch"
+    _, ran = await batch
+    assert [each.errors for each in ran] == [[None]] * 3
+    outputs = 3 * plan.output_bytes + 4
+    assert occupied(path) == Occupancy(0, 0, outputs), "until the replies have left"
+
+
+async def test_batch_that_is_cancelled_gives_back_what_its_later_groups_claimed() -> None:
+    gate, context = Gate(), FakeContext()
+    path = path_of(FakeDevice(0, gate), running_limit=1)
+    plan = laborious(pooling_plan(1, 2, 2))
+    batch = asyncio.ensure_future(path.batch(new_call(context), [(plan, plan.contents(()), b"")] * 3))
+    await settle()
+    batch.cancel()
+    await settle()
+    assert occupied(path).running_bytes == plan.size_bytes, "the device still works on the first group"
+    gate.is_open.set()
+    context.end()
+    await settle()
+    assert occupied(path) == Occupancy(0, 0, 0)
+
+
+async def test_groups_that_come_too_late_have_a_status_each() -> None:
+    path = path_of(FakeDevice(), running_limit=1)
+    place = await path.admission.place("ipv4:192.0.2.9")
+    plan = pooling_plan(1, 2, 2)
+    call = new_call()
+    call.deadline = time.monotonic() + 0.01
+    _, (ran,) = await path.batch(call, [(plan, plan.contents(()), b"")] * 2)
+    assert [type(error) for error in ran.errors] == [DeadlinePassedError] * 2
+    place.give_back()

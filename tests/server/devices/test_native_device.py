@@ -140,7 +140,7 @@ async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Dev
     prepared = plan.with_prepared(device.prepare(plan))
     calls = [(prepared, prepared.contents(()), b"")] * (1000)
     others: list[int] = []
-    batch = asyncio.ensure_future(device.execute_all(calls, LATER, lambda: others.append(0)))
+    batch = asyncio.ensure_future(device.execute_all(calls, LATER, 1, lambda: others.append(0)))
     while not batch.done():
         if others:
             others.append(1)

@@ -155,13 +155,18 @@ class Tolerance:
         return self.absolute + self.relative * np.abs(truth)  # type: ignore[no-any-return]
 
 
+def _cells(arguments: Arguments) -> float:
+    return sum(each.element_count for each in arguments.inputs.values())
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
     """One operator.
 
     `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
     calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products that compute
-    with less precision than the dtype has.
+    with less precision than the dtype has. `work` estimates the additions of a legal call, and is infinite if they
+    depend on values; by default there is one for each element of the inputs.
     """
 
     name: str
@@ -174,6 +179,7 @@ class OperatorSpec:
     check: Callable[[Arguments, Product], Iterator[Violation]]
     tolerances: Mapping[str, Tolerance]
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
+    work: Callable[[Arguments], float] = _cells
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""

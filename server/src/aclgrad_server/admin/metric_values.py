@@ -120,11 +120,6 @@ def stages(state: ServerState) -> Values:
     return {(stage,): each for stage, each in zip(STAGES, state.calls.statistics.stages, strict=True)}
 
 
-def utilization(admission: Admission) -> float:
-    occupancy = admission.occupancy()
-    return (occupancy.running + occupancy.waiting) / admission.running_limit
-
-
 def refusals(state: ServerState) -> Values:
     return {(cause,): count for cause, count in state.refusals().items()}
 

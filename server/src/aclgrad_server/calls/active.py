@@ -2,16 +2,20 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
-from aclgrad_server.calls.call import Call, Context, deadline_passed
-from aclgrad_server.statistics.calls import REPLY, CallStatistics
+from aclgrad_server.calls.call import Call, Context, address_of, deadline_passed
+from aclgrad_server.limits import MAX_OPEN_CALLS
+from aclgrad_server.statistics.calls import OK, REPLY, CallStatistics
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
+_PATIENCE: Final = 10  # time limits of a client for a reply on a connection that others use
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 
 
@@ -29,8 +33,11 @@ class Calls:
         self._client_timeout_s = client_timeout_s
         self._close_connections = close_connections
         self._active: dict[Call, None] = {}
+        self._addresses: Counter[str] = Counter()
+        """How many calls each address has open."""
+        self._peers: dict[str, _Peer] = {}
         self.statistics = CallStatistics()
-        self.draining_refusals = self.memory_refusals = self.slow_clients = self.memory_cuts = 0
+        self.draining_refusals = self.memory_refusals = self.address_refusals = self.slow_clients = self.memory_cuts = 0
         self._is_refusing = False
         self._is_short_of_memory = False
         self._may_read = asyncio.Event()
@@ -43,6 +50,8 @@ class Calls:
         """Counts a new call until gRPC has sent its reply."""
         call = Call(method, context, self._call_timeout_s, self._may_read)
         self._active[call] = None
+        self._addresses[address_of(call.peer)] += 1
+        self._peers.setdefault(call.peer, _Peer()).open_count += 1
         self._idle.clear()
         self.event_count += 1
         context.add_done_callback(lambda _: self._end(call))
@@ -56,6 +65,12 @@ class Calls:
         if self._is_short_of_memory:
             self.memory_refusals += 1
             raise _short_of_memory()
+
+    def check_address(self, call: Call) -> None:
+        """Raises ServerBusyError for a call of an address that has too many open."""
+        if self._addresses[address_of(call.peer)] > MAX_OPEN_CALLS:
+            self.address_refusals += 1
+            raise _too_many()
 
     def any(self) -> bool:
         return bool(self._active)
@@ -103,6 +118,8 @@ class Calls:
         unread = set()
         for call in self._active:
             if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
+                if self._is_of_a_busy_connection(call, call.waits_since, now):
+                    continue
                 if call.cut(error := self._too_slow(call)):
                     self.slow_clients += 1
                     if call.is_replying:
@@ -112,6 +129,14 @@ class Calls:
                 call.cut(deadline_passed())
         if unread:
             self._close_connections(unread)
+
+    def _is_of_a_busy_connection(self, call: Call, waits_since: float, now: float) -> bool:
+        """Says whether a reply may wait longer, because closing its connection would end calls of others.
+
+        A proxy has one connection for many clients. The reply stays claimed meanwhile.
+        """
+        is_late = now - waits_since > _PATIENCE * self._client_timeout_s
+        return call.is_replying and not is_late and self._peers[call.peer].finished_at > waits_since
 
     def _too_slow(self, call: Call) -> ClientTooSlowError:
         what = "fetched less than 1 MiB of the reply" if call.is_replying else "sent less than 1 MiB"
@@ -123,12 +148,33 @@ class Calls:
     def _end(self, call: Call) -> None:
         if call in self._active:
             del self._active[call]
+            self._close(call)
             self.event_count += 1
             if not self._active:
                 self._idle.set()
             call.enter(REPLY)
             call.end()
             self.statistics.add(call)
+
+    def _close(self, call: Call) -> None:
+        address, peer = address_of(call.peer), self._peers[call.peer]
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
+        peer.open_count -= 1
+        if call.outcome == OK:
+            peer.finished_at = time.monotonic()
+        if not peer.open_count:
+            del self._peers[call.peer]
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A connection that has calls."""
+
+    open_count: int = 0
+    finished_at: float = 0.0
+    """When the client has fetched its latest reply."""
 
 
 def _draining() -> ServerDrainingError:
@@ -139,3 +185,12 @@ def _draining() -> ServerDrainingError:
 def _short_of_memory() -> ServerBusyError:
     remedy = f"try again in {RETRY_AFTER_PRESSURE_S:g} s"
     return ServerBusyError("the server is short of memory", remedy=remedy, retry_after_s=RETRY_AFTER_PRESSURE_S)
+
+
+def _too_many() -> ServerBusyError:
+    return ServerBusyError(
+        f"this address has more than {MAX_OPEN_CALLS} calls open",
+        remedy=f"try again in {RETRY_AFTER_PRESSURE_S:g} s, or send many small calls as one batch",
+        retry_after_s=RETRY_AFTER_PRESSURE_S,
+        metadata={"limit": str(MAX_OPEN_CALLS)},
+    )

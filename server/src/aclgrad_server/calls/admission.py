@@ -10,14 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aclgrad.errors import AclgradError, LimitExceededError, ServerBusyError
+from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.gate import Bounds, Claim, Gate
 from aclgrad_server.calls.pace import Pace
-from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
+from aclgrad_server.calls.room import Room
+from aclgrad_server.limits import (
+    ASKING_S,
+    LONGEST_PAUSE_S,
+    MAX_WAITING_SMALL_CALLS,
+    RECEIVE_BYTES_PER_S,
+    SMALL_BYTES,
+)
 from aclgrad_server.plan import check_size
-
-RETRY_AFTER_S: Final = 0.1
-
 
 _NO_BOUNDS: Final = Bounds()
 
@@ -34,8 +38,11 @@ class Occupancy:
 class Admission:
     """Lets `running_limit` calls run on tensors of `bytes_limits` bytes on each device, and `waiting_limit` more wait.
 
+    Small calls have a room of their own with `small_limit` places, which other calls never take, not even those of the
+    same caller: many clients may share an address. Without places for them, they are calls like all others.
+
     Calls claim memory, then a place to run, so they never wait for each other in a circle. While others ask, a caller
-    gets no more than half of a memory, half of the queue and all places but one.
+    gets no more than half of a memory, half of a queue and all places but one.
     """
 
     def __init__(
@@ -46,44 +53,56 @@ class Admission:
         clock: Callable[[], float] = time.monotonic,
         reply_limit: int = sys.maxsize,
         bounds: Callable[[str], Bounds] = lambda caller: _NO_BOUNDS,
+        small_limit: int = 0,
     ) -> None:
         """Takes what bounds each caller; by default nothing does while no others ask."""
-        self.running_limit = running_limit
-        self.waiting_limit = waiting_limit
-        self.bytes_limit = sum(bytes_limits)
         self.bounds = bounds
-        self.refusals = 0
-        """How many calls found the queue full."""
-        self.share_refusals = 0
-        """How many came from a caller that had its share of the queue."""
         self._clock = clock
-        self.places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
-        self.replies = Gate(reply_limit, reply_limit // 2, self)
-        self.memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
-        self._gates = (self.places, self.replies, *self.memories)
+        self.large = Room(self, running_limit, waiting_limit, bytes_limits, reply_limit, clock=clock)
+        self.small = self.large
+        if small_limit:
+            small_bytes = [SMALL_BYTES * (small_limit + MAX_WAITING_SMALL_CALLS)] * len(bytes_limits)
+            self.small = Room(self, small_limit, MAX_WAITING_SMALL_CALLS, small_bytes, is_paced=True, clock=clock)
+        self._rooms = (self.large, self.small) if small_limit else (self.large,)
+        self._gates = [gate for room in self._rooms for gate in room.gates]
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
-    async def memory(self, caller: str, size_bytes: int, waits_for_client: bool = False) -> tuple[int, Claim]:
+    def room(self, is_small: bool) -> Room:
+        """Returns the room of small calls, or that of others."""
+        return self.small if is_small else self.large
+
+    async def memory(
+        self, caller: str, size_bytes: int, waits_for_client: bool = False, is_small: bool = False
+    ) -> tuple[int, Claim]:
         """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.
 
         Raises LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait.
         """
         self._asks(caller)
-        index = min(range(len(self.memories)), key=lambda each: self.memories[each].order(size_bytes))
-        check_size(size_bytes, self.memories[index].limit)
+        memories = self.room(is_small).memories
+        index = min(range(len(memories)), key=lambda each: memories[each].order(size_bytes))
+        check_size(size_bytes, memories[index].limit)
         if size_bytes > (limit := self.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
-        return index, await self.memories[index].take(caller, size_bytes, waits_for_client)
+        return index, await memories[index].take(caller, size_bytes, waits_for_client)
 
     async def reply(self, caller: str, size_bytes: int) -> Claim:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        return await self.replies.take(caller, size_bytes, waits_for_client=True)
+        return await self.large.replies.take(caller, size_bytes, waits_for_client=True)
 
-    async def place(self, caller: str) -> Claim:
-        """Returns a claim on a place to run; raises ServerBusyError if too many calls wait already."""
+    async def message(self, caller: str, size_bytes: int) -> Claim:
+        """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
         self._asks(caller)
-        return await self.places.take(caller, 1)
+        return await self.large.messages.take(caller, size_bytes, waits_for_client=True)
+
+    async def place(self, caller: str, most: int = 1, is_small: bool = False) -> Claim:
+        """Returns a claim on a place to run, and on up to `most` that nobody waits for.
+
+        Raises ServerBusyError if too many calls wait already.
+        """
+        self._asks(caller)
+        return await self.room(is_small).place(caller, most)
 
     def sweep(self) -> None:
         """Serves calls that waited because others asked, if these have stopped. To be called some times a second."""
@@ -106,7 +125,49 @@ class Admission:
 
     def occupancy(self) -> Occupancy:
         """Returns what is in use; any thread may ask."""
-        return Occupancy(self.places.used, self._waiting_count(), sum(memory.used for memory in self.memories))
+        rooms = self._rooms
+        claimed = sum(memory.used for room in rooms for memory in room.memories)
+        return Occupancy(sum(room.places.used for room in rooms), sum(room.waiting_count for room in rooms), claimed)
+
+    @property
+    def running_limit(self) -> int:
+        """How many calls may run at once."""
+        return sum(room.running_limit for room in self._rooms)
+
+    @property
+    def waiting_limit(self) -> int:
+        """How many calls may wait now."""
+        return sum(room.waiting_limit for room in self._rooms)
+
+    @property
+    def utilization(self) -> float:
+        """Running and waiting calls per place, in the room that is used most."""
+        return max((room.places.used + room.waiting_count) / room.running_limit for room in self._rooms)
+
+    @property
+    def refusals(self) -> int:
+        """How many calls found the queue full."""
+        return sum(room.refusals for room in self._rooms)
+
+    @property
+    def share_refusals(self) -> int:
+        """How many came from a caller that had its share of the queue."""
+        return sum(room.share_refusals for room in self._rooms)
+
+    @property
+    def memories(self) -> list[Gate]:
+        """The memory of each device, but for what small calls have."""
+        return self.large.memories
+
+    @property
+    def replies(self) -> Gate:
+        """The memory of replies that clients have not fetched, but for those of small calls."""
+        return self.large.replies
+
+    @property
+    def bytes_limit(self) -> int:
+        """The bytes of tensors that calls may hold."""
+        return sum(memory.limit for room in self._rooms for memory in room.memories)
 
     @property
     def asking_count(self) -> int:
@@ -117,21 +178,6 @@ class Admission:
         """Returns whether another caller asked within `ASKING_S`, or waits."""
         known: list[Mapping[str, Any]] = [self._seen, *(gate.queues for gate in self._gates)]
         return any(len(callers) > (caller in callers) for callers in known)
-
-    def check_queue(self, caller: str) -> None:
-        """Raises ServerBusyError if one more call of the caller may not wait."""
-        if self._waiting_count() >= self.waiting_limit:
-            self.refusals += 1
-            raise _busy("the server", self.running_limit + self.waiting_limit)
-        share = max(1, self.waiting_limit // 2)
-        waiting = sum(len(gate.queues.get(caller, ())) for gate in self._gates)
-        bound = self.bounds(caller).waiting
-        if waiting >= bound or (waiting >= share and self.others_ask(caller)):
-            self.share_refusals += 1
-            raise _busy("this client", self.running_limit + min(share, bound))
-
-    def _waiting_count(self) -> int:
-        return sum(gate.waiting_count for gate in self._gates)
 
     def _asks(self, caller: str) -> None:
         self._seen[caller] = self._clock()
@@ -150,12 +196,3 @@ def _too_large(size_bytes: int, limit: int) -> LimitExceededError:
     metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
     remedy = "send smaller tensors or fewer calls, or ask for a larger max_bytes in the server's identities"
     return LimitExceededError.at("call", problem, remedy, metadata)
-
-
-def _busy(who: str, limit: int) -> ServerBusyError:
-    return ServerBusyError(
-        f"{who} has as many calls in flight and waiting as it may have, {limit}",
-        remedy=f"try again in {RETRY_AFTER_S} s",
-        retry_after_s=RETRY_AFTER_S,
-        metadata={"limit": str(limit)},
-    )

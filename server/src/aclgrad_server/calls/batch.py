@@ -5,12 +5,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.path import Path, Ran
 from aclgrad_server.devices.device import PlannedCall
 from aclgrad_server.devices.native import extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
@@ -56,14 +57,15 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     call.operator = f"batch of {len(planned) + len(failures)}"
     size_bytes = sum(len(prefix) + plan.output_bytes for plan, _, prefix in planned.values())
     check_reply_size("calls", size_bytes, path.max_message_bytes)
-    device, reply = path.devices[0], b""
+    device, ran = path.devices[0], list[Ran]()
     if planned:
-        device, reply, errors = await path.batch(call, tuple(planned.values()))
+        device, ran = await path.batch(call, tuple(planned.values()))
+        errors = (error for group in ran for error in group.errors)
         failures |= {index: error for index, error in zip(planned, errors, strict=True) if error is not None}
     call.items = _items(planned, failures)
-    if not failures:
-        return reply
-    results: dict[int, bytes | memoryview] = dict(_sections(planned, reply))
+    if not failures and len(ran) == 1:
+        return ran[0].reply
+    results: dict[int, bytes | memoryview] = dict(_sections(planned, ran))
     results |= await _statuses(call, failures, turns)
     # Statuses may be larger than what they stand for.
     size_bytes = sum(map(len, results.values()))
@@ -85,12 +87,15 @@ def _items(planned: dict[int, PlannedCall], failures: dict[int, AclgradError]) -
     return found
 
 
-def _sections(planned: dict[int, PlannedCall], reply: bytes) -> Iterator[tuple[int, memoryview]]:
-    start = 0
-    for index, (plan, _, prefix) in planned.items():
-        end = start + len(prefix) + plan.output_bytes
-        yield index, memoryview(reply)[start:end]
-        start = end
+def _sections(planned: dict[int, PlannedCall], ran: list[Ran]) -> Iterator[tuple[int, memoryview]]:
+    """Yields the outputs behind their prefixes; those of calls that failed mean nothing."""
+    calls = iter(planned.items())
+    for group in ran:
+        start = 0
+        for index, (plan, _, prefix) in islice(calls, len(group.errors)):
+            end = start + len(prefix) + plan.output_bytes
+            yield index, memoryview(group.reply)[start:end]
+            start = end
 
 
 async def _statuses(call: Call, failures: dict[int, AclgradError], turns: _Turns) -> dict[int, bytes]:

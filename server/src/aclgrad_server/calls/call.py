@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import grpc.aio
@@ -62,6 +62,8 @@ class Call:
         self.is_replying = False
         self.has_returned = False  # whether our code is done with it: gRPC still sends the reply
         self.has_ended = False  # whether the reply has left or the client has gone
+        self.decompress: Callable[[bytes], Awaitable[bytes]] | None = None
+        """What makes a message of its compressed form."""
         self._may_read = may_read
         self._ahead: list[bytes | None] = []
         self._moved_bytes = 0
@@ -95,6 +97,8 @@ class Call:
         if message is grpc.aio.EOF:
             return None
         read: bytes = message
+        if self.decompress is not None:
+            read = await self.decompress(read)
         self.received_bytes += len(read)
         return read
 

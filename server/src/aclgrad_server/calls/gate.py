@@ -42,6 +42,7 @@ class Claim:
     waits_for_client: bool = False
     """Whether its client decides how long it is held: then it counts against the share also while nobody else asks."""
     is_granted: bool = False
+    since: float = 0.0  # when what it is for began
     waiter: Any = None  # the future of a claim that has to wait
 
     def give_back(self, units: int | None = None) -> None:
@@ -104,6 +105,13 @@ class Gate:
                 self.serve()
             raise
         return claim
+
+    def widen(self, claim: Claim, most: int) -> None:
+        """Adds units that nobody waits for to a granted claim, until it has `most`."""
+        while claim.units < most and self._has_room(1) and not self._exceeds_share(Claim(self, claim.caller, 1)):
+            claim.units += 1
+            self.used += 1
+            self._held[claim.caller] += 1
 
     def give_back(self, caller: str, units: int) -> None:
         self.used -= units

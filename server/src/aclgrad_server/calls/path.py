@@ -1,6 +1,7 @@
 """The one way of every call, wherever its inputs come from and its output goes: plan, admit, inputs, run, reply."""
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -8,13 +9,13 @@ from functools import partial
 from aclgrad.errors import AclgradError
 from aclgrad.tensors import Announced
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.call import Call, deadline_passed
 from aclgrad_server.calls.gate import Claim
 from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.device import Device, OnEnd, PlannedCall
+from aclgrad_server.devices.device import Device, PlannedCall
 from aclgrad_server.devices.staged import StagedTensor
-from aclgrad_server.limits import SMALL_BYTES
-from aclgrad_server.plan import OperatorPlan, Source, check_reply_size
+from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
+from aclgrad_server.plan import OperatorPlan, Source, check_reply_size, is_small
 from aclgrad_server.statistics.calls import RUN, WAIT
 
 
@@ -39,15 +40,44 @@ class Path:
     async def unary(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of a call whose inputs came with its message."""
         check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self.max_message_bytes)
-        device, end = await self._admit(call, plan.size_bytes, plan.output_bytes)
+        device, memory = await self._memory(call, plan.size_bytes, plan.output_bytes, plan.is_small)
+        try:
+            place = await self.admission.place(call.caller, is_small=plan.is_small)
+        except BaseException:
+            memory.give_back()
+            raise
+        call.enter(RUN)
+        end = partial(self._end, call, plan.is_small, place, memory, plan.size_bytes, plan.output_bytes)
         return await device.execute(plan, plan.contents(payloads), call.deadline, end)
 
-    async def batch(self, call: Call, calls: Sequence[PlannedCall]) -> tuple[Device, bytes, list[AclgradError | None]]:
-        """Runs plans in one place; returns their outputs behind their prefixes, and the error of each that failed."""
-        size_bytes = sum(plan.size_bytes for plan, _, _ in calls)
-        output_bytes = sum(plan.output_bytes for plan, _, _ in calls)
-        device, end = await self._admit(call, size_bytes, output_bytes)
-        return device, *await device.execute_all(calls, call.deadline, end)
+    async def batch(self, call: Call, calls: Sequence[PlannedCall]) -> tuple[Device, list["Ran"]]:
+        """Runs plans in groups that take little time, and returns what came of each.
+
+        A group has as many streams as it has places, and others get these between groups.
+        """
+        size_bytes, output_bytes, work = _needs(calls)
+        is_small_batch = is_small(size_bytes, work)
+        # Outputs may have to be joined, with those of other groups or with statuses.
+        reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
+        device, memory = await self._memory(call, size_bytes, reply_bytes, is_small_batch)
+        ran, left_bytes = [], size_bytes
+        try:
+            for group in _groups(calls):
+                call.enter(WAIT)
+                try:
+                    async with asyncio.timeout_at(call.deadline):
+                        place = await self.admission.place(call.caller, len(group), is_small_batch)
+                except TimeoutError:
+                    ran.append(Ran(b"", [deadline_passed() for _ in group]))
+                    continue
+                call.enter(RUN)
+                size_bytes, output_bytes, _ = _needs(group)
+                left_bytes -= size_bytes
+                end = partial(self._end, call, is_small_batch, place, memory, size_bytes, output_bytes)
+                ran.append(Ran(*await device.execute_all(group, call.deadline, place.units, end)))
+        finally:
+            memory.give_back(left_bytes)
+        return device, ran
 
     @asynccontextmanager
     async def staged(
@@ -80,28 +110,51 @@ class Path:
         contents = plan.contents(payloads, staged.inputs)
         await staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
 
-    async def _admit(self, call: Call, size_bytes: int, output_bytes: int) -> tuple[Device, OnEnd]:
-        """Returns a device with memory and a place for the call, and what gives back both, but the output's memory."""
-        claims: list[Claim] = []
+    async def _memory(self, call: Call, size_bytes: int, reply_bytes: int, is_small_call: bool) -> tuple[Device, Claim]:
+        """Returns a device and a claim on its memory. Memory for a large reply stays claimed until the call ends."""
         call.enter(WAIT)
-        try:
-            index, memory = await self.admission.memory(call.caller, size_bytes)
-            claims.append(memory)
-            if output_bytes > SMALL_BYTES:
-                claims.append(await self.admission.reply(call.caller, output_bytes))
-                call.at_end(claims[-1].give_back)
-            place = await self.admission.place(call.caller)
-        except BaseException:
-            for claim in claims:
-                claim.give_back()
-            raise
+        index, memory = await self.admission.memory(call.caller, size_bytes, is_small=is_small_call)
+        if reply_bytes > SMALL_BYTES:
+            try:
+                call.at_end((await self.admission.reply(call.caller, reply_bytes)).give_back)
+            except BaseException:
+                memory.give_back()
+                raise
+        return self.devices[index], memory
 
-        def end() -> None:
-            place.give_back()
-            _keep_until_end(call, memory, output_bytes)
+    def _end(
+        self, call: Call, is_small_call: bool, place: Claim, memory: Claim, size_bytes: int, output_bytes: int
+    ) -> None:
+        """Gives back what work that has ended held; the memory of its output when the call has ended."""
+        self.admission.room(is_small_call).ran(place)
+        memory.give_back(size_bytes - output_bytes)
+        call.at_end(partial(memory.give_back, output_bytes))
 
-        call.enter(RUN)
-        return self.devices[index], end
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a group of a batch: its outputs, each behind its prefix, and the error of each that failed."""
+
+    reply: bytes
+    errors: list[AclgradError | None]
+
+
+def _needs(calls: Sequence[PlannedCall]) -> tuple[int, int, float]:
+    """Returns the bytes of calls together, those of their outputs, and their work."""
+    plans = [plan for plan, _, _ in calls]
+    size_bytes, output_bytes = sum(plan.size_bytes for plan in plans), sum(plan.output_bytes for plan in plans)
+    return size_bytes, output_bytes, sum(plan.work for plan in plans)
+
+
+def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:
+    """Yields calls that take about `GROUP_S` together, and single ones that take longer."""
+    start, work = 0, 0.0
+    for number, (plan, _, _) in enumerate(calls):
+        if number > start and work + plan.work > GROUP_S * WORK_PER_S:
+            yield calls[start:number]
+            start, work = number, 0.0
+        work += plan.work
+    yield calls[start:]
 
 
 def _keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:

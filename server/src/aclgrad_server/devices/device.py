@@ -18,7 +18,7 @@ from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.staged import StagedTensor
-from aclgrad_server.limits import MAX_ROI_WORK, ROI_WORK_PER_S
+from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_POOL_BYTES, WORK_PER_S
 from aclgrad_server.plan import OperatorPlan
 from aclgrad_server.settings import Settings, is_on
 
@@ -62,12 +62,15 @@ class Device:
         completions: Completions,
         on_lost: "OnLost",
     ) -> None:
+        # Small calls run beside those that fill the pool.
+        small_bytes = SMALL_POOL_BYTES + settings.streams * SMALL_BYTES
         self._device = native.Device(
             library,
             index,
             completions.native,
-            pool_limit_bytes=settings.pool_bytes,
-            stream_limit=settings.streams,
+            pool_limit_bytes=None if settings.pool_bytes is None else settings.pool_bytes + small_bytes,
+            # Small calls have as many of their own.
+            stream_limit=2 * settings.streams,
             copy_threads=COPY_THREADS,
             pool_high_water_bytes=settings.pool_keep_bytes,
             pool_pass_through=settings.pool_pass_through,
@@ -80,7 +83,7 @@ class Device:
         self._completions = completions
         self._on_lost = on_lost
         # A slow kernel on a busy processor must not look like a lost device.
-        self._max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(ROI_WORK_PER_S * settings.hang_timeout_s))
+        self._max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(WORK_PER_S * settings.hang_timeout_s))
         self.index = index
         self.is_up = True
         """False once the device is lost or unfit."""
@@ -93,7 +96,8 @@ class Device:
         """Of the work that the device has; a hung kernel is waited for as long as `hang_timeout_s` after it."""
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
-        self.pool_limit_bytes = self._device.pool_limit_bytes
+        self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
+        """What calls may claim that are not small."""
 
     def prepare(self, plan: OperatorPlan) -> native.CallPlan:
         """Returns the plan in the form that the device takes."""
@@ -120,13 +124,13 @@ class Device:
         await self._execute(submit, plan, natives, target.native, deadline=deadline, on_end=on_end)
 
     async def execute_all(
-        self, calls: Sequence[PlannedCall], deadline: float, on_end: OnEnd
+        self, calls: Sequence[PlannedCall], deadline: float, streams: int, on_end: OnEnd
     ) -> tuple[bytes, list[AclgradError | None]]:
-        """Runs many. Returns their outputs, each behind its prefix, and the error of each that failed."""
+        """Runs many on so many streams; returns outputs behind their prefixes, and the error of each that failed."""
         natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
         # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
         submit = self._device.submit_batch
-        reply, errors = await self._submit(submit, natives, deadline, hung_at=math.inf, on_end=on_end)
+        reply, errors = await self._submit(submit, natives, deadline, streams, hung_at=math.inf, on_end=on_end)
         translated: list[AclgradError | None] = []
         for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
             translated.append(None if error is None else self._error_of(error, plan))

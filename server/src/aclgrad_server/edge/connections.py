@@ -25,6 +25,8 @@ from aclgrad_server.settings import Settings
 log = logging.getLogger(__name__)
 
 COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
+_COMPRESSION_BITS: Final = 1 << grpc.Compression.NoCompression | 1 << grpc.Compression.Gzip
+"""The algorithms that are accepted, and not `deflate`, whose messages nobody could tell from others."""
 _UNIX: Final = "unix:"
 _CONNECT_TIMEOUT_S: Final = 1.0
 _REMEDY: Final = "give another --listen"
@@ -39,8 +41,13 @@ def server_options(settings: Settings, connection_limit: int = limits.MAX_CONNEC
         # For what is sent and for what is received, of a compressed message before it is compressed.
         ("grpc.max_receive_message_length", settings.max_message_bytes),
         ("grpc.max_send_message_length", settings.max_message_bytes),
+        # gRPC would let a message grow a thousand times before anybody could refuse it: calls are decompressed by us.
+        ("grpc.per_message_decompression", 0),
+        ("grpc.compression_enabled_algorithms_bitset", _COMPRESSION_BITS),
         # A client can neither hold many calls open on one connection nor begin and reset them without end.
         ("grpc.max_concurrent_streams", limits.MAX_STREAMS),
+        # By default the core counts streams that have ended and that it has not yet freed, and so refuses honest ones.
+        ("grpc.http2.max_deallocating_streams", limits.MAX_ENDED_STREAMS),
         ("grpc.server.max_pending_requests", limits.MAX_PENDING_CALLS),
         ("grpc.server.max_pending_requests_hard_limit", 2 * limits.MAX_PENDING_CALLS),
         ("grpc.max_allowed_incoming_connections", connection_limit),

@@ -18,11 +18,13 @@ from aclgrad.errors import (
     ServerFaultError,
     to_status,
 )
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES, MAX_CHUNK_BYTES, MAX_REST_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Context
+from aclgrad_server.calls.decompression import decompressed
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
@@ -43,13 +45,19 @@ class Handlers:
     """Makes gRPC's handlers of coroutines that take a call and return or send bytes."""
 
     def __init__(
-        self, calls: Calls, admission: Admission, access: Access | None = None, access_log: AccessLog | None = None
+        self,
+        calls: Calls,
+        admission: Admission,
+        access: Access | None = None,
+        access_log: AccessLog | None = None,
+        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
     ) -> None:
         """Without `access`, everybody may call."""
         self._calls = calls
         self._admission = admission
         self._access = access
         self._access_log = access_log
+        self._max_message_bytes = max_message_bytes
 
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
@@ -58,6 +66,7 @@ class Handlers:
         """
 
         async def reply(call: Call) -> bytes:
+            call.decompress = partial(self._decompress, call)
             message = await self._receive(call)
             call.works()
             return await behaviour(message, call)
@@ -70,8 +79,13 @@ class Handlers:
     def stream(self, method: str, behaviour: Stream) -> Any:
         """Returns the handler of a method that reads and writes its messages by itself."""
 
+        async def answer(call: Call) -> None:
+            # A stream has at most two messages of this size at once.
+            call.decompress = partial(decompressed, limit_bytes=MAX_CHUNK_BYTES + MAX_REST_BYTES)
+            await behaviour(call)
+
         async def serve(_: object, context: Context) -> None:
-            await self._run(method, context, behaviour)
+            await self._run(method, context, answer)
 
         return grpc.stream_stream_rpc_method_handler(serve)
 
@@ -90,12 +104,22 @@ class Handlers:
             self._admission.received(call.caller, len(message))
         return message
 
+    async def _decompress(self, call: Call, message: bytes) -> bytes:
+        """Returns what the message contains. If that is large, the call claims its memory until it ends."""
+
+        async def claim(size_bytes: int) -> None:
+            call.works()
+            call.at_end((await self._admission.message(call.caller, size_bytes)).give_back)
+
+        return await decompressed(message, self._max_message_bytes, claim)
+
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
         if self._access_log is not None:
             call.at_end(partial(self._access_log.add, call))
         try:
             self._calls.admit()
+            self._calls.check_address(call)
             if self._access is not None:
                 await _identify(self._access, call)
             result = await behaviour(call)

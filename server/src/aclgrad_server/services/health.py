@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import grpc.aio
 from grpc_health.v1 import health, health_pb2
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from aclgrad.errors import AccessDeniedError
+from aclgrad.errors import AccessDeniedError, RequestError
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.call import Context
+from aclgrad_server.calls.decompression import decompressed_small
 from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS
 from aclgrad_server.services.operators import SERVICE
 
@@ -105,12 +106,16 @@ class Health:
         try:
             async with asyncio.timeout(self._client_timeout_s):
                 message: Any = await context.read()
-            if message is not grpc.aio.EOF and len(message) <= MAX_HEALTH_BYTES:
-                service: str = health_pb2.HealthCheckRequest.FromString(message).service
-                return service
+            if message is not grpc.aio.EOF:
+                content = decompressed_small(message, MAX_HEALTH_BYTES)
+                if len(content) <= MAX_HEALTH_BYTES:
+                    service: str = health_pb2.HealthCheckRequest.FromString(content).service
+                    return service
             problem = f"send one HealthCheckRequest of at most {MAX_HEALTH_BYTES} bytes"
         except TimeoutError:
             code, problem = _too_slow(self._client_timeout_s)
+        except RequestError as error:
+            problem = error.message
         except ValueError:
             pass
         await context.abort(code, problem)
@@ -147,7 +152,13 @@ class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
 
 def add_reflection(server: grpc.aio.Server, client_timeout_s: float, access: Access | None = None) -> None:
     """Lets tools such as grpcurl discover the services, for those who may execute operators."""
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(_Reflection(client_timeout_s, access), server)
+    handler = grpc.stream_stream_rpc_method_handler(
+        _Reflection(client_timeout_s, access).ServerReflectionInfo,
+        lambda message: reflection_pb2.ServerReflectionRequest.FromString(decompressed_small(message)),
+        reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    methods = {"ServerReflectionInfo": handler}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, methods),))
 
 
 def _too_slow(limit_s: float) -> tuple[grpc.StatusCode, str]:

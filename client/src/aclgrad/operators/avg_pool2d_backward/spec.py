@@ -10,6 +10,7 @@ Devices do not compare the pooled size, so it is checked before. What some of th
 Atlas A2 and A3 compute in FLOAT16 if `cube_math_type` is 1 or 2, and most of their kernels ignore it.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -62,6 +63,14 @@ def _check_overlap(pooling: Pooling) -> Iterator[Violation]:
     if any(min(kernel // stride, count) > _MAX_OVERLAP for kernel, stride, count in axes):
         problem = f"is {pooling.kernel_size} with stride {pooling.stride}"
         yield Violation("attributes[kernel_size]", problem, f"send at most {_MAX_OVERLAP} times the stride")
+
+
+def _work(arguments: Arguments) -> float:
+    """Every cell adds the gradients of the windows over it."""
+    pooling = pooling_of(arguments)
+    axes = zip(pooling.kernel_size, pooling.stride, pooling.output_size, strict=True)
+    windows = math.prod(min(-(-kernel // stride), count) for kernel, stride, count in axes)
+    return arguments.inputs["grad_output"].element_count + arguments.inputs["self"].element_count * windows
 
 
 def _has_one_window(pooling: Pooling) -> bool:
@@ -138,4 +147,5 @@ SPEC = OperatorSpec(
     tolerances=TOLERANCES,
     # A convolution in FLOAT16, with a divisor that is rounded to it.
     coarse={(product, dtype): _HALF for product in CONVOLVING for dtype in ("float32", "float16")},
+    work=_work,
 )

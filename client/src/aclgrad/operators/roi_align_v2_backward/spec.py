@@ -1,5 +1,6 @@
 """aclnnRoiAlignV2Backward: the gradient of RoI align."""
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -54,6 +55,15 @@ def _box_rule(arguments: Arguments, product: Product) -> BoxRule:
         sampling_ratio=arguments.int("sampling_ratio"),
         aligned=bool(attributes["aligned"]),
     )
+
+
+def _work(arguments: Arguments) -> float:
+    """Every sample of a bin adds to four cells; without a ratio, the number of samples depends on the boxes."""
+    ratio = arguments.int("sampling_ratio")
+    if not ratio:
+        return math.inf
+    cells = math.prod(arguments.ints("input_shape"))
+    return cells + 4.0 * ratio * ratio * arguments.inputs["grad_output"].element_count
 
 
 def _grad_input(arguments: Arguments) -> TensorType:
@@ -117,4 +127,5 @@ SPEC = OperatorSpec(
     output=OutputSpec("grad_input", "The gradient of the pooled tensor, of input_shape.", _grad_input),
     check=_check,
     tolerances={"float32": Tolerance(relative=1e-3, absolute=1e-4)},
+    work=_work,
 )

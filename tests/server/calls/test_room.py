@@ -1,0 +1,117 @@
+"""Small calls have room of their own: whatever large ones hold, also those of the same caller."""
+
+import asyncio
+
+import pytest
+
+from aclgrad.errors import ServerBusyError
+from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.room import Room
+from aclgrad_server.limits import MAX_WAITING_SMALL_CALLS, SMALL_BYTES, SMALL_S, WORK_PER_S
+from aclgrad_server.plan import is_small
+from tests.server.calls.test_admission import A, B, Clock, begun
+from tests.server.fakes import settle
+
+
+def admission_of(places: int = 2, waiting: int = 4, clock: Clock | None = None) -> Admission:
+    return Admission(places, waiting, [1000], clock or Clock(), reply_limit=1000, small_limit=places)
+
+
+async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call() -> None:
+    admission = admission_of()
+    await admission.memory(A, 1000)
+    for _ in range(2):
+        await admission.place(A)
+    waiting = [await begun(admission.memory(A, 1000)) for _ in range(4)]
+    with pytest.raises(ServerBusyError):
+        await admission.memory(A, 1)
+    for caller in (A, B):
+        _, memory = await admission.memory(caller, SMALL_BYTES, is_small=True)
+        place = await admission.place(caller, is_small=True)
+        admission.small.ran(place)
+        memory.give_back()
+    for task in waiting:
+        task.cancel()
+
+
+async def test_small_calls_take_nothing_of_large_ones() -> None:
+    admission = admission_of()
+    small = [(await admission.memory(A, SMALL_BYTES, is_small=True))[1] for _ in range(40)]
+    places = [await admission.place(A, is_small=True) for _ in range(2)]
+    _, memory = await admission.memory(B, 1000)
+    assert await admission.place(B)
+    assert admission.occupancy() == Occupancy(3, 0, 40 * SMALL_BYTES + memory.units)
+    for claim in (*small, *places, memory):
+        claim.give_back()
+
+
+async def test_so_many_small_calls_wait_as_are_answered_within_a_second() -> None:
+    clock = Clock()
+    admission = admission_of(places=2, clock=clock)
+    assert admission.small.waiting_limit == MAX_WAITING_SMALL_CALLS, "before anything is known of their pace"
+    for _ in range(100):
+        place = await admission.place(A, is_small=True)
+        clock.now += 0.1
+        admission.small.ran(place)
+    assert admission.small.waiting_limit == pytest.approx(20, abs=1)
+    for _ in range(100):
+        place = await admission.place(A, is_small=True)
+        clock.now += 0.0001
+        admission.small.ran(place)
+    assert admission.small.waiting_limit == MAX_WAITING_SMALL_CALLS
+    assert admission.large.waiting_limit == 4
+
+
+async def test_a_small_call_beyond_those_is_refused_with_a_delay() -> None:
+    clock = Clock()
+    admission = admission_of(places=1, clock=clock)
+    for _ in range(200):
+        place = await admission.place(A, is_small=True)
+        clock.now += 0.5
+        admission.small.ran(place)
+    place = await admission.place(A, is_small=True)
+    waiting = [await begun(admission.place(A, is_small=True)) for _ in range(2)]
+    with pytest.raises(ServerBusyError) as caught:
+        await admission.place(A, is_small=True)
+    assert caught.value.retry_after_s
+    assert admission.refusals == 1
+    place.give_back()
+    await settle()
+    for task in waiting:
+        (await task).give_back()
+
+
+async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
+    room = Room(Admission(1, 1), 4, 8, [100])
+    first = await room.place(A, most=3)
+    second = await room.place(B, most=3)
+    assert (first.units, second.units, room.places.used) == (3, 1, 4)
+    waiting = await begun(room.place(A))
+    first.give_back()
+    await settle()
+    third = await room.place(B, most=8)
+    assert (waiting.result().units, third.units) == (1, 2)
+
+
+async def test_a_claim_is_not_widened_while_others_wait() -> None:
+    admission = Admission(4, 8)
+    held = [await admission.place(A) for _ in range(4)]
+    waiting = [await begun(admission.place(caller, most=4)) for caller in (A, B)]
+    for claim in held[:2]:
+        claim.give_back()
+    await settle()
+    assert [task.result().units for task in waiting] == [1, 1]
+    assert asyncio.current_task() is not None
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "work", "expected"),
+    [
+        (SMALL_BYTES, WORK_PER_S * SMALL_S, True),
+        (SMALL_BYTES + 1, 0.0, False),
+        (1, WORK_PER_S * SMALL_S + 1, False),
+        (1, float("inf"), False),
+    ],
+)
+def test_small_is_what_takes_little_memory_and_little_time(size_bytes: int, work: float, expected: bool) -> None:
+    assert is_small(size_bytes, work) is expected
