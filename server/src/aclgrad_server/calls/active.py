@@ -8,7 +8,7 @@ from typing import Final
 
 from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
 from aclgrad_server.calls.call import Call, Context, deadline_passed
-from aclgrad_server.statistics.calls import REPLY, CallStatistics
+from aclgrad_server.statistics.calls import OPERATOR_METHODS, RECEIVE, REPLY, CallStatistics
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
@@ -64,6 +64,11 @@ class Calls:
     def active_count(self) -> int:
         """How many RPCs have begun whose reply has not left; any thread may ask."""
         return len(self._active)
+
+    def transfers(self) -> tuple[int, int]:
+        """Returns how many operator calls are being received and how many replied to; any thread may ask."""
+        stages = [call.stage for call in list(self._active) if call.method in OPERATOR_METHODS]
+        return stages.count(RECEIVE), stages.count(REPLY)
 
     def refuse(self) -> None:
         """Refuses calls from now on, because the server stops, and those whose first message has not come."""

@@ -42,7 +42,8 @@ class Call:
         self.start = self.stage_since = time.monotonic()
         self.stages_s = [0.0] * len(STAGES)
         """How long it has been in each of the `STAGES` before the current one."""
-        self._stage = RECEIVE
+        self.stage = RECEIVE
+        """The current one of `STAGES`."""
         # Read once: time_remaining follows the wall clock, which may jump.
         self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
@@ -86,9 +87,9 @@ class Call:
 
     async def read_or_end(self) -> bytes | None:
         """Returns the next message, or None if the client sends no more."""
+        self._waits(RECEIVE)
         if self._ahead:
             return self._ahead.pop()
-        self._waits(RECEIVE)
         if not self._may_read.is_set():
             await self._may_read.wait()
         message: Any = await self.context.read()
@@ -125,8 +126,8 @@ class Call:
     def enter(self, stage: int) -> None:
         """Ends the current stage and begins another one."""
         now = time.monotonic()
-        self.stages_s[self._stage] += now - self.stage_since
-        self._stage = stage
+        self.stages_s[self.stage] += now - self.stage_since
+        self.stage = stage
         self.stage_since = now
 
     def at_end(self, function: Callable[[], None]) -> None:
