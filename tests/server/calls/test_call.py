@@ -145,6 +145,20 @@ async def test_a_message_that_was_waited_for_ahead_is_received(calls: Calls) -> 
     assert calls.transfers() == (0, 1)
 
 
+async def test_a_call_whose_client_has_gone_is_on_its_way_no_more(calls: Calls) -> None:
+    """Whatever its code still does."""
+    for _ in range(3):
+        context = FakeContext()
+        call = calls.begin("ExecuteOperator", context)
+        assert calls.transfers() == (1, 0)
+        context.end()
+        assert calls.transfers() == (0, 0)
+        call.works()
+        call.replies()
+        call.end()
+        assert calls.transfers() == (0, 0)
+
+
 async def test_call_counts_until_its_reply_has_left(calls: Calls) -> None:
     context = FakeContext()
     assert await calls.wait_until_none(60)

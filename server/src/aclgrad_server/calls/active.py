@@ -8,7 +8,7 @@ from typing import Final
 
 from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
 from aclgrad_server.calls.call import Call, Context, deadline_passed
-from aclgrad_server.statistics.calls import OPERATOR_METHODS, RECEIVE, REPLY, CallStatistics
+from aclgrad_server.statistics.calls import OPERATOR_METHODS, RECEIVE, REPLY, STAGES, CallStatistics
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
@@ -29,6 +29,8 @@ class Calls:
         self._client_timeout_s = client_timeout_s
         self._close_connections = close_connections
         self._active: dict[Call, None] = {}
+        self._in_stages, self._others_in_stages = [0] * len(STAGES), [0] * len(STAGES)
+        """How many calls of operators, and of other methods, are in each stage."""
         self.statistics = CallStatistics()
         self.draining_refusals = self.memory_refusals = self.slow_clients = self.memory_cuts = 0
         self._is_refusing = False
@@ -41,7 +43,8 @@ class Calls:
 
     def begin(self, method: str, context: Context) -> Call:
         """Counts a new call until gRPC has sent its reply."""
-        call = Call(method, context, self._call_timeout_s, self._may_read)
+        in_stages = self._in_stages if method in OPERATOR_METHODS else self._others_in_stages
+        call = Call(method, context, self._call_timeout_s, self._may_read, in_stages)
         self._active[call] = None
         self._idle.clear()
         self.event_count += 1
@@ -67,8 +70,7 @@ class Calls:
 
     def transfers(self) -> tuple[int, int]:
         """Returns how many operator calls are being received and how many replied to; any thread may ask."""
-        stages = [call.stage for call in list(self._active) if call.method in OPERATOR_METHODS]
-        return stages.count(RECEIVE), stages.count(REPLY)
+        return self._in_stages[RECEIVE], self._in_stages[REPLY]
 
     def refuse(self) -> None:
         """Refuses calls from now on, because the server stops, and those whose first message has not come."""

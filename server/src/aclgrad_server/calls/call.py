@@ -34,7 +34,10 @@ Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose cla
 class Call:
     """One RPC of our service. `deadline` and `start` are times of `time.monotonic`."""
 
-    def __init__(self, method: str, context: Context, limit_s: float, may_read: asyncio.Event) -> None:
+    def __init__(
+        self, method: str, context: Context, limit_s: float, may_read: asyncio.Event, in_stages: list[int]
+    ) -> None:
+        """Counts itself among the calls in each of the `STAGES`, until it has ended."""
         remaining = context.time_remaining()
         self.method = method
         self.context = context
@@ -42,8 +45,9 @@ class Call:
         self.start = self.stage_since = time.monotonic()
         self.stages_s = [0.0] * len(STAGES)
         """How long it has been in each of the `STAGES` before the current one."""
-        self.stage = RECEIVE
-        """The current one of `STAGES`."""
+        self._stage = RECEIVE
+        self._in_stages = in_stages
+        in_stages[RECEIVE] += 1
         # Read once: time_remaining follows the wall clock, which may jump.
         self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
@@ -126,8 +130,12 @@ class Call:
     def enter(self, stage: int) -> None:
         """Ends the current stage and begins another one."""
         now = time.monotonic()
-        self.stages_s[self.stage] += now - self.stage_since
-        self.stage = stage
+        self.stages_s[self._stage] += now - self.stage_since
+        # The code of a call whose client has gone may still run.
+        if not self.has_ended:
+            self._in_stages[self._stage] -= 1
+            self._in_stages[stage] += 1
+        self._stage = stage
         self.stage_since = now
 
     def at_end(self, function: Callable[[], None]) -> None:
@@ -150,6 +158,8 @@ class Call:
 
     def end(self) -> None:
         """Calls the functions that were given to `at_end`."""
+        if not self.has_ended:
+            self._in_stages[self._stage] -= 1
         self.has_ended = True
         try:
             while self._ends:
