@@ -81,7 +81,8 @@ def test_server_under_load(browser: Chrome, busy: Server, screen: Screen, pictur
     headline = text(browser, "#headline")
     assert headline
     assert "not ready" not in headline.lower()
-    assert "Ascend910B1" in text(browser, "#devices")
+    assert "CPU as Ascend910B1" in text(browser, "#devices")
+    assert "receiving" in text(browser, "#load")
     assert float(text(browser, "#load dd").replace(",", "")) > 0
     assert "max_waiting_calls\n200" in text(browser, "#settings")
     check_sight(browser, screen)

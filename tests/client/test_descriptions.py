@@ -87,7 +87,7 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
         product="910B",
         start_time=start,
         devices=[device],
-        queue=pb.QueueStatus(running_limit=4),
+        queue=pb.QueueStatus(running_limit=4, receiving_count=24, replying_count=3),
         limits=pb.Limits(message_bytes=2**24),
         endpoints=["10.0.0.1:50051"],
         versions={"driver": "25.0"},
@@ -95,9 +95,10 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
         problems=[pb.Problem(summary="memory is short", remedy="give more", serious=True)],
         not_ready_reason="draining",
         operators=[pb.OperatorStatus(name="pool", call_count=5, calls_per_second=0.5, p99_latency=latency)],
-        recent_failures=[pb.FailureStatus(reason="SERVER_BUSY", count=2, last_time=start)],
+        recent_failures=[pb.FailureStatus(reason="SERVER_BUSY", count=20, recent_count=2, last_time=start)],
         process=process,
         changed_settings={"streams": "8"},
+        computes_on_cpu=True,
     )
     service.answer = lambda context: status.SerializeToString()
     found = await maybe_await(connect(service.address).server_status())
@@ -109,6 +110,7 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
     (told,) = found.devices
     assert (told.index, told.soc_name, told.pool.hit_count, told.free_bytes) == (2, "Ascend910B1", 7, 2**40)
     assert (found.queue.running_limit, found.limits.message_bytes) == (4, 2**24)
+    assert (found.queue.receiving_count, found.queue.replying_count, found.computes_on_cpu) == (24, 3, True)
     assert found.turned_off_operators == (aclgrad.TurnedOffOperator("pool", "it is wrong"),)
     assert (found.endpoints, found.versions) == (("10.0.0.1:50051",), {"driver": "25.0"})
     assert found.problems == (aclgrad.Problem("memory is short", "give more", serious=True),)
@@ -118,4 +120,4 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
     assert (found.process.memory_pressure, found.process.refused_counts) == ("soft", {"queue": 3})
     milliseconds = timedelta(milliseconds=1.5)
     assert found.operators == (aclgrad.OperatorStatus("pool", 5, 0, 0.5, None, milliseconds),)
-    assert found.recent_failures == (aclgrad.FailureStatus("SERVER_BUSY", "", "", 2, found.start_time),)
+    assert found.recent_failures == (aclgrad.FailureStatus("SERVER_BUSY", "", "", 20, found.start_time, 2),)

@@ -1,8 +1,15 @@
 """`aclgrad status`: what is wrong first, then the rest of the picture, whole on any terminal."""
 
 import json
+import os
+import subprocess
+import sys
+import termios
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from google.protobuf.duration_pb2 import Duration
@@ -35,7 +42,8 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
     operator = pb.OperatorStatus(
         name="max_unpool2d_backward", call_count=500, calls_per_second=12.5, median_latency=latency
     )
-    status = picture(operators=[operator], changed_settings={"streams": "8", "config": "[bold]/a.toml"})
+    queue = pb.QueueStatus(running_limit=4, waiting_limit=64, receiving_count=24, replying_count=3)
+    status = picture(operators=[operator], queue=queue, changed_settings={"streams": "8", "config": "[bold]/a.toml"})
     result = shown(service, status)
     assert result.exit_code == 0
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
@@ -45,8 +53,9 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
         "calls: 0 of 4 run, 0 of 64 wait, 12.5 a second",
         "settings: config=[bold]/a.toml, streams=8",
         "process: 300 MiB of 1 GiB",
-        "│ max_unpool2d_backward │ 12.5 │ 1.25 ms │ - │ 500 │ 0 │",
-        "│ 0 │ Ascend910B1 │ up │ 0 of 0 │ 2 MiB │ 0 B │ 1 GiB │ 0 B │",
+        "on their way: 24 received, 3 replied to",
+        "max_unpool2d_backward 12.5 1.25 ms - 500 0",
+        "0 Ascend910B1 up 0 of 0 2 MiB 0 B 1 GiB 0 B",
     ):
         assert line in lines
     assert not [line for line in lines if line.startswith(("refused", "cut", "log lines"))]
@@ -57,13 +66,78 @@ def test_what_is_wrong_comes_first(service: ScriptedService) -> None:
     status = picture(devices=[device(down=True)], process=process, recent_failures=[failure("SERVER_BUSY", 5, 3)])
     lines = shown(service, status).output.splitlines()
     assert lines[0].startswith("device 0 (Ascend910B1) is down: ")
-    assert lines[1].startswith("calls failed with SERVER_BUSY in the last minute: the server had no room, ")
+    assert lines[1].startswith("3 calls failed with SERVER_BUSY in the last minute: the server had no room, ")
     assert "refused:         queue 1,234" in lines
     assert "cut:             slow clients 2" in lines
     told = json.loads(shown(service, status, "--json").output)
     assert told["problems"][0]["serious"] is True
     assert told["uptime"] == 3 * 86_400 + 4 * 3_600
     assert told["recent_failures"][0]["last_time"].endswith("+00:00")
+
+
+CROWDED = picture(
+    operators=[
+        pb.OperatorStatus(
+            name="max_pool2d_with_indices_backward",
+            call_count=999_999,
+            failure_count=123_456,
+            calls_per_second=12_345,
+            median_latency=Duration(seconds=1601),
+            p99_latency=Duration(seconds=1663),
+        )
+    ],
+    devices=[
+        device(
+            soc_name="Ascend910_9392",
+            stream_count=32,
+            leased_stream_count=32,
+            free_bytes=1022 * 2**20,
+            pool=pb.PoolStatus(reserved_bytes=1023 * 2**20, peak_reserved_bytes=1023 * 2**20, limit_bytes=61 * 2**30),
+        )
+    ],
+    recent_failures=[
+        pb.FailureStatus(
+            reason="SHARED_MEMORY_UNAVAILABLE",
+            operator="max_pool2d_with_indices_backward",
+            method="ExecuteOperatorChunked",
+            count=123_456,
+            recent_count=654_321,
+        )
+    ],
+    changed_settings={"acl_config": "/a/very/long/path/without/any/space/that/goes/on/and/on/for/ever/acl.json"},
+    versions={"driver": "25.0.rc1.1", "runtime": "8.1.RC1", "opp": "8.1.RC1", "toolkit": "8.1.RC1", "nnae": "8.1.RC1"},
+    computes_on_cpu=True,
+)
+"""The longest texts and figures of every table."""
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100])
+def test_nothing_is_wider_than_the_terminal(service: ScriptedService, columns: int) -> None:
+    status = pb.GetServerStatusResponse()
+    status.CopyFrom(CROWDED)
+    status.problems.extend(problems_of(status))
+    service.answer = lambda context: status.SerializeToString()
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        command = [sys.executable, "-c", "from aclgrad.cli import main; main()", "status", "--target", service.address]
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, env=environment | {"TERM": "xterm"})
+        os.close(theirs)
+        told = b""
+        # Reading fails when nobody has the other end any more.
+        with suppress(OSError):
+            while piece := terminal.read(2**16):
+                told += piece
+    assert process.wait(60) == 0
+    lines = click.unstyle(told.decode()).splitlines()
+    assert max(map(len, lines)) <= columns
+    # Cells go on in the next line, so of the longest only the letters are there in any case.
+    parts = ("CPU as", "Ascend910_9392", "1022 MiB", "12,345", "123,456", "654,321", "27 min 43 s", "UNAVAILABLE")
+    text = "".join(lines)
+    assert "…" not in text
+    assert Counter("".join(parts)) <= Counter(text)
+    assert [part for part in parts if part not in text and columns >= 80] == []
 
 
 def test_status_cuts_nothing_on_a_narrow_terminal(run: Run, testing: TestServer) -> None:

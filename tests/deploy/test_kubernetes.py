@@ -11,16 +11,19 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+import aclgrad
 from aclgrad_server.access.identities import read_identities
-from aclgrad_server.server import LOST_DRAIN_S, STOP_GRACE_S
+from aclgrad_server.cli import EXIT_LIMIT_S
+from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
 from aclgrad_server.settings import Settings
-from tests.serving import Server
+from tests.serving import Server, write_host_config
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
 BASE = FOLDER / "base"
 MTLS = FOLDER / "overlays/mtls"
 OVERLAYS = sorted(set((FOLDER / "overlays").iterdir()) - {MTLS})
 SETTINGS = BASE / "aclgrad.toml"
+README = (FOLDER.parent / "README.md").read_text()
 PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
 
 
@@ -128,10 +131,11 @@ def test_overlay_mtls_takes_certificates_and_identities_from_where_they_are_moun
     assert len(identities.of_sans([("dns", name.encode()) for name in names])) == 1
 
 
-def test_pod_waits_for_the_drain() -> None:
-    drain_s = Settings(config=SETTINGS).drain_timeout_s
+def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
+    """The process prints its stacks and ends `EXIT_LIMIT_S` after the drain limit; SIGKILL has to come later."""
     pre_stop_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert POD["spec"]["terminationGracePeriodSeconds"] >= pre_stop_s + max(drain_s, LOST_DRAIN_S) + STOP_GRACE_S + 5
+    needed_s = pre_stop_s + Settings(config=SETTINGS).drain_timeout_s + EXIT_LIMIT_S
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= needed_s + 5
 
 
 def test_server_serves_with_the_settings_and_answers_where_the_probes_ask(tmp_path: Path) -> None:
@@ -159,15 +163,47 @@ def test_only_monitoring_reaches_the_admin_port_and_only_clients_the_service() -
     )
 
 
-def test_settings_are_known_and_fit_the_memory_of_the_pod() -> None:
-    """Every key is a setting, by the file's own reader; what bounds memory is less than the pod's limit."""
-    told = tomllib.loads(SETTINGS.read_text())
-    assert told.keys() <= Settings.model_fields.keys()
-    for overlay in OVERLAYS:
-        (container,) = manifest("Deployment", overlay)["spec"]["template"]["spec"]["containers"]
-        limit = container["resources"]["limits"]["memory"]
-        assert limit.endswith("Gi")
-        assert told["pool_bytes"] + told["max_message_bytes"] < int(limit.removesuffix("Gi")) * 2**30 / 2
+def test_settings_are_known() -> None:
+    assert tomllib.loads(SETTINGS.read_text()).keys() <= Settings.model_fields.keys()
+
+
+def test_a_card_serves_with_all_of_its_memory(tmp_path: Path) -> None:
+    card_bytes = 64 * 2**30
+    config = write_host_config(tmp_path, memory_bytes=card_bytes)
+    flags = ("--config", shutil.copyfile(SETTINGS, str(tmp_path / SETTINGS.name)), "--acl-config", config)
+    with Server(*flags) as server, aclgrad.Client(server.address) as client:
+        (device,) = client.server_status().devices
+    assert device.claimed_bytes_limit > 0.8 * card_bytes
+
+
+def limits_of(overlay: Path) -> dict[str, str]:
+    (container,) = manifest("Deployment", overlay)["spec"]["template"]["spec"]["containers"]
+    return container["resources"]["limits"]
+
+
+def test_memory_of_a_pod_on_the_cpu_has_room_for_messages_beside_the_pool() -> None:
+    """By the formula of docs/capacity.md; the host library gives its devices half of the limit."""
+    limit_bytes = int(limits_of(FOLDER / "overlays/host")["memory"].removesuffix("Gi")) * 2**30
+    settings = Settings(config=SETTINGS)
+    messages = (MEMORY_SOFT_LIMIT * limit_bytes - 90e6 - limit_bytes / 2 - 2 * REPLY_BYTES) / settings.max_message_bytes
+    assert messages >= 2 * 4 * settings.streams
+
+
+def test_pod_on_the_cpu_has_a_limit_of_cpus_by_which_it_counts_its_threads() -> None:
+    """Without one, the host library starts a thread for each core of the node."""
+    assert 1 <= int(limits_of(FOLDER / "overlays/host")["cpu"]) <= 16
+
+
+def test_a_node_can_be_drained_of_a_pod_that_is_never_ready() -> None:
+    assert manifest("PodDisruptionBudget")["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_reach_of_the_network_policy_is_told() -> None:
+    """A selector of pods alone is of the same namespace, and not every network enforces a policy."""
+    told = {line.split("`")[1]: line for line in README.splitlines() if line.startswith("| `base/")}
+    (clients,) = manifest("NetworkPolicy")["spec"]["ingress"][0]["from"]
+    assert ("namespaceSelector" in clients) == ("of the same namespace" not in told["base/networkpolicy.yaml"])
+    assert "flannel" in README
 
 
 def test_pod_may_do_nothing_it_need_not() -> None:

@@ -31,7 +31,7 @@ def test_the_examples_of_the_operators_run(server: Server, tmp_path: Path) -> No
 
 def test_what_cannot_run_here_is_marked_and_counted() -> None:
     marked = Counter(each.needs for found in SNIPPETS.values() for each in found if each.needs)
-    assert marked == {"Docker": 5, "a card": 1, "a cluster": 2, "certificates": 2}
+    assert marked == {"Docker": 6, "a card": 1, "a cluster": 2, "certificates": 2}
     assert all(each.needs for found in SNIPPETS.values() for each in found if each.language == "console")
 
 

@@ -60,7 +60,10 @@ class DeviceStatus:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """How many calls run and wait, what they and replies not yet fetched hold, and the limits of each."""
+    """How many calls run and wait, what they and replies not yet fetched hold, and the limits of each.
+
+    Other calls are on their way: `receiving_count` come in, and the replies of `replying_count` go out.
+    """
 
     running_count: int
     waiting_count: int
@@ -70,6 +73,8 @@ class QueueStatus:
     running_bytes_limit: int
     reply_bytes: int
     reply_bytes_limit: int
+    receiving_count: int
+    replying_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,17 @@ class OperatorStatus:
 
 @dataclass(frozen=True, slots=True)
 class FailureStatus:
-    """How many of the latest calls failed for one reason, with one operator and method; `last_time` is in UTC."""
+    """How many calls failed since the start for one reason, with one operator and method; `last_time` is in UTC.
+
+    `recent_count` of them failed in the last minute.
+    """
 
     reason: str
     operator: str
     method: str
     count: int
     last_time: datetime | None
+    recent_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +157,8 @@ class ServerStatus:
     UTC, is None if the server does not report it. `versions` are those of the driver and CANN's packages, if there are
     any. `endpoints` are the addresses of the workers or replicas, this server included. `not_ready_reason` is empty if
     calls are welcome. `certificate_remaining` is None without TLS, and negative if the certificate has expired.
-    `changed_settings` are those that differ from their defaults.
+    `changed_settings` are those that differ from their defaults. With `computes_on_cpu`, the chips of the devices only
+    say whose rules the library follows.
     """
 
     version: str
@@ -172,6 +182,7 @@ class ServerStatus:
     process: ProcessStatus
     certificate_remaining: timedelta | None
     changed_settings: Mapping[str, str]
+    computes_on_cpu: bool
 
     @property
     def ready(self) -> bool:

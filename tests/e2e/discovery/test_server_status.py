@@ -1,5 +1,7 @@
 """What the server tells of itself."""
 
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import numpy as np
@@ -7,7 +9,11 @@ import numpy as np
 import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from tests.calling import AnyClient, maybe_await
+from aclgrad.tensors import DTYPES, TensorType, TensorView
+from aclgrad.wire.chunks import chunk_prefix, encode_header
+from aclgrad.wire.messages import OperatorCall
+from tests.calling import AnyClient, maybe_await, wait_until
+from tests.e2e.raw_calls import open_channel, open_chunked
 from tests.serving import Server
 
 
@@ -35,6 +41,7 @@ async def test_status_of_a_server_on_the_host_library(client: AnyClient, server:
     assert status.runtime_version.count(".") == 2
     assert not status.versions
     assert status.library == "libacl_host.so"
+    assert status.computes_on_cpu
     assert status.executor_cache
     assert status.product == Product.ATLAS_A2
     assert status.start_time is not None
@@ -67,8 +74,37 @@ async def test_status_of_the_device(client: AnyClient) -> None:
 async def test_status_of_the_queue(client: AnyClient) -> None:
     queue = (await maybe_await(client.server_status())).queue
     assert (queue.running_count, queue.waiting_count) == (0, 0)
+    assert (queue.receiving_count, queue.replying_count) == (0, 0)
     assert queue.running_limit > 0
     assert queue.waiting_limit > 0
+
+
+def test_calls_on_their_way_are_counted() -> None:
+    """They hold memory and their callers wait, though nothing runs and nothing waits for a place."""
+    # The answer is more than a connection holds.
+    shapes = {"grad_output": (1, 2, 2), "self": (1, 4096, 4096)}
+    inputs = (TensorView(name, TensorType(DTYPES["float32"], shape)) for name, shape in shapes.items())
+    call = OperatorCall("adaptive_avg_pool2d_backward", tuple(inputs), {})
+    received = threading.Event()
+
+    def messages() -> Iterator[bytes]:
+        yield encode_header(call, ["grad_output"], 2**20)
+        for offset in (0, 8):
+            yield chunk_prefix(0, offset, 8) + bytes(8)
+            received.wait(60)
+
+    def is_shown(receiving: int, replying: int) -> bool:
+        queue = client.server_status().queue
+        shown = (queue.receiving_count, queue.replying_count, queue.running_count, queue.waiting_count)
+        return shown == (receiving, replying, 0, 0) and (queue.running_bytes > 0) == (receiving + replying > 0)
+
+    with Server() as server, aclgrad.Client(server.address) as client, open_channel(server) as channel:
+        replies = open_chunked(channel, messages())
+        wait_until(lambda: is_shown(1, 0))
+        received.set()
+        wait_until(lambda: is_shown(0, 1))
+        replies.cancel()
+        wait_until(lambda: is_shown(0, 0))
 
 
 def test_status_follows_the_settings() -> None:

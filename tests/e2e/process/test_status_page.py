@@ -107,7 +107,7 @@ def test_page_while_the_device_is_lost(tmp_path: Path) -> None:
         watcher.join(60)
     lost = [page for page in pages if "not ready: device lost" in page]
     assert lost
-    assert all("device 0 (Ascend910B1) is down" in page for page in lost)
+    assert all("device 0 (CPU as Ascend910B1) is down" in page for page in lost)
 
 
 def test_browsers_that_never_read_hurt_nobody(server: Server) -> None:

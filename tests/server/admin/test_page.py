@@ -73,17 +73,30 @@ def test_what_a_sound_server_shows() -> None:
         "aclgrad 910B version 0.1.0, up for 3 d 4 h",
         "All is well 1 device computes, calls are welcome",
         "calls a second 206",
-        "running 0 of 4 waiting 0 of 64 failed since start 4",
+        "running 0 of 4 waiting 0 of 64 receiving 0 replying 0 failed since start 4",
         "0 Ascend910B1 up pool 1 MiB used, 2 MiB held, of 1 GiB",
         "max_unpool2d_backward 206 1.25 ms 85 µs 3",
         "none 0 - - 1",
-        "INVALID_FIELD max_unpool2d_backward, ExecuteOperator 7 ",
+        "reason last minute since start last INVALID_FIELD max_unpool2d_backward, ExecuteOperator 7 7 ",
         "memory 300 MiB of 1 GiB",
         "certificate expires in 60 d 0 h",
         "libacl_host.so 1.0.0 driver 25.0.1",
         "streams 8",
     ):
         assert part in text
+
+
+def test_the_cpu_is_not_taken_for_a_card() -> None:
+    text = shown(picture(computes_on_cpu=True))
+    assert text.startswith("all is well - aclgrad 910B on the CPU")
+    assert "1 device computes on the CPU, calls are welcome" in text
+    assert "0 CPU as Ascend910B1 up" in text
+    assert "CPU" not in shown(picture())
+
+
+def test_calls_on_their_way_are_shown_beside_those_that_run_and_wait() -> None:
+    queue = pb.QueueStatus(running_limit=4, waiting_limit=64, running_count=1, receiving_count=24, replying_count=3)
+    assert "running 1 of 4 waiting 0 of 64 receiving 24 replying 3 " in shown(picture(queue=queue))
 
 
 def test_what_is_wrong_comes_first() -> None:

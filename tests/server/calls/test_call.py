@@ -19,6 +19,7 @@ from aclgrad_server.calls import active
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.call import Call
 from aclgrad_server.limits import PROGRESS_BYTES
+from aclgrad_server.statistics.calls import RUN
 from tests.server.fakes import FakeContext, settle
 
 CLIENT_TIMEOUT_S = 60.0
@@ -123,6 +124,40 @@ async def test_messages_come_in_order_and_then_the_end(calls: Calls) -> None:
     assert (await call.read(), await call.read_or_end(), await call.read_or_end()) == (b"one", b"two", None)
     with pytest.raises(MalformedRequestError, match="ended before its message"):
         await call.read()
+
+
+async def test_a_message_that_was_waited_for_ahead_is_received(calls: Calls) -> None:
+    """The stage of a call in chunks is that of its client, however much comes at once."""
+    call = calls.begin("ExecuteOperatorChunked", FakeContext([b"header", b"chunk"]))
+    calls.begin("GetServerStatus", FakeContext())
+    assert calls.transfers() == (1, 0)
+    await call.read()
+    call.works()
+    assert calls.transfers() == (0, 0)
+    await call.peek()
+    call.works()
+    call.enter(RUN)
+    assert await call.read() == b"chunk"
+    call.moved(PROGRESS_BYTES)
+    assert await call.read_or_end() is None
+    assert calls.transfers() == (1, 0)
+    call.works()
+    await call.write(b"reply")
+    assert calls.transfers() == (0, 1)
+
+
+async def test_a_call_whose_client_has_gone_is_on_its_way_no_more(calls: Calls) -> None:
+    """Whatever its code still does."""
+    for _ in range(3):
+        context = FakeContext()
+        call = calls.begin("ExecuteOperator", context)
+        assert calls.transfers() == (1, 0)
+        context.end()
+        assert calls.transfers() == (0, 0)
+        call.works()
+        call.replies()
+        call.end()
+        assert calls.transfers() == (0, 0)
 
 
 async def test_call_counts_until_its_reply_has_left(calls: Calls) -> None:

@@ -72,17 +72,47 @@ def test_names_that_clients_make_up_are_no_labels() -> None:
     statistics = counted(*(Ended(operator=f"made up {number}", outcome="UNKNOWN_OPERATOR") for number in range(1000)))
     assert statistics.calls() == {("unknown", UNARY, "UNKNOWN_OPERATOR"): 1000}
     assert set(statistics.rows) == {(UNARY, "unknown")}
-    assert {each.operator for each in statistics.recent_failures} == {"unknown"}
+    assert statistics.failures() == {Failure("unknown", UNARY, "UNKNOWN_OPERATOR"): 1000}
 
 
-def test_recent_failures_are_bounded_and_tell_no_cancelled_call() -> None:
-    statistics = counted(Ended(outcome="INTERNAL_ERROR"), *[Ended(outcome="SERVER_BUSY")] * 10_000)
-    statistics.add(Ended(outcome="INVALID_FIELD"))
-    statistics.add(Ended(outcome="CANCELLED"))
-    failures = statistics.recent_failures
-    # What fails often does not hide what fails rarely.
-    assert [each.reason for each in failures] == ["INTERNAL_ERROR", *["SERVER_BUSY"] * 50, "INVALID_FIELD"]
-    assert failures[-1] == Failure(failures[-1].time_s, POOL, UNARY, "INVALID_FIELD")
+def test_every_failure_is_counted_and_none_hides_another() -> None:
+    """Neither many failures for one reason nor those of another operator; a call that was cancelled did not fail."""
+    statistics = counted(Ended(operator=PAD, outcome="SERVER_BUSY"), *[Ended(outcome="SERVER_BUSY")] * 10_000)
+    for each in (Ended(BATCH, "-", items={(PAD, "INVALID_FIELD"): 3, (PAD, "OK"): 4}), Ended(outcome="CANCELLED")):
+        statistics.add(each)
+    statistics.add(Ended("ListOperators", "-", "UNAUTHENTICATED"))
+    assert statistics.failures() == {
+        (PAD, UNARY, "SERVER_BUSY"): 1,
+        (POOL, UNARY, "SERVER_BUSY"): 10_000,
+        (PAD, BATCH, "INVALID_FIELD"): 3,
+        ("none", "ListOperators", "UNAUTHENTICATED"): 1,
+    }
+    assert statistics.last_failures.keys() == statistics.failures().keys()
+
+
+def test_an_operator_called_none_is_counted_where_its_last_failure_is() -> None:
+    statistics = counted(Ended(operator="-", outcome="MALFORMED_REQUEST"))
+    for name in ("none", "unknown", "none"):
+        statistics.add(Ended(operator=name, outcome="UNKNOWN_OPERATOR"))
+    assert statistics.last_failures.keys() == statistics.failures().keys()
+    assert sum(statistics.failures().values()) == 4
+
+
+def test_failures_of_the_last_minute_are_those_of_the_last_minute() -> None:
+    now_s = 0.0
+    statistics = CallStatistics()
+    recent = RecentCalls(statistics, Histogram(), lambda: now_s)
+    busy, wrong = Failure(POOL, UNARY, "SERVER_BUSY"), Failure("none", "ListOperators", "UNAUTHENTICATED")
+    for _ in range(300):
+        now_s += 1
+        statistics.add(Ended(outcome="SERVER_BUSY"))
+        if now_s <= 100:
+            statistics.add(Ended("ListOperators", "-", "UNAUTHENTICATED"))
+        recent.sweep()
+    assert statistics.failures() == {busy: 300, wrong: 100}
+    found = recent.failures()
+    assert abs(found[busy] - WINDOW_S) <= 5
+    assert found[wrong] == 0
 
 
 def test_rates_are_those_of_the_last_minute() -> None:

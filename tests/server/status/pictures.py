@@ -42,5 +42,17 @@ def device(**fields: Any) -> pb.DeviceStatus:
 def failure(reason: str, seconds_ago: float, count: int = 1) -> pb.FailureStatus:
     last = Timestamp(seconds=round(time.time() - seconds_ago))
     return pb.FailureStatus(
-        reason=reason, operator="max_unpool2d_backward", method="ExecuteOperator", count=count, last_time=last
+        reason=reason,
+        operator="max_unpool2d_backward",
+        method="ExecuteOperator",
+        count=count,
+        last_time=last,
+        recent_count=count if seconds_ago < 60 else 0,
     )
+
+
+def operator(median_s: float, p99_s: float, name: str = "max_unpool2d_backward") -> pb.OperatorStatus:
+    median, p99 = Duration(), Duration()
+    median.FromNanoseconds(round(median_s * 1e9))
+    p99.FromNanoseconds(round(p99_s * 1e9))
+    return pb.OperatorStatus(name=name, call_count=500, calls_per_second=1, median_latency=median, p99_latency=p99)

@@ -67,5 +67,6 @@ def test_calls_by_operator_and_failures_by_reason() -> None:
         ("UNKNOWN_OPERATOR", "unknown", "ExecuteOperator"): 1,
         ("SERVER_BUSY", "max_unpool2d_backward", "ExecuteOperator"): 3,
     }
+    assert all(each.recent_count == each.count for each in failures.values())
     assert next(iter(failures))[0] == "INVALID_FIELD"
     assert all(before - 60 < each.last_time.seconds <= before for each in failures.values())

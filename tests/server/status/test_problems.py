@@ -5,7 +5,7 @@ from google.protobuf.duration_pb2 import Duration
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.status.problems import problems_of
 
-from .pictures import device, failure, picture
+from .pictures import device, failure, operator, picture
 
 
 def queue(waiting: int) -> pb.QueueStatus:
@@ -29,6 +29,8 @@ def sound() -> dict[str, pb.GetServerStatusResponse]:
         "busy": picture(queue=queue(51), devices=[device(oldest_step=Duration(seconds=30))]),
         "with failures that are their clients' concern": picture(recent_failures=[failure("INVALID_FIELD", 1, 100)]),
         "with failures of long ago": picture(recent_failures=[failure("INTERNAL_ERROR", 120, 100)]),
+        "with large calls": picture(operators=[operator(4, 9)]),
+        "with calls of all sizes": picture(operators=[operator(0.002, 0.9)]),
         "with a new certificate": certificate(30 * 86_400),
         "of which little is known": pb.GetServerStatusResponse(version="0.1.0"),
     }
@@ -74,13 +76,28 @@ def problems() -> list[tuple[pb.GetServerStatusResponse, str, bool]]:
         (picture(queue=queue(64)), "the queue is full: 64 of 64 calls wait", True),
         (
             picture(recent_failures=[failure("SERVER_BUSY", 5, 3), failure("SERVER_BUSY", 6)]),
-            "calls failed with SERVER_BUSY in the last minute: the server had no room, or their client its share",
+            "4 calls failed with SERVER_BUSY in the last minute: the server had no room, or their client its share",
             False,
         ),
         (
             picture(recent_failures=[failure("CLIENT_TOO_SLOW", 5)]),
-            "calls failed with CLIENT_TOO_SLOW in the last minute: clients were too slow and were cut",
+            "1 call failed with CLIENT_TOO_SLOW in the last minute: clients were too slow and were cut",
             False,
+        ),
+        (
+            picture(operators=[operator(21.8, 28.7), operator(0.1, 12, "a_faster_one")]),
+            "calls of max_unpool2d_backward take long: half of them up to 21.8 s, 99 of 100 up to 28.7 s",
+            False,
+        ),
+        (
+            picture(operators=[operator(0.002, 3.7, "none")]),
+            "batches and calls without an operator take long: half of them up to 2 ms, 99 of 100 up to 3.7 s",
+            False,
+        ),
+        (
+            picture(computes_on_cpu=True, devices=[device(down=True)]),
+            "device 0 (CPU as Ascend910B1) is down",
+            True,
         ),
         (certificate(3 * 86_400), "the TLS certificate expires in 3 days", False),
         (certificate(7200), "the TLS certificate expires in 2 hours", True),

@@ -69,9 +69,10 @@ def print_json(value: Any) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Prints the whole table: a narrow terminal wraps its lines, which is better than headings that are cut."""
-    width = Console(width=1000).measure(table).maximum
-    Console(width=max(width, Console().width)).print(table)
+    """Prints the whole table, no wider than the terminal: what does not fit goes on in the next line of its cell."""
+    for column in table.columns:
+        column.overflow = "fold"
+    Console().print(table)
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from aclgrad._client import Client
-from aclgrad._server_status import DeviceStatus, FailureStatus, OperatorStatus, ServerStatus
+from aclgrad._server_status import FailureStatus, OperatorStatus, ServerStatus
 from aclgrad.commands.common import (
     connection,
     exit_codes,
@@ -40,22 +40,26 @@ def status(as_json: bool, target: str) -> None:
     console = Console()
     for problem in found.problems:
         style = "bold red" if problem.serious else "bold yellow"
-        text = f"[{style}]{escape(problem.summary)}[/]: {escape(problem.remedy)}"
-        console.print(text, highlight=False, soft_wrap=True)
+        _print(console, f"[{style}]{escape(problem.summary)}[/]: {escape(problem.remedy)}")
     if not found.problems:
-        console.print("[bold green]all is well[/]", highlight=False)
+        _print(console, "[bold green]all is well[/]")
     for name, told in (*_server(found, target), *_load(found), *_protection(found)):
         if told:
-            console.print(f"{name + ':':17}{escape(told)}", highlight=False, soft_wrap=True)
-    for table in (_devices(found.devices), _operators(found.operators), _failures(found.recent_failures)):
+            _print(console, f"{name + ':':17}{escape(told)}")
+    for table in (_devices(found), _operators(found.operators), _failures(found.recent_failures)):
         if table.row_count:
             print_table(table)
+
+
+def _print(console: Console, line: str) -> None:
+    """Prints a line, which a terminal gets wrapped at words; for a program that reads it, it stays one line."""
+    console.print(line, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def _server(found: ServerStatus, target: str) -> Iterator[Line]:
     up = f", up for {_span(found.uptime)}" if found.uptime is not None else ""
     yield "server", f"aclgrad {found.version} at {target}{up}"
-    yield "product", found.product
+    yield "product", f"{found.product} on the CPU" if found.computes_on_cpu else found.product
     yield "library", f"{found.library} {found.runtime_version}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in sorted(found.versions.items()))
     yield "settings", ", ".join(f"{name}={value}" for name, value in sorted(found.changed_settings.items()))
@@ -69,6 +73,7 @@ def _load(found: ServerStatus) -> Iterator[Line]:
     per_second = sum(each.calls_per_second for each in found.operators)
     places = f"{queue.running_count} of {queue.running_limit} run, {queue.waiting_count} of {queue.waiting_limit} wait"
     yield "calls", f"{places}, {rate(per_second)} a second"
+    yield "on their way", f"{queue.receiving_count} received, {queue.replying_count} replied to"
     yield "memory of calls", f"{size(queue.running_bytes)} of {size(queue.running_bytes_limit)}"
     yield "replies", f"{size(queue.reply_bytes)} of {size(queue.reply_bytes_limit)} not yet fetched"
     if process.limit_bytes:
@@ -90,14 +95,15 @@ def _counts(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count:,}".strip() for name, count in sorted(counts) if count)
 
 
-def _devices(devices: tuple[DeviceStatus, ...]) -> Table:
+def _devices(found: ServerStatus) -> Table:
     table = _table("device chip state", "streams", "pool", "most", "limit", "free")
-    for device in devices:
+    for device in found.devices:
         pool = device.pool
+        chip = f"CPU as {device.soc_name}" if found.computes_on_cpu else device.soc_name
         state = "down" if device.down else "up"
         streams = f"{device.leased_stream_count} of {device.stream_count}"
         sizes = (pool.reserved_bytes, pool.peak_reserved_bytes, pool.limit_bytes, device.free_bytes)
-        table.add_row(str(device.index), device.soc_name, state, streams, *map(size, sizes))
+        table.add_row(str(device.index), chip, state, streams, *map(size, sizes))
     return table
 
 
@@ -112,16 +118,17 @@ def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
 
 
 def _failures(failures: tuple[FailureStatus, ...]) -> Table:
-    table = _table("failures operator method", "calls", "last")
+    table = _table("failures", "last minute", "in all", "last")
     for each in failures:
         last = f"{span((datetime.now(UTC) - each.last_time).total_seconds())} ago" if each.last_time else "-"
-        table.add_row(each.reason, each.operator, each.method, str(each.count), last)
+        what = f"{each.reason} {each.operator} {each.method}"
+        table.add_row(what, number(each.recent_count), number(each.count), last)
     return table
 
 
 def _table(texts: str, *figures: str) -> Table:
-    """Returns an empty table; figures stand at the right of their columns."""
-    table = Table(*texts.split())
+    """Returns an empty table; figures stand at the right of their columns. Without lines, more fits."""
+    table = Table(*texts.split(), box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in figures:
         table.add_column(heading, justify="right")
     return table

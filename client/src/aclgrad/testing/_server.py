@@ -104,7 +104,11 @@ class TestServer:
     def _status(self, message: bytes, request_id: str) -> bytes:
         limits = pb.Limits(message_bytes=self._max_message_bytes, tensor_bytes=MAX_TENSOR_BYTES)
         return pb.GetServerStatusResponse(
-            version=version("aclgrad"), library="aclgrad.testing", product=self._product, limits=limits
+            version=version("aclgrad"),
+            library="aclgrad.testing",
+            product=self._product,
+            limits=limits,
+            computes_on_cpu=True,
         ).SerializeToString()
 
 

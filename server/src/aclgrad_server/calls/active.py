@@ -11,7 +11,7 @@ from typing import Final
 from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
 from aclgrad_server.calls.call import Call, Context, address_of, deadline_passed
 from aclgrad_server.limits import MAX_OPEN_CALLS
-from aclgrad_server.statistics.calls import OK, REPLY, CallStatistics
+from aclgrad_server.statistics.calls import OK, OPERATOR_METHODS, RECEIVE, REPLY, STAGES, CallStatistics
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
@@ -36,6 +36,8 @@ class Calls:
         self._addresses: Counter[str] = Counter()
         """How many calls each address has open."""
         self._peers: dict[str, _Peer] = {}
+        self._in_stages, self._others_in_stages = [0] * len(STAGES), [0] * len(STAGES)
+        """How many calls of operators, and of other methods, are in each stage."""
         self.statistics = CallStatistics()
         self.draining_refusals = self.memory_refusals = self.address_refusals = self.slow_clients = self.memory_cuts = 0
         self._is_refusing = False
@@ -48,7 +50,8 @@ class Calls:
 
     def begin(self, method: str, context: Context) -> Call:
         """Counts a new call until gRPC has sent its reply."""
-        call = Call(method, context, self._call_timeout_s, self._may_read)
+        in_stages = self._in_stages if method in OPERATOR_METHODS else self._others_in_stages
+        call = Call(method, context, self._call_timeout_s, self._may_read, in_stages)
         self._active[call] = None
         self._addresses[address_of(call.peer)] += 1
         self._peers.setdefault(call.peer, _Peer()).open_count += 1
@@ -79,6 +82,10 @@ class Calls:
     def active_count(self) -> int:
         """How many RPCs have begun whose reply has not left; any thread may ask."""
         return len(self._active)
+
+    def transfers(self) -> tuple[int, int]:
+        """Returns how many operator calls are being received and how many replied to; any thread may ask."""
+        return self._in_stages[RECEIVE], self._in_stages[REPLY]
 
     def refuse(self) -> None:
         """Refuses calls from now on, because the server stops, and those whose first message has not come."""

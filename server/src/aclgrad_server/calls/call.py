@@ -34,7 +34,10 @@ Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose cla
 class Call:
     """One RPC of our service. `deadline` and `start` are times of `time.monotonic`."""
 
-    def __init__(self, method: str, context: Context, limit_s: float, may_read: asyncio.Event) -> None:
+    def __init__(
+        self, method: str, context: Context, limit_s: float, may_read: asyncio.Event, in_stages: list[int]
+    ) -> None:
+        """Counts itself among the calls in each of the `STAGES`, until it has ended."""
         remaining = context.time_remaining()
         self.method = method
         self.context = context
@@ -43,6 +46,8 @@ class Call:
         self.stages_s = [0.0] * len(STAGES)
         """How long it has been in each of the `STAGES` before the current one."""
         self._stage = RECEIVE
+        self._in_stages = in_stages
+        in_stages[RECEIVE] += 1
         # Read once: time_remaining follows the wall clock, which may jump.
         self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
@@ -88,9 +93,9 @@ class Call:
 
     async def read_or_end(self) -> bytes | None:
         """Returns the next message, or None if the client sends no more."""
+        self._waits(RECEIVE)
         if self._ahead:
             return self._ahead.pop()
-        self._waits(RECEIVE)
         if not self._may_read.is_set():
             await self._may_read.wait()
         message: Any = await self.context.read()
@@ -130,6 +135,10 @@ class Call:
         """Ends the current stage and begins another one."""
         now = time.monotonic()
         self.stages_s[self._stage] += now - self.stage_since
+        # The code of a call whose client has gone may still run.
+        if not self.has_ended:
+            self._in_stages[self._stage] -= 1
+            self._in_stages[stage] += 1
         self._stage = stage
         self.stage_since = now
 
@@ -153,6 +162,8 @@ class Call:
 
     def end(self) -> None:
         """Calls the functions that were given to `at_end`."""
+        if not self.has_ended:
+            self._in_stages[self._stage] -= 1
         self.has_ended = True
         try:
             while self._ends:

@@ -33,6 +33,7 @@ class DeviceGroup:
     executor_cache: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the driver and of CANN's packages, by name."""
+    computes_on_cpu: bool = False
 
 
 async def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
@@ -59,7 +60,7 @@ async def open_devices(settings: Settings, completions: Completions, on_lost: On
     # The host library is known to read nothing else; for a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else is_on(settings.shape_only, True)
     executor_cache = is_on(settings.executor_cache, library.is_host)
-    return DeviceGroup(name, version, tuple(devices), shape_only, executor_cache, versions)
+    return DeviceGroup(name, version, tuple(devices), shape_only, executor_cache, versions, library.is_host)
 
 
 async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:

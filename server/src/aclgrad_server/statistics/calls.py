@@ -1,10 +1,9 @@
-"""Counts calls by method, operator and reason, with their durations, bytes and stages, and keeps recent failures."""
+"""Counts calls by method, operator and reason, with their durations, bytes and stages, and when each failed last."""
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad_server.statistics.histogram import Histogram
@@ -18,8 +17,6 @@ NONE: Final = "none"
 OPERATOR_METHODS: Final = ("ExecuteOperator", "ExecuteOperatorChunked", "BatchExecuteOperators")
 BATCH: Final = "BatchExecuteOperators"
 _UNKNOWN_OPERATOR: Final = "UNKNOWN_OPERATOR"
-_MAX_FAILURES: Final = 50
-"""Kept of each reason: a client that fails often does not make the server forget why others fail."""
 
 STAGES: Final = ("receive", "plan", "wait", "run", "reply")
 """What a call waits for: its message, its plan, admission, the device, and its reply to leave."""
@@ -43,11 +40,9 @@ class EndedCall(Protocol):
     """The calls of a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One call that failed, without anything that its client chose."""
+class Failure(NamedTuple):
+    """What failed calls have in common, without anything that a client chose."""
 
-    time_s: float  # unix time
     operator: str
     method: str
     reason: str
@@ -56,9 +51,11 @@ class Failure:
 class Row:
     """The RPCs of one method and operator."""
 
-    __slots__ = ("durations", "reasons", "received_bytes", "sent_bytes")
+    __slots__ = ("durations", "operator", "reasons", "received_bytes", "sent_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, operator: str) -> None:
+        self.operator = operator
+        """The name of the table, "unknown" or "none"."""
         self.reasons: dict[str, int] = {}
         self.durations = Histogram()
         self.received_bytes = self.sent_bytes = 0
@@ -74,7 +71,8 @@ class CallStatistics:
         """Of RPCs that succeeded, in the order of `STAGES`."""
         self.items: dict[OperatorAndReason, int] = {}
         """The calls in batches that were answered."""
-        self._failures: dict[str, deque[Failure]] = {}
+        self.last_failures: dict[Failure, float] = {}
+        """When calls failed last, in unix time."""
 
     def add(self, call: EndedCall) -> None:
         """Counts an RPC that has ended. It costs about 2 microseconds, so nothing here is done for its looks."""
@@ -91,7 +89,7 @@ class CallStatistics:
             if call.items:
                 self._add_items(call.items)
         elif reason != CANCELLED:
-            self._keep(Failure(time.time(), label_of(call.operator, reason), method, reason))
+            self.last_failures[Failure(row.operator, method, reason)] = time.time()
 
     def calls(self) -> dict[tuple[str, str, str], int]:
         """Returns the number of operator calls that ended, by operator, method and reason.
@@ -116,26 +114,29 @@ class CallStatistics:
                 found[method, reason] += count
         return dict(found)
 
-    @property
-    def recent_failures(self) -> tuple[Failure, ...]:
-        """The latest calls that failed for each reason, the oldest first."""
-        kept = (failure for each in dict(self._failures).values() for failure in tuple(each))
-        return tuple(sorted(kept, key=lambda failure: failure.time_s))
-
-    def _keep(self, failure: Failure) -> None:
-        self._failures.setdefault(failure.reason, deque(maxlen=_MAX_FAILURES)).append(failure)
+    def failures(self) -> dict[Failure, int]:
+        """Returns the number of calls that failed; one that its client cancelled did not."""
+        found: Counter[Failure] = Counter()
+        for (method, operator), row in dict(self.rows).items():
+            for reason, count in dict(row.reasons).items():
+                if reason not in (OK, CANCELLED):
+                    found[Failure(operator, method, reason)] += count
+        for (operator, reason), count in dict(self.items).items():
+            if reason != OK:
+                found[Failure(operator, BATCH, reason)] += count
+        return dict(found)
 
     def _row(self, method: str, operator: str, reason: str) -> Row:
         """Returns the row of an operator that has none of this name: a new one, if the name is one of ours."""
-        key = method, label_of(operator, reason)
-        return self.rows.get(key) or self.rows.setdefault(key, Row())
+        label = label_of(operator, reason)
+        return self.rows.get((method, label)) or self.rows.setdefault((method, label), Row(label))
 
     def _add_items(self, items: Mapping[OperatorAndReason, int]) -> None:
         for (operator, reason), count in items.items():
             key = label_of(operator, reason), reason
             self.items[key] = self.items.get(key, 0) + count
             if reason != OK:
-                self._keep(Failure(time.time(), key[0], BATCH, reason))
+                self.last_failures[Failure(key[0], BATCH, reason)] = time.time()
 
 
 def label_of(operator: str, reason: str) -> str:

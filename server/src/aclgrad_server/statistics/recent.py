@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from aclgrad_server.statistics.calls import CANCELLED, OK, OPERATOR_METHODS, CallStatistics
+from aclgrad_server.statistics.calls import CANCELLED, OK, OPERATOR_METHODS, CallStatistics, Failure
 from aclgrad_server.statistics.histogram import Histogram
 
 INTERVAL_S: Final = 5.0
@@ -37,6 +37,7 @@ class Recent:
 class _Copy:
     time_s: float
     calls: dict[tuple[str, str, str], int]
+    failures: dict[Failure, int]
     durations: dict[str, Histogram]
     loop_lag: Histogram
 
@@ -81,6 +82,12 @@ class RecentCalls:
             if count
         }
 
+    def failures(self) -> dict[Failure, int]:
+        """Returns how many calls failed within the window; any thread may ask."""
+        before = self._before(self._clock()).failures
+        now = self._statistics.failures()
+        return {failure: count - before.get(failure, 0) for failure, count in now.items()}
+
     def loop_lag(self) -> Histogram:
         """Returns how late the beats within the window were; any thread may ask."""
         return self._loop_lag.since(self._before(self._clock()).loop_lag)
@@ -97,4 +104,5 @@ class RecentCalls:
             if method in OPERATOR_METHODS:
                 mine = row.durations.copy()
                 durations[operator] = durations[operator].plus(mine) if operator in durations else mine
-        return _Copy(self._clock(), self._statistics.calls(), durations, self._loop_lag.copy())
+        counts = self._statistics.calls(), self._statistics.failures()
+        return _Copy(self._clock(), *counts, durations, self._loop_lag.copy())

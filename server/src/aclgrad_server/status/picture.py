@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.gate import Gate
 from aclgrad_server.devices.device import Device
@@ -52,11 +53,11 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
         status.runtime_version, status.library = group.runtime_version, group.library
         status.versions.update(group.versions)
         status.deterministic = all(device.deterministic for device in group.devices)
-        status.executor_cache = group.executor_cache
+        status.executor_cache, status.computes_on_cpu = group.executor_cache, group.computes_on_cpu
         memories = admission.memories if admission is not None else [None] * len(group.devices)
         status.devices.extend(map(_device, group.devices, memories))
     if admission is not None:
-        status.queue.CopyFrom(_queue(admission))
+        status.queue.CopyFrom(_queue(admission, state.calls))
     status.problems.extend(problems_of(status))
     return status
 
@@ -81,8 +82,9 @@ def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:
     return status
 
 
-def _queue(admission: Admission) -> pb.QueueStatus:
+def _queue(admission: Admission, calls: Calls) -> pb.QueueStatus:
     occupancy = admission.occupancy()
+    receiving, replying = calls.transfers()
     return pb.QueueStatus(
         running_count=occupancy.running,
         waiting_count=occupancy.waiting,
@@ -92,6 +94,8 @@ def _queue(admission: Admission) -> pb.QueueStatus:
         running_bytes_limit=admission.bytes_limit,
         reply_bytes=admission.replies.used,
         reply_bytes_limit=admission.replies.limit,
+        receiving_count=receiving,
+        replying_count=replying,
     )
 
 
@@ -117,16 +121,18 @@ def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb
     return status
 
 
-def _failures(state: ServerState) -> list[pb.FailureStatus]:
-    """Returns the latest failures by reason, operator and method, the newest first."""
-    found: dict[tuple[str, str, str], pb.FailureStatus] = {}
-    for failure in reversed(state.calls.statistics.recent_failures):
-        key = failure.reason, failure.operator, failure.method
-        if key not in found:
-            last = _timestamp(failure.time_s)
-            found[key] = pb.FailureStatus(reason=key[0], operator=key[1], method=key[2], last_time=last)
-        found[key].count += 1
-    return list(found.values())
+def _failures(state: ServerState) -> Iterator[pb.FailureStatus]:
+    """Yields the failures since the start by reason, operator and method, what failed last first."""
+    statistics = state.calls.statistics
+    last = dict(statistics.last_failures)
+    counts, recent = statistics.failures(), state.recent.failures()
+    for failure in sorted(last, key=lambda each: last[each], reverse=True):
+        yield pb.FailureStatus(
+            **failure._asdict(),
+            count=counts[failure],
+            recent_count=recent.get(failure, 0),
+            last_time=_timestamp(last[failure]),
+        )
 
 
 def _process(state: ServerState) -> pb.ProcessStatus:

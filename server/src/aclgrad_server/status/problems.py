@@ -1,22 +1,25 @@
 """What is wrong with a server, in plain words: rules that look at nothing but its status."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 
+from aclgrad.units import span
 from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad_server.statistics.calls import NONE
 
 Status = pb.GetServerStatusResponse
 Rule = Callable[[Status], Iterator[pb.Problem]]
 
-RECENT_S: Final = 60.0  # failures that are older say nothing of now
 FULL: Final = 0.8  # share of the queue from which on it is nearly full
 LATE_STEP: Final = 0.5  # share of the hang timeout from which on a step is suspicious
 OLD_SAMPLE_S: Final = 5.0
 LATE_BEAT_S: Final = 1.0
 LATE_LOOP_S: Final = 0.25
+SLOW_CALL_S: Final = 10.0  # from here on callers without patience give up
+LONG_TAIL_S: Final = 1.0
+LONG_TAIL: Final = 100  # the p99 as a multiple of the median from which on some calls wait behind others
 DAY_S: Final = 86_400.0
 EXPIRES_SOON_S: Final = 7 * DAY_S
 
@@ -61,7 +64,7 @@ def _readiness(status: Status) -> Iterator[pb.Problem]:
 def _devices(status: Status) -> Iterator[pb.Problem]:
     limit_s = _seconds(status.limits.hang_timeout)
     for device in status.devices:
-        name = f"device {device.index} ({device.soc_name})"
+        name = f"device {device.index} ({'CPU as ' if status.computes_on_cpu else ''}{device.soc_name})"
         step_s, age_s = _seconds(device.oldest_step), _seconds(device.sample_age)
         if device.down:
             yield _problem(f"{name} is down", "see the log and npu-smi info; a new process tries it again")
@@ -101,11 +104,28 @@ def _queue(status: Status) -> Iterator[pb.Problem]:
 
 
 def _failures(status: Status) -> Iterator[pb.Problem]:
-    since_s = time.time() - RECENT_S
     for reason, (what, remedy, serious) in _FAILURES.items():
-        # Without a number: the counts of the status are older than a minute, too.
-        if any(each.reason == reason and _time(each) >= since_s for each in status.recent_failures):
-            yield _problem(f"calls failed with {reason} in the last minute: {what}", remedy, serious)
+        count = sum(each.recent_count for each in status.recent_failures if each.reason == reason)
+        if count:
+            calls = "1 call" if count == 1 else f"{count:,} calls"
+            yield _problem(f"{calls} failed with {reason} in the last minute: {what}", remedy, serious)
+
+
+def _latency(status: Status) -> Iterator[pb.Problem]:
+    """Yields the operator whose p99 is the longest, if that is long by itself or beside the median."""
+    slow = []
+    for each in status.operators:
+        median_s, p99_s = _seconds(each.median_latency), _seconds(each.p99_latency)
+        if p99_s >= SLOW_CALL_S or p99_s >= max(LONG_TAIL_S, LONG_TAIL * median_s):
+            slow.append((p99_s, median_s, each.name))
+    if slow:
+        p99_s, median_s, name = max(slow)
+        what = "batches and calls without an operator" if name == NONE else f"calls of {name}"
+        yield _problem(
+            f"{what} take long: half of them up to {span(median_s)}, 99 of 100 up to {span(p99_s)}",
+            "if many wait, add a replica; if many are received or replied to, make fewer large calls at once",
+            serious=False,
+        )
 
 
 def _certificate(status: Status) -> Iterator[pb.Problem]:
@@ -133,6 +153,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _memory,
     _queue,
     _failures,
+    _latency,
     _certificate,
     _turned_off,
 )
@@ -144,7 +165,3 @@ def _problem(summary: str, remedy: str, serious: bool = True) -> pb.Problem:
 
 def _seconds(duration: Duration) -> float:
     return duration.seconds + duration.nanos / 1e9
-
-
-def _time(failure: pb.FailureStatus) -> float:
-    return failure.last_time.seconds + failure.last_time.nanos / 1e9
