@@ -5,9 +5,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 
@@ -33,7 +33,7 @@ from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
-from aclgrad_server.liveness import BEAT_INTERVAL_S
+from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
@@ -71,8 +71,9 @@ class Server:
         self._grpc: grpc.aio.Server | None = None
         self._access_log = AccessLog() if settings.access_log else None
         self._file_watch = FileWatch([])
-        self._tasks: list[asyncio.Task[None]] = []
-        self._spawn(self._beat())
+        self._tasks = BackgroundTasks(state.heartbeat, on_failure=self._health.set_dead)
+        self._beat_due = time.monotonic()
+        self._tasks.start("beat", self._beat)
         self.is_device_lost = False
         self._losses: set[str] = set()
         self._devices: tuple[Device, ...] = ()
@@ -142,25 +143,25 @@ class Server:
         """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, group.devices)
         self._state.memory = memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._state.calls)
-        for watch in (memory.run(), *map(watch_device, group.devices)):
-            self._spawn(watch)
+        memory.start(self._tasks)
+        for device in group.devices:
+            watch_device(device, self._tasks)
 
-    async def _beat(self) -> None:
+    async def _beat(self) -> float:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
         state = self._state
-        while True:
-            state.heartbeat.beat()
-            state.calls.sweep()
-            if state.admission is not None:
-                state.admission.sweep()
-            if state.access is not None:
-                state.access.audit.sweep()
-            if self._access_log is not None:
-                self._access_log.flush()
-            state.recent.sweep()
-            due = time.monotonic() + BEAT_INTERVAL_S
-            await asyncio.sleep(BEAT_INTERVAL_S)
-            state.loop_lag.add(max(0.0, time.monotonic() - due))
+        state.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
+        state.heartbeat.beat()
+        state.calls.sweep()
+        if state.admission is not None:
+            state.admission.sweep()
+        if state.access is not None:
+            state.access.audit.sweep()
+        if self._access_log is not None:
+            self._access_log.flush()
+        state.recent.sweep()
+        self._beat_due = time.monotonic() + BEAT_INTERVAL_S
+        return BEAT_INTERVAL_S
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
         """Ends what waits for the devices: only a new process has a sound context."""
@@ -203,8 +204,7 @@ class Server:
         self._file_watch.stop()
         if self._access_log is not None:
             self._access_log.flush()
-        for task in self._tasks:
-            task.cancel()
+        await self._tasks.stop()
         if drained and not self.is_device_lost:
             drained = await self._close_devices()
         log.info("stopped" if drained else "stopped with work still running")
@@ -212,6 +212,8 @@ class Server:
 
     async def _close_devices(self) -> bool:
         """Says whether all devices closed in time: a driver that hangs would keep the process from ending."""
+        for device in self._devices:
+            await device.stop_sampling()
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
@@ -232,16 +234,6 @@ class Server:
         """Whether a device still works for a client that has gone: its thread would keep the process from ending."""
         admission = self._state.admission
         return admission is not None and admission.occupancy().running > 0
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(_report)
-        self._tasks.append(task)
-
-
-def _report(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("a watch of the server has ended", exc_info=task.exception())
 
 
 def _product_of(group: DeviceGroup) -> Product:

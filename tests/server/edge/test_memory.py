@@ -1,15 +1,21 @@
 """The memory that the process may use, under both versions of control groups, and what happens as it runs out."""
 
 import asyncio
+import errno
 import os
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from aclgrad.errors import ServerBusyError
+from aclgrad_server import liveness
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
+from aclgrad_server.liveness import BackgroundTasks, Heartbeat
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until
 
 LOOKS_S = 5 * INTERVAL_S
@@ -52,6 +58,18 @@ def test_smallest_limit_counts(tmp_path: Path, name: str) -> None:
     assert memory_limit(134217729, tmp_path) == 134217728
 
 
+def test_memory_is_read_without_a_free_file() -> None:
+    resident_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        assert resident_bytes() > 2**20
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_memory_that_is_touched_is_resident() -> None:
     before = resident_bytes()
     block = bytearray(b"x") * 2**26
@@ -68,11 +86,26 @@ class Memory:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.calls = new_calls()
-        self.watch = MemoryWatch(1000, idle_trim_s, self.trim, self.calls, lambda: round(self.used * 1000))
+        self.error: OSError | None = None
+        self.watch = MemoryWatch(1000, idle_trim_s, self.trim, self.calls, self._used_bytes)
+
+        self.heartbeat = Heartbeat()
 
     async def trim(self) -> None:
         self.trims += 1
         await self.may_end.wait()
+
+    def _used_bytes(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return round(self.used * 1000)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        tasks = BackgroundTasks(self.heartbeat)
+        self.watch.start(tasks)
+        yield
+        await tasks.stop()
 
 
 async def begin_silent(calls: Calls, count: int) -> list["asyncio.Task[None]"]:
@@ -147,9 +180,6 @@ async def test_memory_is_watched_while_a_trim_takes_its_time() -> None:
     memory = Memory()
     memory.used = 0.86
     memory.may_end.clear()
-    watch = asyncio.ensure_future(memory.watch.run())
-    await wait_until(lambda: memory.trims == 1)
-    memory.used = 0.96
 
     def refuses() -> bool:
         try:
@@ -158,32 +188,60 @@ async def test_memory_is_watched_while_a_trim_takes_its_time() -> None:
             return True
         return False
 
-    await wait_until(refuses)
-    assert memory.trims == 1
-    watch.cancel()
+    async with memory.watched():
+        await wait_until(lambda: memory.trims == 1)
+        memory.used = 0.96
+        await wait_until(refuses)
+        assert memory.trims == 1
 
 
 async def test_trim_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
     memory = Memory()
     memory.used = 0.86
     memory.may_end = None
-    watch = asyncio.ensure_future(memory.watch.run())
-    await wait_until(lambda: "memory cannot be given back" in caplog.text)
-    assert not watch.done()
-    watch.cancel()
+    async with memory.watched():
+        await wait_until(lambda: memory.trims > 1)
+        memory.used = 0.96
+        await wait_until(lambda: memory.watch.pressure == 2)
+    assert "'memory trim' failed" in caplog.text
+    assert memory.heartbeat.failure() is None
+
+
+async def test_look_that_fails_keeps_the_last_value_and_the_next_one_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever waits for memory waits on, and is let in when there is some again."""
+    memory = Memory()
+    memory.used = 0.86
+    async with memory.watched():
+        await wait_until(lambda: memory.watch.pressure == 1)
+        memory.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        await wait_until(lambda: "'memory watch' failed" in caplog.text)
+        assert (memory.watch.used_bytes, memory.watch.pressure) == (860, 1)
+        assert not await reads(memory.calls)
+        memory.used, memory.error = 0.5, None
+        await wait_until(lambda: memory.watch.pressure == 0)
+        assert await reads(memory.calls)
+    assert memory.heartbeat.failure() is None
+
+
+async def test_watch_that_cannot_look_any_more_ends_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness, "FAILURES_LIMIT_S", 0.2)
+    memory = Memory()
+    memory.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    async with memory.watched():
+        await wait_until(lambda: memory.heartbeat.failure() is not None)
+    assert memory.heartbeat.failure() == "the background task 'memory watch' has ended; see the log"
 
 
 @pytest.mark.parametrize(("idle_trim_s", "count"), [(0.02, 1), (0.0, 0)])
 async def test_memory_goes_back_once_after_calls(idle_trim_s: float, count: int) -> None:
     memory = Memory(idle_trim_s)
-    watch = asyncio.ensure_future(memory.watch.run())
-    for round_ in range(2):
-        await asyncio.sleep(LOOKS_S)
-        assert memory.trims == round_ * count
-        context = FakeContext()
-        memory.calls.begin("Method", context)
-        await asyncio.sleep(LOOKS_S)
-        assert memory.trims == round_ * count, "a call is there"
-        context.end()
-        await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)
-    watch.cancel()
+    async with memory.watched():
+        for round_ in range(2):
+            await asyncio.sleep(LOOKS_S)
+            assert memory.trims == round_ * count
+            context = FakeContext()
+            memory.calls.begin("Method", context)
+            await asyncio.sleep(LOOKS_S)
+            assert memory.trims == round_ * count, "a call is there"
+            context.end()
+            await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)

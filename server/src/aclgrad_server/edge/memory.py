@@ -1,16 +1,17 @@
 """The memory of the process: how freed memory is kept and given back, and what happens before memory runs out."""
 
-import asyncio
 import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.limits import MEMORY_HARD_LIMIT, MEMORY_SOFT_LIMIT
+from aclgrad_server.liveness import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,6 @@ BUSY_INTERVAL_S: Final = 0.01
 TRIM_INTERVAL_S: Final = 0.2
 CUT_COUNT: Final = 16  # calls that are cut at once under pressure
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
-_STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -52,9 +52,14 @@ def _control_group_limit(control_groups: Path) -> int | None:
     return None
 
 
-def resident_bytes(statm: Path = _STATM) -> int:
-    """Returns the memory of this process that is in RAM."""
-    return int(statm.read_bytes().split()[1]) * _PAGE_BYTES
+def resident_bytes() -> int:
+    """Returns the memory of this process that is in RAM, also if the process has no free file."""
+    return int(os.pread(_statm(), _PAGE_BYTES, 0).split()[1]) * _PAGE_BYTES
+
+
+@cache
+def _statm() -> int:
+    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class MemoryWatch:
@@ -86,17 +91,24 @@ class MemoryWatch:
         self._seen = self._trimmed = calls.event_count
         self._seen_at = time.monotonic()
 
-    async def run(self) -> None:
-        trim: asyncio.Task[None] | None = None
-        due = 0.0
-        while True:
-            self.look()
-            if (self._is_pressed or self._is_idle()) and time.monotonic() >= due and (trim is None or trim.done()):
-                due = time.monotonic() + TRIM_INTERVAL_S
-                self._trimmed = self._calls.event_count
-                # It waits for the devices, and memory runs out meanwhile.
-                trim = asyncio.ensure_future(self._try_to_trim())
-            await asyncio.sleep(BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S)
+    def start(self, tasks: BackgroundTasks) -> None:
+        tasks.start("memory watch", self._watch)
+        # A task of its own: it waits for the devices, and memory runs out meanwhile.
+        tasks.start("memory trim", self._give_back)
+
+    async def _watch(self) -> float:
+        self.look()
+        return self._pause_s()
+
+    async def _give_back(self) -> float:
+        if not (self._is_pressed or self._is_idle()):
+            return self._pause_s()
+        self._trimmed = self._calls.event_count
+        await self._trim()
+        return TRIM_INTERVAL_S
+
+    def _pause_s(self) -> float:
+        return BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S
 
     @property
     def pressure(self) -> int:
@@ -109,12 +121,6 @@ class MemoryWatch:
             self._seen, self._seen_at = self._calls.event_count, time.monotonic()
         is_quiet = time.monotonic() - self._seen_at >= self._idle_trim_s > 0
         return is_quiet and self._seen != self._trimmed
-
-    async def _try_to_trim(self) -> None:
-        try:
-            await self._trim()
-        except Exception:
-            log.exception("memory cannot be given back")
 
     def look(self) -> None:
         self.used_bytes = self._read_used_bytes()
