@@ -84,7 +84,7 @@ class Server:
         Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
         """
         settings, state = self._settings, self._state
-        self._open_files()
+        await self._open_files()
         access = state.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
@@ -122,10 +122,10 @@ class Server:
         self._watch(group)
         announce(settings, product, group, state.addresses)
         self._health.set_ready(True)
-        state.ready_at = time.time()
+        state.ready_at, state.ready_since = time.time(), time.monotonic()
         state.readiness.set_ready()
 
-    def _open_files(self) -> None:
+    async def _open_files(self) -> None:
         """Reads the files of certificates and identities, which are watched from now on."""
         settings, path = self._settings, self._settings.identities
         try:
@@ -133,7 +133,9 @@ class Server:
             identities = Reloaded("file of identities", [path], partial(read_identities, path)) if path else None
         except UnusableFileError as error:
             raise StartError(str(error)) from error
-        for danger in dangers(settings.listen, certificates is not None, bool(settings.tls_client_ca), bool(path)):
+        protection = certificates is not None, bool(settings.tls_client_ca), bool(path)
+        # In a thread: a name server may not answer for seconds.
+        for danger in await asyncio.to_thread(lambda: list(dangers(settings.listen, *protection))):
             log.warning(danger)
         self._state.certificates = certificates
         self._state.access = Access(identities) if identities else None

@@ -47,7 +47,7 @@ class EndedCall(Protocol):
 class Failure:
     """One call that failed, without anything that its client chose."""
 
-    time_s: float  # unix time
+    time_s: float  # of `time.monotonic`
     operator: str
     method: str
     reason: str
@@ -91,7 +91,7 @@ class CallStatistics:
             if call.items:
                 self._add_items(call.items)
         elif reason != CANCELLED:
-            self._keep(Failure(time.time(), label_of(call.operator, reason), method, reason))
+            self._keep(Failure(time.monotonic(), label_of(call.operator, reason), method, reason))
 
     def calls(self) -> dict[tuple[str, str, str], int]:
         """Returns the number of operator calls that ended, by operator, method and reason.
@@ -135,7 +135,7 @@ class CallStatistics:
             key = label_of(operator, reason), reason
             self.items[key] = self.items.get(key, 0) + count
             if reason != OK:
-                self._keep(Failure(time.time(), key[0], BATCH, reason))
+                self._keep(Failure(time.monotonic(), key[0], BATCH, reason))
 
 
 def label_of(operator: str, reason: str) -> str:

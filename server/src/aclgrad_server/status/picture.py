@@ -45,7 +45,8 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
     )
     if state.ready_at is not None:
         status.start_time.CopyFrom(_timestamp(state.ready_at))
-        status.uptime.CopyFrom(_duration(time.time() - state.ready_at))
+    if state.ready_since is not None:
+        status.uptime.CopyFrom(_duration(time.monotonic() - state.ready_since))
     if state.certificates is not None:
         status.certificate_remaining.CopyFrom(_duration(state.certificates.expires_at - time.time()))
     if group is not None:
@@ -120,10 +121,12 @@ def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb
 def _failures(state: ServerState) -> list[pb.FailureStatus]:
     """Returns the latest failures by reason, operator and method, the newest first."""
     found: dict[tuple[str, str, str], pb.FailureStatus] = {}
+    # By the clock of now: who compares them with it sees how long ago they were, even if it has been set since.
+    offset_s = time.time() - time.monotonic()
     for failure in reversed(state.calls.statistics.recent_failures):
         key = failure.reason, failure.operator, failure.method
         if key not in found:
-            last = _timestamp(failure.time_s)
+            last = _timestamp(offset_s + failure.time_s)
             found[key] = pb.FailureStatus(reason=key[0], operator=key[1], method=key[2], last_time=last)
         found[key].count += 1
     return list(found.values())
