@@ -16,46 +16,38 @@ from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
 from aclgrad_server.liveness import BackgroundTasks, Heartbeat
+from tests import memory_trees
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until
 
 LOOKS_S = 5 * INTERVAL_S
-FILES = ["memory.max", "memory/memory.limit_in_bytes"]
 
 
-def write_limit(folder: Path, name: str, told: str) -> None:
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(f"{told}\n")
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_too_little_is_refused_with_both_figures(tmp_path: Path, name: str) -> None:
-    write_limit(tmp_path, name, "67108864")
-    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container more"):
+def test_too_little_is_refused_with_both_figures(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n"})
+    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container or the service more"):
         check_memory(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [(FILES[0], "134217728"), (FILES[0], "max"), (FILES[1], "134217728"), (FILES[1], "9223372036854771712")],
-)
-def test_enough_or_no_limit(tmp_path: Path, name: str, told: str) -> None:
-    write_limit(tmp_path, name, told)
+@pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])
+def test_without_a_limit_it_is_the_machine(tmp_path: Path, files: dict[str, str]) -> None:
+    write(tmp_path, files)
     check_memory(tmp_path)
+    assert memory_limit(None, tmp_path) == memory_limit(2**62, tmp_path) == memory_trees.MACHINE_BYTES
 
 
-def test_machine_without_control_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", memory_trees.LIMITED.values(), ids=memory_trees.LIMITED)
+def test_smallest_limit_counts(tmp_path: Path, files: dict[str, str]) -> None:
+    write(tmp_path, files)
     check_memory(tmp_path)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_smallest_limit_counts(tmp_path: Path, name: str) -> None:
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert memory_limit(None, tmp_path) == machine
-    assert memory_limit(2**62, tmp_path) == machine
-    write_limit(tmp_path, name, "134217728")
-    assert memory_limit(None, tmp_path) == 134217728
-    assert memory_limit(134217727, tmp_path) == 134217727
-    assert memory_limit(134217729, tmp_path) == 134217728
+    limit = memory_trees.LIMIT_BYTES
+    assert memory_limit(None, tmp_path) == memory_limit(limit + 1, tmp_path) == limit
+    assert memory_limit(limit - 1, tmp_path) == limit - 1
 
 
 def test_memory_is_read_without_a_free_file() -> None:
