@@ -4,7 +4,8 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad import _aio
+from aclgrad._coalesce import TimeLimitError
+from aclgrad._destination import Destination
+from aclgrad._loop_threads import in_thread
 from aclgrad.errors import to_status
 from tests.serving import Server
 
@@ -77,6 +82,151 @@ async def test_shared_memory_is_filled_in_a_thread(shared_server: str, monkeypat
         assert (await client.adaptive_avg_pool2d_backward(array, SHAPE)).shape == SHAPE
     assert threads
     assert threading.get_ident() not in threads
+
+
+@pytest.fixture
+def copying_threads(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Notes the threads that copy a gradient to where it belongs."""
+    threads = set()
+    take = Destination.take
+
+    def noting(self: Destination, gradient: np.ndarray) -> np.ndarray:
+        if self.copies(gradient):
+            threads.add(threading.get_ident())
+        return take(self, gradient)
+
+    monkeypatch.setattr(Destination, "take", noting)
+    return threads
+
+
+async def test_shared_memory_is_copied_to_out_in_a_thread(shared_server: str, copying_threads: set[int]) -> None:
+    out = np.zeros(SHAPE, np.float32)
+    async with aclgrad.AsyncClient(shared_server, shared_memory=True) as client:
+        assert await client.adaptive_avg_pool2d_backward(np.ones((8, 1, 1), np.float32), SHAPE, out=out) is out
+    np.testing.assert_allclose(out, 2.0**-20)
+    assert copying_threads
+    assert threading.get_ident() not in copying_threads
+
+
+async def test_chunks_are_copied_to_scattered_memory_in_a_thread(server: Server, copying_threads: set[int]) -> None:
+    out = np.zeros((*SHAPE[:2], 2 * SHAPE[2]), np.float32)[:, :, ::2]
+    async with aclgrad.AsyncClient(server.address) as client:
+        assert await client.adaptive_avg_pool2d_backward(np.ones((8, 1, 1), np.float32), SHAPE, out=out) is out
+    np.testing.assert_allclose(out, 2.0**-20)
+    assert copying_threads
+    assert threading.get_ident() not in copying_threads
+
+
+async def test_a_caller_that_leaves_while_shared_memory_is_copied(
+    shared_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(self: Destination, gradient: np.ndarray) -> np.ndarray:
+        begun.set()
+        go_on.wait(60)
+        return gradient
+
+    monkeypatch.setattr(Destination, "take", slow)
+    out = np.zeros(SHAPE, np.float32)
+    before = set(Path("/dev/shm").glob("aclgrad-*"))
+    async with aclgrad.AsyncClient(shared_server, shared_memory=True) as client:
+        task = asyncio.create_task(client.adaptive_avg_pool2d_backward(np.ones((8, 1, 1), np.float32), SHAPE, out=out))
+        await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        await asyncio.get_running_loop().shutdown_default_executor()
+    assert set(Path("/dev/shm").glob("aclgrad-*")) <= before
+
+
+@pytest.fixture
+async def busy_executor() -> AsyncIterator[None]:
+    """Has the loop's executor one thread, which is busy."""
+    released = threading.Event()
+    executor = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(executor)
+    executor.submit(released.wait, 60)
+    yield
+    released.set()
+
+
+@pytest.mark.usefixtures("busy_executor")
+@pytest.mark.parametrize("kind", ["conversion", "message", "shared_memory"])
+async def test_the_time_limit_covers_the_wait_for_a_thread(server: Server, shared_server: str, kind: str) -> None:
+    reports: list[aclgrad.CallReport] = []
+    array: Any = Convertible(LARGE.shape) if kind == "conversion" else LARGE
+    is_shared = kind == "shared_memory"
+    target = shared_server if is_shared else server.address
+    async with aclgrad.AsyncClient(target, shared_memory=is_shared, on_call=reports.append) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError, match=r"timeout_s was 0\.2 s"):
+            async with asyncio.timeout(30):
+                await client.adaptive_avg_pool2d_backward(array, LARGE.shape, timeout_s=0.2)
+    (report,) = reports
+    assert isinstance(report.error, aclgrad.DeadlinePassedError)
+    assert 0.15 < report.seconds < 30
+
+
+@pytest.mark.usefixtures("busy_executor")
+async def test_the_time_limit_covers_the_wait_for_a_thread_that_reads(
+    service: ScriptedService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_aio.AsyncClient, "_send_large", lambda self, channel, name, encode, attempts: reply())
+
+    async def reply() -> bytes:
+        return REPLY
+
+    async with aclgrad.AsyncClient(service.address) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            async with asyncio.timeout(30):
+                await client.execute("pool", {"a": LARGE}, timeout_s=0.2)
+
+
+@pytest.mark.usefixtures("busy_executor")
+async def test_the_time_limit_covers_the_wait_for_a_thread_that_amends(service: ScriptedService) -> None:
+    required = to_status(aclgrad.InputValuesRequiredError("send the array"), "5f0c").SerializeToString()
+    service.answer = abort_with(grpc.StatusCode.FAILED_PRECONDITION, "send the array", required)
+    async with aclgrad.AsyncClient(service.address) as client:
+        with pytest.raises(aclgrad.DeadlinePassedError, match=r"timeout_s was 0\.5 s"):
+            async with asyncio.timeout(30):
+                await client.adaptive_avg_pool2d_backward(SMALL, np.ones((1, 2, 2), np.float32), timeout_s=0.5)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.usefixtures("busy_executor")
+async def test_an_error_needs_no_thread(service: ScriptedService) -> None:
+    busy = to_status(aclgrad.ServerBusyError("busy", retry_after_s=0.01), "5f0c").SerializeToString()
+    failing = abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", busy)
+    service.answer = lambda context: REPLY if len(service.requests) > 1 else failing(context)
+    async with aclgrad.AsyncClient(service.address, timeout_s=None) as client, asyncio.timeout(30):
+        await client.execute("pool", {"a": SMALL})
+    assert len(service.requests) == 2
+
+
+async def test_work_that_has_begun_is_waited_for_beyond_the_time_limit() -> None:
+    """It may write to an array of the caller."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        go_on.wait(60)
+        return "done"
+
+    waiting = asyncio.ensure_future(in_thread(work, 0.05))
+    await asyncio.to_thread(begun.wait, 60)
+    await asyncio.wait([waiting], timeout=0.1)
+    assert not waiting.done()
+    go_on.set()
+    assert await waiting == "done"
+
+
+@pytest.mark.usefixtures("busy_executor")
+async def test_work_that_was_given_up_never_begins() -> None:
+    begun = threading.Event()
+    with pytest.raises(TimeLimitError):
+        await in_thread(begun.set, 0.0)
+    assert not begun.is_set()
 
 
 async def test_a_caller_that_leaves_while_shared_memory_is_filled(

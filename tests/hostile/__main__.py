@@ -30,7 +30,7 @@ def run(names: Sequence[str], is_short: bool) -> Iterator[Verdict]:
     with Bystander() as bystander, Servers(reuses=is_short) as servers:
         for attack, attacker in attackers(chosen, ahead=1 if is_short else 0):
             server = servers.get(attack.server)
-            verdict = judge(attack, measure(attacker, server, bystander, seconds, limits.kept_mb), limits)
+            verdict = judge(attack, measure(attacker, server, bystander, seconds, limits.kept), limits)
             if not verdict.withstood:
                 servers.end()
             yield verdict

@@ -33,6 +33,8 @@ class Attack:
     call_ms: float = 500.0
     least: tuple[str, int] = ("connected", 1)
     """What the attacker has to reach, by the name of its count, unless the server holds it up."""
+    files: int = 0
+    """Connections that it holds open: the server has a file for each."""
     needs_identities: bool = False
     """Whether it is only made if the run has a role."""
     forgives: tuple[str, ...] = ()
@@ -112,7 +114,12 @@ ATTACKS: Final = (
             HEALTH + "Watch", [bodies.health_request(f"{number}" + "x" * MIB) for number in range(64)], 64, 4
         ),
     ),
-    Attack("silent_connections", "500 connections with a silent call each", lambda: streams.hold(UNARY, [b""], 1, 500)),
+    Attack(
+        "silent_connections",
+        "500 connections with a silent call each",
+        lambda: streams.hold(UNARY, [b""], 1, 500),
+        files=500,
+    ),
     Attack("dripping", "90 calls that send a byte now and then", lambda: streams.drip(UNARY, MIB, 90)),
     Attack(
         "almost_whole",
@@ -142,6 +149,14 @@ ATTACKS: Final = (
         "unread_15m",
         "90 replies of 15 MiB of which nothing is read",
         lambda: streams.ignore(UNARY, [bodies.large_reply(15 * MIB)], 90),
+    ),
+    Attack(
+        "left",
+        "replies of 1 MiB that nobody fetches, each on a new connection, which the server closes",
+        lambda: streams.leave(UNARY, bodies.large_reply(MIB), 64),
+        server="impatient",
+        least=("calls", 100),
+        files=64,
     ),
     # Calls that cost much.
     Attack(
@@ -217,13 +232,14 @@ ATTACKS: Final = (
     Attack("pings", "pings, as many as go", lambda: connections.flood(connections.ping()), in_short=False),
     Attack("settings", "settings, as many as go", lambda: connections.flood(frames.settings()), in_short=False),
     Attack("empty_data", "data frames without data", lambda: connections.empty_data, in_short=False),
-    Attack("garbage", "connections that are no HTTP/2", lambda: connections.garbage),
-    Attack("idle", "2,000 idle connections", lambda: connections.idle(2000), least=("connected", 2000)),
+    Attack("garbage", "connections that are no HTTP/2", lambda: connections.garbage, files=2048),
+    Attack("idle", "2,000 idle connections", lambda: connections.idle(2000), least=("connected", 2000), files=2048),
     Attack(
         "handshakes",
         "TLS handshakes, as many as go, and as many that stop after their first message",
         lambda: connections.handshakes(500),
         server="encrypted",
+        files=600,
         least=("calls", 100),
     ),
     # Whole clients.
@@ -245,6 +261,7 @@ ATTACKS: Final = (
         "300 connections to a server that may open 256 files",
         lambda: connections.idle(300),
         server="few_files",
+        files=256,
         forgives=NEEDS_CONNECTION,
     ),
 )

@@ -3,12 +3,13 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.hostile.catalogue import Attack
 from tests.hostile.measure import Measured
 from tests.hostile.processes import Samples
+from tests.hostile.usage import Usage
 
 HEALTH: Final = ("live", "ready")
 OFTEN: Final = ("call", *HEALTH)
@@ -32,15 +33,20 @@ class Limits:
 
     percent: float
     """Of small calls, and of questions for health, that are answered in time."""
-    peak_mb: float
-    kept_mb: float
+    peak: Usage
+    """Beyond what the server used at rest; an attacker's own connections come on top of the files."""
+    kept: Usage
     loop_ms: float = math.inf
     proves_strength: bool = True
     """Whether an attacker has to reach what its row says."""
 
 
-LONG: Final = Limits(percent=99, peak_mb=512, kept_mb=200, loop_ms=50)
-SHORT: Final = Limits(percent=75, peak_mb=768, kept_mb=400, proves_strength=False)
+LONG: Final = Limits(
+    percent=99, peak=Usage(512, files=64, threads=64), kept=Usage(200, files=16, threads=32), loop_ms=50
+)
+SHORT: Final = Limits(
+    percent=75, peak=Usage(768, files=64, threads=64), kept=Usage(400, files=16, threads=32), proves_strength=False
+)
 """What holds on a busy machine, too. A server that answers when the attack is over breaks it."""
 
 
@@ -81,8 +87,8 @@ class Verdict:
     about: str
     reached: dict[str, int]
     figures: dict[str, Figures]
-    grown_mb: float
-    kept_mb: float
+    grown: Usage
+    kept: Usage
     loop_ms: float
     problems: tuple[str, ...]
     load: float
@@ -96,7 +102,7 @@ class Verdict:
 
 def judge(attack: Attack, found: Measured, limits: Limits) -> Verdict:
     figures = {name: Figures.of(samples) for name, samples in found.samples.items()}
-    grown_mb, kept_mb = found.peak_mb - found.rest_mb, found.after_mb - found.rest_mb
+    grown, kept = found.peak.beyond(found.rest), found.after.beyond(found.rest)
     loop_ms = max((float(cpu or wall) for wall, cpu in HELD.findall(found.log)), default=0.0)
     problems = [*found.problems, *_unanswered(attack, found.samples, limits)]
     name, least = attack.least
@@ -106,10 +112,8 @@ def judge(attack: Attack, found: Measured, limits: Limits) -> Verdict:
         problems.append(f"weak attack: {name} {found.reached.get(name, 0)} of {least}")
     if loop_ms > limits.loop_ms:
         problems.append(f"loop held {loop_ms:.0f} ms")
-    if grown_mb > limits.peak_mb:
-        problems.append(f"grew by {grown_mb:.0f} MB")
-    if kept_mb > limits.kept_mb:
-        problems.append(f"keeps {kept_mb:.0f} MB")
+    problems += [f"grew by {each}" for each in grown.over(replace(limits.peak, files=limits.peak.files + attack.files))]
+    problems += [f"keeps {each}" for each in kept.over(limits.kept)]
     refusals = found.log.count(AUDIT)
     if refusals > MAX_REFUSALS:
         problems.append(f"{refusals} lines of the audit")
@@ -122,8 +126,8 @@ def judge(attack: Attack, found: Measured, limits: Limits) -> Verdict:
         attack.about,
         found.reached,
         figures,
-        grown_mb,
-        kept_mb,
+        grown,
+        kept,
         loop_ms,
         tuple(problems),
         found.load,

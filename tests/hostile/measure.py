@@ -2,11 +2,9 @@
 
 import json
 import os
-import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import psutil
 
@@ -15,14 +13,12 @@ from tests.e2e.raw_calls import assert_idle
 from tests.hostile.attack import GRACE_S
 from tests.hostile.processes import Bystander, Child, Samples
 from tests.hostile.servers import Attacked
+from tests.hostile.usage import SAMPLE_S, Sampler, Usage
 
 LEAD_S: Final = 0.2
 """Of the bystander before the attack, and after it."""
-SAMPLE_S: Final = 0.02
 RECOVERY_S: Final = 10.0
 STATUS_TIMEOUT_S: Final = 5.0
-MEBIBYTE: Final = 2**20
-PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(slots=True)
@@ -31,9 +27,9 @@ class Measured:
 
     reached: dict[str, int] = field(default_factory=dict)
     samples: Samples = field(default_factory=dict)
-    rest_mb: float = 0.0
-    peak_mb: float = 0.0
-    after_mb: float = 0.0
+    rest: Usage = field(default_factory=Usage)
+    peak: Usage = field(default_factory=Usage)
+    after: Usage = field(default_factory=Usage)
     load: float = 0.0
     """The machine's, averaged over a minute: what others do to the figures."""
     log: str = ""
@@ -41,47 +37,14 @@ class Measured:
     """Of the server: that it ended, or does not serve as before."""
 
 
-class Memory:
-    """Samples the resident memory of a process until the block ends."""
-
-    def __init__(self, process_id: int) -> None:
-        self._statm = Path(f"/proc/{process_id}/statm")
-        self.peak_mb = self.now_mb()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
-
-    def now_mb(self) -> float:
-        try:
-            return int(self._statm.read_text().split()[1]) * PAGE_BYTES / MEBIBYTE
-        except (OSError, IndexError):
-            return 0.0  # the process has ended
-
-    def _sample(self) -> None:
-        while not self._over.wait(SAMPLE_S):
-            self.peak_mb = max(self.peak_mb, self.now_mb())
-
-    def wait_until_below(self, limit_mb: float, timeout_s: float) -> None:
-        end = time.monotonic() + timeout_s
-        while self.now_mb() > limit_mb and time.monotonic() < end:
-            time.sleep(SAMPLE_S)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-
-def measure(attacker: Child, server: Attacked, bystander: Bystander, seconds: float, kept_mb: float) -> Measured:
+def measure(attacker: Child, server: Attacked, bystander: Bystander, seconds: float, kept: Usage) -> Measured:
     """Lets the attacker loose; returns when all is over and the server had time to recover."""
     found = Measured()
     attacker.read(timeout_s=60)
     seen = len(server.log)
-    with Memory(server.process_id) as memory:
+    with Sampler(server.process_id) as sampler:
         # Before the first attack: what earlier ones have left counts as well.
-        rest_mb = server.rest_mb = server.rest_mb or memory.now_mb()
+        rest = server.rest = server.rest or sampler.now()
         bystander.begin(server)
         time.sleep(LEAD_S)
         attacker.tell(f"{server.address} {seconds}")
@@ -90,9 +53,9 @@ def measure(attacker: Child, server: Attacked, bystander: Bystander, seconds: fl
         found.samples = bystander.end()
         found.reached = json.loads(told) if told else {}
         found.problems += problems_of(server)
-        # Nothing is given back while somebody calls.
-        memory.wait_until_below(rest_mb + kept_mb, RECOVERY_S)
-        found.rest_mb, found.peak_mb, found.after_mb = rest_mb, memory.peak_mb, memory.now_mb()
+        # Memory is not given back while somebody calls.
+        sampler.wait_until(lambda used: not used.beyond(rest).over(kept), RECOVERY_S)
+        found.rest, found.peak, found.after = rest, sampler.peak, sampler.now()
     found.load, found.log = os.getloadavg()[0], server.log[seen:]
     return found
 

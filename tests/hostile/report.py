@@ -10,9 +10,9 @@ from tests.hostile.judgement import HEALTH, Verdict
 
 COLUMNS: Final = (
     *("attack", "sent", "call p50/p99/max ms", "health p99/max", "check p99", "chunked p99"),
-    *("+MB", "kept MB", "loop ms", "load"),
+    *("+MB", "kept", "+files", "kept", "+threads", "kept", "loop ms", "load"),
 )
-WIDTHS: Final = (20, 20, 22, 16, 10, 12, 6, 8, 8, 5)
+WIDTHS: Final = (20, 20, 22, 16, 10, 12, 5, 5, 7, 5, 9, 5, 8, 5)
 
 SENT: Final = ("resets_per_s", "frames", "calls", "stopped", "connected")
 """What an attacker counts, the most telling first."""
@@ -42,8 +42,9 @@ def _cells(verdict: Verdict) -> Iterator[str]:
         yield f"{call.p50_ms:.1f} / {call.p99_ms:.0f} / {call.max_ms:.0f}"
         yield f"{max(each.p99_ms for each in health):.0f} / {max(each.max_ms for each in health):.0f}"
         yield from (f"{figures[name].p99_ms:.0f}" for name in ("check", "chunked"))
-    yield from (f"{verdict.grown_mb:.0f}", f"{verdict.kept_mb:.0f}", f"{verdict.loop_ms:.0f}")
-    yield f"{verdict.load:.1f}"
+    grown, kept = verdict.grown, verdict.kept
+    yield from (f"{grown.mb:.0f}", f"{kept.mb:.0f}", f"{grown.files}", f"{kept.files}", f"{grown.threads}")
+    yield from (f"{kept.threads}", f"{verdict.loop_ms:.0f}", f"{verdict.load:.1f}")
     yield "withstood" if verdict.withstood else "; ".join(verdict.problems)
 
 

@@ -17,6 +17,7 @@ from tests.hostile.judgement import Figures, Verdict
 from tests.hostile.measure import has_ended
 from tests.hostile.processes import Bystander, Child
 from tests.hostile.servers import Attacked, end_at_once
+from tests.hostile.usage import Usage
 from tests.serving import clean_environment, command, write_host_config
 
 CALL_TIMEOUT_S: Final = 2.0
@@ -145,7 +146,7 @@ def _wait_for_end(server: Attacked, timeout_s: float) -> bool:
 
 
 def _verdict(name: str, about: str, problems: list[str], figures: dict[str, Figures] | None = None) -> Verdict:
-    return Verdict(name, about, {}, figures or {}, 0.0, 0.0, 0.0, tuple(problems), os.getloadavg()[0])
+    return Verdict(name, about, {}, figures or {}, Usage(), Usage(), 0.0, tuple(problems), os.getloadavg()[0])
 
 
 SCENES: Final[dict[str, Callable[[Bystander], Verdict]]] = {

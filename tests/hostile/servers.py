@@ -1,4 +1,4 @@
-"""How servers are started for the attacks: plainly, with an error output that nobody reads, and with few files."""
+"""How servers are started for the attacks: plainly, or with settings or a machine that an attack is about."""
 
 import fcntl
 import os
@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from tests.authority import Authority
 from tests.hostile.roles import server_flags
+from tests.hostile.usage import Usage
 from tests.serving import Server
 
 FLAGS: Final = ("--idle-trim-s", "0.3", "--memory-limit-bytes", str(640 * 2**20))
@@ -26,8 +27,8 @@ class Attacked(Server):
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
         super().__init__(*FLAGS, *server_flags(folder), *flags, listen=("127.0.0.1:0", f"unix:{folder / 'socket'}"))
-        self.rest_mb = 0.0
-        """Its memory before the first attack; 0 until it is measured."""
+        self.rest: Usage | None = None
+        """What it used before the first attack; None until it is measured."""
 
     @property
     def quiet_address(self) -> str:
@@ -78,6 +79,13 @@ class FewFiles(Attacked):
         return super().__enter__()
 
 
+class Impatient(Attacked):
+    """Waits half a second for clients, so that the suite sees what becomes of those that fetch nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("--client-timeout-s", "0.5")
+
+
 class Encrypted(Attacked):
     """Has TLS on TCP."""
 
@@ -97,6 +105,7 @@ STARTS: Final[dict[str, type[Attacked]]] = {
     "encrypted": Encrypted,
     "muted": Muted,
     "few_files": FewFiles,
+    "impatient": Impatient,
 }
 
 

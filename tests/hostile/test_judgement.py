@@ -1,7 +1,10 @@
 """What is judged, on samples made by hand, and what the bystander says of servers that answer late or not at all."""
 
+import dataclasses
 import math
 import socket
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -14,6 +17,7 @@ from tests.hostile.judgement import LONG, SHORT, Figures, judge, percentile
 from tests.hostile.measure import Measured
 from tests.hostile.scenes import SCENES
 from tests.hostile.servers import STARTS
+from tests.hostile.usage import Sampler, Usage
 from tests.serving import Server
 
 ATTACK = Attack("made", "made by hand", lambda: connections.idle(1), forgives=("watch",))
@@ -23,7 +27,7 @@ RIGHT = [(0.0, 0.001, "")] * 100
 
 def found(**changes: Any) -> Measured:
     samples = {kind: changes.pop(kind, RIGHT) for kind in KINDS}
-    return Measured(**{"reached": {"connected": 1}, "samples": samples, "rest_mb": 100.0} | changes)
+    return Measured(**{"reached": {"connected": 1}, "samples": samples, "rest": Usage(100, 20, 30)} | changes)
 
 
 def with_slow(count: int, seconds: float) -> list[tuple[float, float, str]]:
@@ -36,8 +40,12 @@ FALLEN = {
     "never_asked": ({"live": []}, "live: never asked"),
     "calls_late": ({"call": with_slow(50, 1.2)}, "call: p"),
     "reflection_late": ({"reflection": with_slow(50, 0.6)}, "reflection: p75 600 ms"),
-    "memory": ({"peak_mb": 1000.0}, "grew by 900 MB"),
-    "memory_kept": ({"after_mb": 600.0}, "keeps 500 MB"),
+    "memory": ({"peak": Usage(1000, 20, 30)}, "grew by 900 MB"),
+    "memory_kept": ({"after": Usage(600, 20, 30)}, "keeps 500 MB"),
+    "files": ({"peak": Usage(100, 85, 30)}, "grew by 65 files"),
+    "files_kept": ({"after": Usage(100, 37, 30)}, "keeps 17 files"),
+    "threads": ({"peak": Usage(100, 20, 95)}, "grew by 65 threads"),
+    "threads_kept": ({"after": Usage(100, 20, 63)}, "keeps 33 threads"),
     "traceback": ({"log": "Traceback (most recent call last):"}, "traceback in the log"),
     "audit": ({"log": "WARNING aclgrad_server.access.audit: refused\n" * 21}, "21 lines of the audit"),
     "server": ({"problems": ["the server ended with -9"]}, "the server ended with -9"),
@@ -69,8 +77,8 @@ def test_what_only_the_long_form_judges(changes: dict[str, Any], told: str) -> N
 def test_what_is_forgiven() -> None:
     """Refused watches, one slow call of a hundred, some memory, and an attacker that the server holds up."""
     reached = {"connected": 0, "held_up": 1}
-    changes = {"reached": reached, "watch": [(0.0, 10.0, "UNAVAILABLE")], "call": with_slow(1, 3.0), "peak_mb": 600.0}
-    changes |= {"log": "loop held for 900.0 ms, 20.0 ms of it on the CPU: plan"}
+    changes = {"reached": reached, "watch": [(0.0, 10.0, "UNAVAILABLE")], "call": with_slow(1, 3.0)}
+    changes |= {"peak": Usage(600, 84, 94), "log": "loop held for 900.0 ms, 20.0 ms of it on the CPU: plan"}
     assert judge(ATTACK, found(**changes), LONG).withstood
 
 
@@ -108,3 +116,48 @@ def test_names_are_unique_and_starts_are_known() -> None:
     names = [*(attack.name for attack in ATTACKS), *SCENES]
     assert len(set(names)) == len(names)
     assert {attack.server for attack in ATTACKS} == set(STARTS)
+
+
+def test_an_attackers_own_connections_are_no_leak() -> None:
+    many = dataclasses.replace(ATTACK, files=500)
+    assert judge(many, found(peak=Usage(100, 584, 30)), LONG).withstood
+    assert judge(many, found(peak=Usage(100, 585, 30)), LONG).problems == ("grew by 565 files",)
+
+
+GROWING = """
+import os, threading
+print(flush=True)
+input()
+for _ in range(5): threading.Thread(target=threading.Event().wait, daemon=True).start()
+for _ in range(7): os.dup(0)
+print(flush=True)
+input()
+"""
+
+
+def test_files_and_threads_of_a_process_are_counted() -> None:
+    words = [sys.executable, "-c", GROWING]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = Usage.of(process.pid)
+        process.stdin.write("grow\n")
+        process.stdout.readline()
+        grown = Usage.of(process.pid).beyond(before)
+        process.stdin.write("end\n")
+    assert (grown.files, grown.threads) == (7, 5)
+
+
+def test_a_process_that_has_ended_uses_nothing() -> None:
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    assert Usage.of(process.pid) == Usage()
+
+
+def test_the_peak_is_the_most_of_each_kind() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process, Sampler(process.pid) as sampler:
+        sampler.wait_until(lambda used: used.files > 0, 60)
+        sampler.peak = Usage(1e6, 0, 99)
+        sampler.wait_until(lambda _: sampler.peak.files > 0, 60)
+        assert sampler.peak == Usage(1e6, sampler.now().files, 99)

@@ -1,4 +1,4 @@
-"""How many threads a device starts: the processors that the affinity mask and the control groups grant."""
+"""How many threads a device starts and how much memory it has: what the machine and the control groups grant."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import sanitizers
+from tests import memory_trees, sanitizers
 
 pytestmark = pytest.mark.once
 
@@ -16,8 +16,13 @@ CPUS = len(os.sched_getaffinity(0))
 PROGRAM = """
 #include <cstdio>
 #include "settings/cpus.h"
-int main(int, char** arguments) { std::printf("%d", acl_host::UsableCpus(arguments[1])); }
+#include "settings/usable_memory.h"
+int main(int, char** arguments) {
+  std::printf("%d %zu", acl_host::UsableCpus(arguments[1]), acl_host::UsableMemoryBytes(arguments[1]));
+}
 """
+SOURCES = [str(HOST / f"settings/{name}.cpp") for name in ("control_groups", "cpus", "usable_memory")]
+Tell = Callable[[dict[str, str]], tuple[int, int]]
 Count = Callable[[dict[str, str]], int]
 
 
@@ -26,32 +31,29 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cpus")
     source = folder / "main.cpp"
     source.write_text(PROGRAM)
-    subprocess.run(
-        [
-            sanitizers.COMPILER,
-            "-std=c++17",
-            f"-I{HOST}",
-            str(source),
-            str(HOST / "settings/cpus.cpp"),
-            "-o",
-            str(folder / "main"),
-        ],
-        check=True,
-    )
+    words = [sanitizers.COMPILER, "-std=c++17", f"-I{HOST}", str(source), *SOURCES, "-o", str(folder / "main")]
+    subprocess.run(words, check=True)
     return folder / "main"
 
 
 @pytest.fixture
-def count(program: Path, tmp_path: Path) -> Count:
-    """Tells the processors of a process that sees these files."""
+def tell(program: Path, tmp_path: Path) -> Tell:
+    """Tells the processors and the memory of a process that sees these files."""
 
-    def run(files: dict[str, str]) -> int:
+    def run(files: dict[str, str]) -> tuple[int, int]:
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-        return int(subprocess.run([program, tmp_path], capture_output=True, text=True, check=True).stdout)
+        told = subprocess.run([program, tmp_path], capture_output=True, text=True, check=True).stdout
+        cpus, memory_bytes = map(int, told.split())
+        return cpus, memory_bytes
 
     return run
+
+
+@pytest.fixture
+def count(tell: Tell) -> Count:
+    return lambda files: tell(files)[0]
 
 
 GROUP = "proc/self/cgroup"
@@ -108,4 +110,14 @@ def test_parts_of_a_processor_count_as_one(count: Count) -> None:
 
 def test_the_affinity_mask_is_obeyed(program: Path, tmp_path: Path) -> None:
     one = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
-    assert subprocess.run([*one, program, tmp_path], capture_output=True, text=True, check=True).stdout == "1"
+    assert subprocess.run([*one, program, tmp_path], capture_output=True, text=True, check=True).stdout.startswith("1 ")
+
+
+@pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])
+def test_without_a_limit_devices_have_three_quarters_of_the_machine(tell: Tell, files: dict[str, str]) -> None:
+    assert tell(files)[1] == memory_trees.MACHINE_BYTES // 4 * 3
+
+
+@pytest.mark.parametrize("files", memory_trees.LIMITED.values(), ids=memory_trees.LIMITED)
+def test_devices_have_half_of_the_smallest_limit(tell: Tell, files: dict[str, str]) -> None:
+    assert tell(files)[1] == memory_trees.LIMIT_BYTES // 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc.aio
 
-from aclgrad.errors import AclgradError, DeviceLostError
+from aclgrad.errors import AclgradError
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
@@ -96,7 +96,7 @@ class FakeDevice:
         self.behaviour = behaviour
         self.stage_error: AclgradError | None = None
         self.trim_error: AclgradError | None = None
-        self.loss: DeviceLostError | None = None
+        self.loss: AclgradError | None = None
         self.trims = 0
         self.is_closed = False
         self.release_error: AclgradError | None = None

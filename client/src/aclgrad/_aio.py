@@ -19,6 +19,7 @@ from aclgrad._credentials import open_channel
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import ChunkedCall, Exchange, Execution, operators_query, path_of, status_query
+from aclgrad._loop_threads import in_thread
 from aclgrad._message_limit import MessageLimit
 from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._readiness import HEALTH, Readiness
@@ -26,11 +27,12 @@ from aclgrad._retry import Attempts
 from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._timeouts import DEFAULT, Timeout, time_limit
-from aclgrad.errors import AclgradError
+from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.messages import encode_request
 
 _Result = TypeVar("_Result")
+_Done = TypeVar("_Done")
 
 
 class AsyncClient(BaseClient[Awaitable[Array]]):
@@ -57,21 +59,29 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         timeout_s: Timeout = DEFAULT,
         out: Output | None = None,
     ) -> Array:
-        arguments = (name, inputs, attributes, self._sent_values, self._limit, out)
-        if copies_much(inputs):
-            call = await asyncio.to_thread(Execution, *arguments)
-        else:
-            call = Execution(*arguments)
-        return await self._run(call, timeout_s)
+        attempts = self._start(Execution.method, timeout_s)
+        plan = partial(Execution, name, inputs, attributes, self._sent_values, self._limit, out)
+        if not copies_much(inputs):
+            return await self._run(plan(), attempts)
+        try:
+            call = await self._in_thread(plan, attempts)
+        except DeadlinePassedError as error:
+            attempts.explain(error)
+            self._end(attempts, error)
+            raise
+        attempts.look_from_now()
+        return await self._run(call, attempts)
 
     def batch(self) -> "AsyncBatch":
         return AsyncBatch(self, self._sent_values, self._limit)
 
     async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
-        return await self._run(operators_query(), timeout_s)
+        query = operators_query()
+        return await self._run(query, self._start(query.method, timeout_s))
 
     async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
-        return await self._run(status_query(), timeout_s)
+        query = status_query()
+        return await self._run(query, self._start(query.method, timeout_s))
 
     async def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
         wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
@@ -121,8 +131,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     ) -> None:
         await self.close()
 
-    async def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
-        attempts = self._start(call.method, timeout_s)
+    async def _run(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
             result = await self._repeat(call, attempts)
         except AclgradError as error:
@@ -154,14 +163,32 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             try:
                 return await self._send(call, attempts)
             except AclgradError as error:
-                # It may copy arrays whose values were withheld.
-                amended = await asyncio.to_thread(call.amend, error)
+                amended = await self._amended(call, error, attempts)
                 delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
                 if delay_s is None:
                     attempts.explain(error)
                     raise
             call = amended or call
             await self._pause(delay_s)
+
+    async def _amended(
+        self, call: Exchange[_Result], error: AclgradError, attempts: Attempts
+    ) -> Exchange[_Result] | None:
+        if not isinstance(error, InputValuesRequiredError):
+            return call.amend(error)
+        try:
+            # It copies arrays whose values were withheld.
+            return await self._in_thread(partial(call.amend, error), attempts)
+        except DeadlinePassedError as late:
+            attempts.explain(late)
+            raise late from None
+
+    async def _in_thread(self, work: Callable[[], _Done], attempts: Attempts) -> _Done:
+        """Does what would hold the event loop; the time limit of the call covers the wait for a thread."""
+        try:
+            return await in_thread(work, attempts.time_left_s())
+        except TimeLimitError:
+            raise _failures.deadline_error(self.target) from None
 
     async def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes one attempt, with other calls if the client coalesces them."""
@@ -187,7 +214,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 return call.take(await self._send_chunks(channel, chunked, attempts))
             if size_bytes > LARGE_BYTES:
                 reply = await self._send_large(channel, call.method, lambda: call.request, attempts)
-                return await asyncio.to_thread(call.read, reply)
+                return await self._in_thread(partial(call.read, reply), attempts)
             return call.read(await self._send_message(channel, call.method, call.request, attempts))
         except grpc.aio.AioRpcError as failure:
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
@@ -206,7 +233,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         self, channel: grpc.aio.Channel, name: str, encode: Callable[[], bytes], attempts: Attempts
     ) -> bytes:
         """Sends a message that is too large to be encoded on the event loop."""
-        request = await asyncio.to_thread(encode)
+        request = await self._in_thread(encode, attempts)
         limit_s = attempts.time_left_s()
         try:
             # The core would wait for a full connection to take the rest of the message, even after its deadline.
@@ -249,21 +276,24 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
             if not writer.done() or writer.cancelled():
                 # Amid a message.
                 _keep_poller()
-        return answer.gradient()
+        return await self._in_thread(answer.gradient, attempts) if answer.copies_much else answer.gradient()
 
     async def _send_shared(
         self, channel: grpc.aio.Channel, call: Execution, regions: RegionPool, attempts: Attempts
     ) -> Array:
         with Loan(regions, call.plan, call.destination) as shared:
             is_large = call.size_bytes > LARGE_BYTES
-            planned = await asyncio.to_thread(shared.lend) if is_large else shared.lend()
+            planned = await self._in_thread(shared.lend, attempts) if is_large else shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
                 return await self._send_chunks(channel, chunked, attempts)
             encode = partial(encode_request, planned.call)
             if planned.size_bytes > LARGE_BYTES:
-                return shared.read(await self._send_large(channel, call.method, encode, attempts))
-            return shared.read(await self._send_message(channel, call.method, encode(), attempts))
+                reply = await self._send_large(channel, call.method, encode, attempts)
+            else:
+                reply = await self._send_message(channel, call.method, encode(), attempts)
+            read = partial(shared.read, reply)
+            return await self._in_thread(read, attempts) if shared.copies_much else read()
 
     async def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""

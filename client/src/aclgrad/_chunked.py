@@ -9,6 +9,7 @@ import numpy as np
 from aclgrad._arrays import Array
 from aclgrad._destination import Destination
 from aclgrad._failures import unreadable_reply
+from aclgrad._planning import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
@@ -76,6 +77,12 @@ class ChunkedAnswer:
             raise unreadable_reply(error) from error
         self._destination.check(output.type)
         self._gradient, self._bytes = gradient, gradient.reshape(-1).view(np.uint8).data
+
+    @property
+    def copies_much(self) -> bool:
+        """Whether `gradient` copies more than an event loop should."""
+        gradient = self._gradient
+        return gradient is not None and gradient.nbytes > LARGE_BYTES and self._destination.copies(gradient)
 
     def gradient(self) -> Array:
         """Returns the whole; raises ServerFaultError where the answer ended early."""

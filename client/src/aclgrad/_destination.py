@@ -44,11 +44,18 @@ class Destination:
             return self._array
         return np.empty(type.shape, type.dtype.numpy)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether the caller has an array for the gradient."""
+        return self._array is not None
+
+    def copies(self, gradient: Array) -> bool:
+        """Whether `take` copies this gradient to where it belongs."""
+        return self._array is not None and gradient is not self._array
+
     def take(self, gradient: Array) -> Array:
         """Returns the gradient where it belongs; copies it unless it is there."""
-        if self._array is None:
-            return gradient
-        if gradient is not self._array:
+        if self._array is not None and self.copies(gradient):
             self._array[...] = gradient
         return self._result(gradient)
 

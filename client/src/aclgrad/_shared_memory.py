@@ -22,7 +22,7 @@ from aclgrad._destination import NEW, Destination
 from aclgrad._exchanges import gradient_of
 from aclgrad._failures import unreadable_reply
 from aclgrad._forks import forget, keep_apart
-from aclgrad._planning import Plan
+from aclgrad._planning import LARGE_BYTES, Plan
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall, decode_response
@@ -183,7 +183,7 @@ class Loan:
         self._destination = destination
         self._lent: list[Region] = []
         self._output: Region | None = None
-        # A caller that is cancelled may leave while another thread lends.
+        # A caller that is cancelled may leave while another thread lends or reads.
         self._lock = threading.Lock()
         self._has_ended = False
 
@@ -207,10 +207,18 @@ class Loan:
     ) -> None:
         with self._lock:
             self._has_ended = True
+            lent, self._lent = self._lent, []
         # After a failure the server may still read and write: nobody is to use the regions again.
         end = self._pool.give_back if error is None else self._pool.drop
-        for region in self._lent:
+        for region in lent:
             end(region)
+
+    @property
+    def copies_much(self) -> bool:
+        """Whether `read` copies more than an event loop should: a gradient that stays in its region is not copied."""
+        output = self._plan.output()
+        is_copied = self._output is None or self._destination.is_given
+        return output is not None and output.size_bytes > LARGE_BYTES and is_copied
 
     def read(self, reply: bytes) -> np.ndarray[Any, Any]:
         """Returns the gradient where it is; its region goes back when nobody has the array any more.
@@ -231,8 +239,10 @@ class Loan:
             raise ValueError(f"it has {type} in shared memory that was not lent for that")
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)
-        # From here on it is the array's.
-        self._lent.remove(region)
+        with self._lock:
+            if not self._has_ended:
+                # From here on it is the array's.
+                self._lent.remove(region)
         keep_apart(region.memory)
         weakref.finalize(held, self._pool.give_back_later, region).atexit = False
         return array

@@ -1,7 +1,5 @@
 #include "settings/config.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include "faults/fault_settings.h"
 #include "operator_table.h"
 #include "settings/cpus.h"
+#include "settings/usable_memory.h"
 #include "settings/values.h"
 #include "settings/visible_devices.h"
 
@@ -24,25 +23,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kNotSet = 0;
-
-uint64_t PhysicalMemoryBytes() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_bytes = sysconf(_SC_PAGE_SIZE);
-  if (pages <= 0 || page_bytes <= 0) return uint64_t{1} << 30;
-  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
-}
-
-// A container sees the memory of its machine, but the kernel kills it if it exceeds the limit of its control group.
-uint64_t DeviceMemoryBytes() {
-  const uint64_t of_machine = PhysicalMemoryBytes() / 4 * 3;
-  for (const char* name : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    uint64_t limit = 0;
-    // Half is left to the process, because messages take as much memory as the tensors in them. A group without a limit
-    // has a word here, or about 2^63.
-    if (std::ifstream(name) >> limit) return std::min(of_machine, limit / 2);
-  }
-  return of_machine;
-}
 
 const std::vector<std::string>& Operators() {
 #define NAME(symbol) #symbol,
@@ -144,11 +124,10 @@ void ApplyFile(const std::string& path, Config& config) {
 }  // namespace
 
 Config LoadConfig(const char* path) {
-  // A quarter is left to the process itself and to the machine, because device memory is this machine's memory.
   Config config{&FindProduct("910B"), 1, kNotSet, UsableCpus(), FindVectorLevel(SupportedVectorLevels().back())};
   if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
   if (path != nullptr && *path != '\0') ApplyFile(path, config);
-  if (config.memory_bytes == kNotSet) config.memory_bytes = DeviceMemoryBytes() / static_cast<uint64_t>(config.devices);
+  if (config.memory_bytes == kNotSet) config.memory_bytes = UsableMemoryBytes() / static_cast<uint64_t>(config.devices);
   if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {
     config.devices = CountVisibleDevices(visible, config.devices);
   }

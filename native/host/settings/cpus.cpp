@@ -6,8 +6,8 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <sstream>
-#include <string>
+
+#include "settings/control_groups.h"
 
 namespace acl_host {
 namespace {
@@ -43,38 +43,10 @@ double QuotaOfVersion1(const fs::path& group) {
   return Quotient(quota, period);
 }
 
-// The smallest quota of the group and its ancestors. A container may see its own group as the mount itself, not under
-// the path of /proc; then only the mount is found.
-template <typename Quota>
-double LeastQuota(const fs::path& mount, const std::string& group, const Quota& quota) {
-  double least = quota(mount);
-  fs::path folder = mount;
-  for (const fs::path& part : fs::path(group).relative_path()) {
-    folder /= part;
-    least = std::min(least, quota(folder));
-  }
-  return least;
-}
-
-// A line of /proc/self/cgroup is number:controllers:path; in version 2 the number is 0 and there are no controllers.
 double GroupCpus(const fs::path& root) {
   double least = kUnlimited;
-  const fs::path mounts = root / "sys/fs/cgroup";
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string group = line.substr(second + 1);
-    if (controllers.empty()) least = std::min(least, LeastQuota(mounts, group, QuotaOfVersion2));
-    std::istringstream names(controllers);
-    for (std::string name; std::getline(names, name, ',');) {
-      if (name != "cpu") continue;
-      for (const char* const mount : {"cpu", "cpu,cpuacct"}) {
-        least = std::min(least, LeastQuota(mounts / mount, group, QuotaOfVersion1));
-      }
-    }
+  for (const auto& [folder, version] : ControlGroups(root, "cpu", {"cpu", "cpu,cpuacct"})) {
+    least = std::min(least, version == 2 ? QuotaOfVersion2(folder) : QuotaOfVersion1(folder));
   }
   return least;
 }

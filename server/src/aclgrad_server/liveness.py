@@ -1,20 +1,33 @@
-"""Whether the process lives and takes calls: the heartbeat of its main loop, and its readiness."""
+"""Whether the process lives and takes calls: its main loop, its background tasks, and its readiness."""
 
+import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
+
+log = logging.getLogger(__name__)
 
 BEAT_INTERVAL_S: Final = 0.05  # how often the main loop is expected to beat
 BEAT_LIMIT_S: Final = 10.0
 """Age of a heartbeat that means a hung loop, far more than an overloaded process needs: busy ones are not restarted."""
 
 
+RETRY_S: Final = 0.05  # after a look that failed
+FAILURES_LIMIT_S: Final = 10.0
+"""A background task whose looks have failed for so long protects nothing any more, and ends."""
+
+Look = Callable[[], Awaitable[float | None]]
+"""What a background task does again and again: returns the seconds until the next time, or None after the last."""
+
+
 class Heartbeat:
-    """Says whether the main loop still runs. One thread beats, any thread asks."""
+    """Says whether the main loop and its background tasks still run. One thread beats, any thread asks."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_s = clock()
+        self._end: str | None = None
 
     def beat(self) -> None:
         self._last_s = self._clock()
@@ -23,8 +36,14 @@ class Heartbeat:
         """Returns the seconds since the last beat; before the first one, since it was made."""
         return self._clock() - self._last_s
 
+    def stop(self, why: str) -> None:
+        """Makes the process count as dead for good."""
+        self._end = self._end or why
+
     def failure(self) -> str | None:
-        """Returns why the process counts as hung, or None if it does not."""
+        """Returns why the process counts as dead, or None if it does not."""
+        if self._end is not None:
+            return self._end
         age_s = self.age_s()
         if age_s <= BEAT_LIMIT_S:
             return None
@@ -46,3 +65,56 @@ class Readiness:
 
     def set_not_ready(self, reason: str) -> None:
         self.reason = reason
+
+
+class BackgroundTasks:
+    """Tasks of the main loop without which the process does not count as alive, until `stop`.
+
+    A look that fails is logged and made again. A task that ends by an exception all the same ends the heartbeat.
+    """
+
+    def __init__(self, heartbeat: Heartbeat, on_failure: Callable[[], None] = lambda: None) -> None:
+        self._heartbeat = heartbeat
+        self._on_failure = on_failure
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, name: str, look: Look) -> None:
+        task = asyncio.create_task(_repeat(name, look), name=name)
+        task.add_done_callback(self._end)
+        self._tasks.append(task)
+
+    async def stop(self) -> None:
+        """Returns when every task has ended: until then, they hold what they look at."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _end(self, task: "asyncio.Task[None]") -> None:
+        if task.cancelled() or task.exception() is None:
+            return
+        # First of all: if the log fails, the process is still found dead.
+        self._heartbeat.stop(f"the background task {task.get_name()!r} has ended; see the log")
+        self._on_failure()
+        log.error("the background task %r has ended; restart the process", task.get_name(), exc_info=task.exception())
+
+
+async def _repeat(name: str, look: Look) -> None:
+    failing_since: float | None = None
+    logged_at = -FAILURES_LIMIT_S
+    pause_s: float | None = 0.0
+    while pause_s is not None:
+        await asyncio.sleep(pause_s)
+        try:
+            pause_s = await look()
+            failing_since = None
+        except (Exception, asyncio.CancelledError):
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            pause_s, now = RETRY_S, time.monotonic()
+            failing_since = failing_since or now
+            if now - failing_since >= FAILURES_LIMIT_S:
+                raise
+            if now - logged_at >= FAILURES_LIMIT_S:
+                logged_at = now
+                log.exception("the background task %r failed, and tries again", name)

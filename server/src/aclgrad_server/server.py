@@ -5,9 +5,9 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import grpc.aio
 
@@ -33,7 +33,7 @@ from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
-from aclgrad_server.liveness import BEAT_INTERVAL_S
+from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
@@ -71,8 +71,9 @@ class Server:
         self._grpc: grpc.aio.Server | None = None
         self._access_log = AccessLog() if settings.access_log else None
         self._file_watch = FileWatch([])
-        self._tasks: list[asyncio.Task[None]] = []
-        self._spawn(self._beat())
+        self._tasks = BackgroundTasks(state.heartbeat, on_failure=self._health.set_dead)
+        self._beat_due = time.monotonic()
+        self._tasks.start("beat", self._beat)
         self.is_device_lost = False
         self._losses: set[str] = set()
         self._devices: tuple[Device, ...] = ()
@@ -83,7 +84,7 @@ class Server:
         Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
         """
         settings, state = self._settings, self._state
-        self._open_files()
+        await self._open_files()
         access = state.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         if settings.loop_alarm_ms:
@@ -123,10 +124,10 @@ class Server:
         self._watch(group)
         announce(settings, product, group, state.addresses)
         self._health.set_ready(True)
-        state.ready_at = time.time()
+        state.ready_at, state.ready_since = time.time(), time.monotonic()
         state.readiness.set_ready()
 
-    def _open_files(self) -> None:
+    async def _open_files(self) -> None:
         """Reads the files of certificates and identities, which are watched from now on."""
         settings, path = self._settings, self._settings.identities
         try:
@@ -134,7 +135,9 @@ class Server:
             identities = Reloaded("file of identities", [path], partial(read_identities, path)) if path else None
         except UnusableFileError as error:
             raise StartError(str(error)) from error
-        for danger in dangers(settings.listen, certificates is not None, bool(settings.tls_client_ca), bool(path)):
+        protection = certificates is not None, bool(settings.tls_client_ca), bool(path)
+        # In a thread: a name server may not answer for seconds.
+        for danger in await asyncio.to_thread(lambda: list(dangers(settings.listen, *protection))):
             log.warning(danger)
         self._state.certificates = certificates
         self._state.access = Access(identities) if identities else None
@@ -144,25 +147,25 @@ class Server:
         """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, group.devices)
         self._state.memory = memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._state.calls)
-        for watch in (memory.run(), *map(watch_device, group.devices)):
-            self._spawn(watch)
+        memory.start(self._tasks)
+        for device in group.devices:
+            watch_device(device, self._tasks)
 
-    async def _beat(self) -> None:
+    async def _beat(self) -> float:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
         state = self._state
-        while True:
-            state.heartbeat.beat()
-            state.calls.sweep()
-            if state.admission is not None:
-                state.admission.sweep()
-            if state.access is not None:
-                state.access.audit.sweep()
-            if self._access_log is not None:
-                self._access_log.flush()
-            state.recent.sweep()
-            due = time.monotonic() + BEAT_INTERVAL_S
-            await asyncio.sleep(BEAT_INTERVAL_S)
-            state.loop_lag.add(max(0.0, time.monotonic() - due))
+        state.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
+        state.heartbeat.beat()
+        state.calls.sweep()
+        if state.admission is not None:
+            state.admission.sweep()
+        if state.access is not None:
+            state.access.audit.sweep()
+        if self._access_log is not None:
+            self._access_log.flush()
+        state.recent.sweep()
+        self._beat_due = time.monotonic() + BEAT_INTERVAL_S
+        return BEAT_INTERVAL_S
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
         """Ends what waits for the devices: only a new process has a sound context."""
@@ -205,8 +208,7 @@ class Server:
         self._file_watch.stop()
         if self._access_log is not None:
             self._access_log.flush()
-        for task in self._tasks:
-            task.cancel()
+        await self._tasks.stop()
         if drained and not self.is_device_lost:
             drained = await self._close_devices()
         log.info("stopped" if drained else "stopped with work still running")
@@ -214,6 +216,8 @@ class Server:
 
     async def _close_devices(self) -> bool:
         """Says whether all devices closed in time: a driver that hangs would keep the process from ending."""
+        for device in self._devices:
+            await device.stop_sampling()
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
@@ -234,16 +238,6 @@ class Server:
         """Whether a device still works for a client that has gone: its thread would keep the process from ending."""
         admission = self._state.admission
         return admission is not None and admission.occupancy().running > 0
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(_report)
-        self._tasks.append(task)
-
-
-def _report(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("a watch of the server has ended", exc_info=task.exception())
 
 
 def _product_of(group: DeviceGroup) -> Product:

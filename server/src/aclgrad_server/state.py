@@ -47,6 +47,8 @@ class ServerState:
     """Where the server listens."""
     ready_at: float | None = None
     """Unix time at which the server became ready."""
+    ready_since: float | None = None
+    """The same moment of `time.monotonic`: the clock of the machine may be set."""
 
     def __post_init__(self) -> None:
         settings = self.settings

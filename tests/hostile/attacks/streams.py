@@ -1,11 +1,13 @@
 """Calls that stand still: nothing is sent, or never all of it, or nothing of the reply is read."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from tests.hostile import frames
-from tests.hostile.connection import Connection
+from tests.hostile.connection import Connection, ConnectionClosedError
 from tests.hostile.target import Target
 
 Run = Callable[[Target], None]
@@ -14,6 +16,8 @@ MAX_CALLS: Final = 20_000
 """That one attack makes."""
 STEP_S: Final = 0.5
 """A step waits so long for the server's windows and then turns to the next connection."""
+LEAVE_S: Final = 0.05
+"""Between two clients that leave their reply: the server ends each at another moment."""
 
 
 def hold(path: str, bodies: Sequence[bytes], streams: int, connections: int = 1, window_bytes: int = 2**20) -> Run:
@@ -69,5 +73,27 @@ def ignore(path: str, bodies: Sequence[bytes], streams: int, connections: int = 
                 connection.send_data(stream, body, True, min(target.end, time.monotonic() + STEP_S))
 
         target.keep(connections, step, window_bytes=0)
+
+    return run
+
+
+def leave(path: str, body: bytes, connections: int) -> Run:
+    """Makes a call on one new connection after the other and fetches nothing; the latest of them stay open."""
+    fields = frames.request_fields(path)
+
+    def run(target: Target) -> None:
+        held: deque[Connection] = deque()
+        while not target.is_over():
+            connection = target.connect(window_bytes=0)
+            if connection is not None:
+                held.append(connection)
+                with suppress(ConnectionClosedError):
+                    connection.send_data(connection.open(fields), body, True, target.end)
+                    target.count("calls")
+            if len(held) > connections:
+                held.popleft().close()
+            time.sleep(LEAVE_S)
+        for each in held:
+            each.close()
 
     return run

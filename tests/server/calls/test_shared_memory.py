@@ -2,9 +2,10 @@
 
 import ctypes
 import os
+import resource
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from aclgrad.errors import (
     DeadlinePassedError,
     DeviceLostError,
     InvalidFieldError,
+    ServerBusyError,
     SharedMemoryUnavailableError,
 )
 from aclgrad.tensors import SharedRange
@@ -107,3 +109,36 @@ def test_an_error_of_the_file_is_told_as_one_of_the_field(path: Path) -> None:
         memory.open("field", range_of(path), os.O_RDONLY) as file,
     ):
         os.pwrite(file, b"x", 0)
+
+
+@contextmanager
+def without_a_free_file() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for file in taken:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def use(memory: SharedMemory, path: Path, is_open: bool) -> None:
+    """Opens an object and duplicates its file, as for the thread that reads it; there is no free file from then on."""
+    with ExitStack() as stack:
+        if not is_open:
+            stack.enter_context(without_a_free_file())
+        file = stack.enter_context(memory.open("field", range_of(path), os.O_RDONLY))
+        stack.enter_context(without_a_free_file())
+        os.dup(file)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["object", "duplicate"])
+def test_a_server_without_a_free_file_says_that_it_is_its_own_shortage(path: Path, is_open: bool) -> None:
+    with pytest.raises(ServerBusyError, match=r"no free file .*LimitNOFILE") as caught:
+        use(SharedMemory(True, "aclgrad-", ()), path, is_open)
+    assert caught.value.retry_after_s

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -149,3 +150,30 @@ async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Dev
     assert len(errors) == len(calls)
     assert all(isinstance(error, InvalidFieldError) and error.field == "inputs[indices].data" for error in errors)
     assert len(others) > 5
+
+
+async def test_sample_that_the_driver_does_not_answer_keeps_nobody_from_closing_the_device(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the last reference to the native device would be dropped on the loop's thread, where closing it blocks."""
+    began = asyncio.Event()
+
+    class Silent:
+        """Stands before the native device, and takes requests for its state without an answer."""
+
+        soc_name = device.soc_name
+
+        def state(self, _: object) -> None:
+            began.set()
+
+    native = Silent()
+    dropped = weakref.finalize(native, lambda: None)
+    monkeypatch.setattr(device, "_device", native)
+    del native
+    sampling = asyncio.ensure_future(device.take_sample())
+    await began.wait()
+    sampling.cancel()
+    await settle()
+    await device.stop_sampling()
+    monkeypatch.undo()
+    assert not dropped.alive

@@ -2,17 +2,30 @@
 
 import asyncio
 import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from aclgrad.errors import DeviceLostError, DeviceMemoryError
+from aclgrad.errors import DeviceLostError, DeviceMemoryError, ServerFaultError
 from aclgrad_server.devices.watch import refresh, trim_memory, watch_device
+from aclgrad_server.liveness import BackgroundTasks, Heartbeat
 from tests.server.fakes import FakeDevice, settle, wait_until
 
 
 @pytest.fixture
 def devices() -> list[FakeDevice]:
     return [FakeDevice(0), FakeDevice(1)]
+
+
+@asynccontextmanager
+async def watched(devices: list[FakeDevice]) -> AsyncIterator[Heartbeat]:
+    heartbeat = Heartbeat()
+    tasks = BackgroundTasks(heartbeat)
+    for device in devices:
+        watch_device(device, tasks)
+    yield heartbeat
+    await tasks.stop()
 
 
 async def test_memory_of_a_device_that_fails_does_not_keep_that_of_others(
@@ -25,18 +38,16 @@ async def test_memory_of_a_device_that_fails_does_not_keep_that_of_others(
 
 
 async def test_abandoned_work_is_released_again_and_again(devices: list[FakeDevice]) -> None:
-    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
-    await wait_until(lambda: all(device.releases > 1 for device in devices))
-    watch.cancel()
+    async with watched(devices):
+        await wait_until(lambda: all(device.releases > 1 for device in devices))
 
 
 async def test_device_that_cannot_release_is_reported_and_asked_again(
     devices: list[FakeDevice], caplog: pytest.LogCaptureFixture
 ) -> None:
     devices[0].release_error = DeviceMemoryError("full")
-    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
-    await wait_until(lambda: devices[0].releases > 2)
-    watch.cancel()
+    async with watched(devices):
+        await wait_until(lambda: devices[0].releases > 2)
     assert "abandoned work of device 0 cannot be released" in caplog.text
     assert devices[1].releases
     await settle()
@@ -46,12 +57,31 @@ async def test_device_that_cannot_release_is_reported_and_asked_again(
 
 async def test_devices_are_checked_while_a_release_hangs(devices: list[FakeDevice]) -> None:
     devices[0].release_hangs = devices[0].sample_hangs = True
-    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
-    await wait_until(lambda: devices[0].releases > 0)
-    before = devices[0].checks
-    await wait_until(lambda: devices[0].checks > before + 2)
-    assert (devices[0].releases, devices[0].samples) == (1, 1)
-    watch.cancel()
+    async with watched(devices):
+        await wait_until(lambda: devices[0].releases > 0 and devices[0].samples > 0)
+        before = devices[0].checks
+        await wait_until(lambda: devices[0].checks > before + 2)
+        assert (devices[0].releases, devices[0].samples) == (1, 1)
+
+
+async def test_what_hangs_ends_with_the_watch(devices: list[FakeDevice]) -> None:
+    """Else it would hold the device, which would then be closed on the loop's thread when it ends."""
+    devices[0].release_hangs = devices[0].sample_hangs = True
+    async with watched(devices):
+        await wait_until(lambda: devices[0].releases > 0 and devices[0].samples > 0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_device_whose_check_fails_by_surprise_is_checked_again(
+    devices: list[FakeDevice], caplog: pytest.LogCaptureFixture
+) -> None:
+    devices[0].loss = ServerFaultError("the device library answered ACL error 5")
+    async with watched(devices) as heartbeat:
+        await wait_until(lambda: devices[0].checks > 1)
+        devices[0].loss = None
+        await wait_until(lambda: devices[0].checks > 4)
+        assert heartbeat.failure() is None
+    assert "'check of device 0' failed" in caplog.text
 
 
 async def test_samples_are_refreshed_but_nobody_waits_for_a_driver_that_hangs(devices: list[FakeDevice]) -> None:
@@ -62,7 +92,8 @@ async def test_samples_are_refreshed_but_nobody_waits_for_a_driver_that_hangs(de
 
 async def test_lost_device_is_watched_no_more_and_the_others_are(devices: list[FakeDevice]) -> None:
     devices[0].loss = DeviceLostError("lost")
-    watch = asyncio.ensure_future(asyncio.gather(*map(watch_device, devices)))
-    await wait_until(lambda: devices[1].checks > 2)
-    assert devices[0].checks == 1
-    watch.cancel()
+    async with watched(devices) as heartbeat:
+        await wait_until(lambda: devices[1].checks > 2)
+        assert devices[0].checks == 1
+        # The process ends by the loss, and is alive until then.
+        assert heartbeat.failure() is None

@@ -1,55 +1,65 @@
 """The memory that the process may use, under both versions of control groups, and what happens as it runs out."""
 
 import asyncio
+import errno
 import os
+import resource
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from aclgrad.errors import ServerBusyError
+from aclgrad_server import liveness
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
+from aclgrad_server.liveness import BackgroundTasks, Heartbeat
+from tests import memory_trees
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until
 
 LOOKS_S = 5 * INTERVAL_S
-FILES = ["memory.max", "memory/memory.limit_in_bytes"]
 
 
-def write_limit(folder: Path, name: str, told: str) -> None:
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(f"{told}\n")
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_too_little_is_refused_with_both_figures(tmp_path: Path, name: str) -> None:
-    write_limit(tmp_path, name, "67108864")
-    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container more"):
+def test_too_little_is_refused_with_both_figures(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "67108864\n"})
+    with pytest.raises(StartError, match=r"64 MiB is less than the 128 MiB .*; give the container or the service more"):
         check_memory(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [(FILES[0], "134217728"), (FILES[0], "max"), (FILES[1], "134217728"), (FILES[1], "9223372036854771712")],
-)
-def test_enough_or_no_limit(tmp_path: Path, name: str, told: str) -> None:
-    write_limit(tmp_path, name, told)
+@pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])
+def test_without_a_limit_it_is_the_machine(tmp_path: Path, files: dict[str, str]) -> None:
+    write(tmp_path, files)
     check_memory(tmp_path)
+    assert memory_limit(None, tmp_path) == memory_limit(2**62, tmp_path) == memory_trees.MACHINE_BYTES
 
 
-def test_machine_without_control_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("files", memory_trees.LIMITED.values(), ids=memory_trees.LIMITED)
+def test_smallest_limit_counts(tmp_path: Path, files: dict[str, str]) -> None:
+    write(tmp_path, files)
     check_memory(tmp_path)
+    limit = memory_trees.LIMIT_BYTES
+    assert memory_limit(None, tmp_path) == memory_limit(limit + 1, tmp_path) == limit
+    assert memory_limit(limit - 1, tmp_path) == limit - 1
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_smallest_limit_counts(tmp_path: Path, name: str) -> None:
-    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert memory_limit(None, tmp_path) == machine
-    assert memory_limit(2**62, tmp_path) == machine
-    write_limit(tmp_path, name, "134217728")
-    assert memory_limit(None, tmp_path) == 134217728
-    assert memory_limit(134217727, tmp_path) == 134217727
-    assert memory_limit(134217729, tmp_path) == 134217728
+def test_memory_is_read_without_a_free_file() -> None:
+    resident_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        assert resident_bytes() > 2**20
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_memory_that_is_touched_is_resident() -> None:
@@ -68,11 +78,26 @@ class Memory:
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.calls = new_calls()
-        self.watch = MemoryWatch(1000, idle_trim_s, self.trim, self.calls, lambda: round(self.used * 1000))
+        self.error: OSError | None = None
+        self.watch = MemoryWatch(1000, idle_trim_s, self.trim, self.calls, self._used_bytes)
+
+        self.heartbeat = Heartbeat()
 
     async def trim(self) -> None:
         self.trims += 1
         await self.may_end.wait()
+
+    def _used_bytes(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return round(self.used * 1000)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[None]:
+        tasks = BackgroundTasks(self.heartbeat)
+        self.watch.start(tasks)
+        yield
+        await tasks.stop()
 
 
 async def begin_silent(calls: Calls, count: int) -> list["asyncio.Task[None]"]:
@@ -147,9 +172,6 @@ async def test_memory_is_watched_while_a_trim_takes_its_time() -> None:
     memory = Memory()
     memory.used = 0.86
     memory.may_end.clear()
-    watch = asyncio.ensure_future(memory.watch.run())
-    await wait_until(lambda: memory.trims == 1)
-    memory.used = 0.96
 
     def refuses() -> bool:
         try:
@@ -158,32 +180,60 @@ async def test_memory_is_watched_while_a_trim_takes_its_time() -> None:
             return True
         return False
 
-    await wait_until(refuses)
-    assert memory.trims == 1
-    watch.cancel()
+    async with memory.watched():
+        await wait_until(lambda: memory.trims == 1)
+        memory.used = 0.96
+        await wait_until(refuses)
+        assert memory.trims == 1
 
 
 async def test_trim_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
     memory = Memory()
     memory.used = 0.86
     memory.may_end = None
-    watch = asyncio.ensure_future(memory.watch.run())
-    await wait_until(lambda: "memory cannot be given back" in caplog.text)
-    assert not watch.done()
-    watch.cancel()
+    async with memory.watched():
+        await wait_until(lambda: memory.trims > 1)
+        memory.used = 0.96
+        await wait_until(lambda: memory.watch.pressure == 2)
+    assert "'memory trim' failed" in caplog.text
+    assert memory.heartbeat.failure() is None
+
+
+async def test_look_that_fails_keeps_the_last_value_and_the_next_one_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever waits for memory waits on, and is let in when there is some again."""
+    memory = Memory()
+    memory.used = 0.86
+    async with memory.watched():
+        await wait_until(lambda: memory.watch.pressure == 1)
+        memory.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        await wait_until(lambda: "'memory watch' failed" in caplog.text)
+        assert (memory.watch.used_bytes, memory.watch.pressure) == (860, 1)
+        assert not await reads(memory.calls)
+        memory.used, memory.error = 0.5, None
+        await wait_until(lambda: memory.watch.pressure == 0)
+        assert await reads(memory.calls)
+    assert memory.heartbeat.failure() is None
+
+
+async def test_watch_that_cannot_look_any_more_ends_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness, "FAILURES_LIMIT_S", 0.2)
+    memory = Memory()
+    memory.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    async with memory.watched():
+        await wait_until(lambda: memory.heartbeat.failure() is not None)
+    assert memory.heartbeat.failure() == "the background task 'memory watch' has ended; see the log"
 
 
 @pytest.mark.parametrize(("idle_trim_s", "count"), [(0.02, 1), (0.0, 0)])
 async def test_memory_goes_back_once_after_calls(idle_trim_s: float, count: int) -> None:
     memory = Memory(idle_trim_s)
-    watch = asyncio.ensure_future(memory.watch.run())
-    for round_ in range(2):
-        await asyncio.sleep(LOOKS_S)
-        assert memory.trims == round_ * count
-        context = FakeContext()
-        memory.calls.begin("Method", context)
-        await asyncio.sleep(LOOKS_S)
-        assert memory.trims == round_ * count, "a call is there"
-        context.end()
-        await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)
-    watch.cancel()
+    async with memory.watched():
+        for round_ in range(2):
+            await asyncio.sleep(LOOKS_S)
+            assert memory.trims == round_ * count
+            context = FakeContext()
+            memory.calls.begin("Method", context)
+            await asyncio.sleep(LOOKS_S)
+            assert memory.trims == round_ * count, "a call is there"
+            context.end()
+            await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)

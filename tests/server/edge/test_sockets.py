@@ -3,8 +3,10 @@
 import asyncio
 import os
 import resource
+import socket
+import stat
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -87,6 +89,24 @@ async def test_clients_of_a_unix_socket_are_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("peer", ["ipv4:192.0.2.1:1", "ipv4:127.0.0.1:x", "ipv6:", "unix:", ""])
 def test_peer_without_a_connection_is_nothing(peer: str) -> None:
     assert shut_down_connections({peer}) == 0
+
+
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["other_files", "files_that_replace_sockets"])
+def test_looking_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool) -> None:
+    """Another thread may close a socket and open a file under its number, after the look and before the duplicate."""
+    if is_replaced:
+        monkeypatch.setattr(stat, "S_ISSOCK", lambda mode: True)
+    with ExitStack() as stack:
+        for file in (*os.pipe(), os.eventfd(0), os.open(tmp_path, os.O_RDONLY)):
+            stack.callback(os.close, file)
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        client = stack.enter_context(socket.create_connection(listener.getsockname()))
+        stack.enter_context(listener.accept()[0])
+        host, port = client.getsockname()
+        before = os.listdir("/proc/self/fd")
+        for _ in range(5):
+            assert shut_down_connections({f"ipv4:{host}:{port}"}) == 1
+        assert os.listdir("/proc/self/fd") == before
 
 
 def test_process_without_a_free_file_goes_on() -> None:

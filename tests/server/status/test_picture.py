@@ -3,6 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
+import pytest
+
 from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState
@@ -70,3 +72,18 @@ def test_calls_by_operator_and_failures_by_reason() -> None:
     assert all(each.recent_count == each.count for each in failures.values())
     assert next(iter(failures))[0] == "INVALID_FIELD"
     assert all(before - 60 < each.last_time.seconds <= before for each in failures.values())
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_clock_that_is_set_changes_neither_uptime_nor_what_is_recent(
+    monkeypatch: pytest.MonkeyPatch, jump_s: float
+) -> None:
+    wall, now_s = time.time, time.monotonic()
+    state = ServerState(Settings(), ready_at=wall() - 90, ready_since=now_s - 90)
+    state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward", "SERVER_BUSY"))
+    monkeypatch.setattr(time, "time", lambda: wall() + jump_s)
+    status = picture_of(state, with_private=True)
+    assert 90 <= status.uptime.seconds <= 100
+    (failure,) = status.recent_failures
+    assert abs(time.time() - failure.last_time.seconds) < 10
+    assert any("SERVER_BUSY in the last minute" in each.summary for each in status.problems)

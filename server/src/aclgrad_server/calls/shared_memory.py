@@ -3,6 +3,7 @@
 A mapping would end the process where the client cuts the object short; a file operation merely has fewer bytes.
 """
 
+import errno
 import os
 import re
 import stat
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from aclgrad.errors import AclgradError, InvalidFieldError, SharedMemoryUnavailableError
+from aclgrad.errors import AclgradError, InvalidFieldError, ServerBusyError, SharedMemoryUnavailableError
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
@@ -18,6 +19,7 @@ from aclgrad_server.calls.path import Path
 from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.plan import OperatorPlan, check_reply_size
 
+RETRY_AFTER_FILES_S: Final = 1.0
 _FOLDER: Final = "/dev/shm"
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_OFFSET: Final = 2**62
@@ -71,6 +73,7 @@ class SharedMemory:
         try:
             file = os.open(_FOLDER + named.name, mode | _FLAGS)
         except OSError as error:
+            _check_own_files(error)
             problem = f"{named.name} cannot be opened: {error.strerror}"
             raise InvalidFieldError.at(field, problem, "create it before the call, for the server's user too") from None
         try:
@@ -89,6 +92,7 @@ class SharedMemory:
             # Some are an OSError too: a deadline, a lost device.
             raise
         except OSError as error:
+            _check_own_files(error)
             problem = f"{named.name} failed: {error.strerror}"
             raise InvalidFieldError.at(field, problem, "check the room in /dev/shm") from None
         finally:
@@ -102,3 +106,11 @@ class SharedMemory:
         if count != tensor.data.nbytes:
             problem = f"had {count} bytes left of {tensor.data.nbytes}"
             raise InvalidFieldError.at(field, problem, "keep the object as it is until the call has ended")
+
+
+def _check_own_files(error: OSError) -> None:
+    """Raises ServerBusyError if the server itself could open no file: nothing is wrong with the client's object."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        remedy = f"try again in {RETRY_AFTER_FILES_S:g} s; raise the limit of open files of the server (LimitNOFILE)"
+        problem = f"the server has no free file for shared memory ({error.strerror})"
+        raise ServerBusyError(problem, remedy=remedy, retry_after_s=RETRY_AFTER_FILES_S) from None

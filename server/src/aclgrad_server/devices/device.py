@@ -180,8 +180,15 @@ class Device:
         except native.AclError as error:
             raise self._error_of(error) from error
 
+    async def stop_sampling(self) -> None:
+        """Gives up a sample that the driver has not answered: it would keep `close` from closing the device."""
+        sampling, self._sampling = self._sampling, None
+        if sampling is not None:
+            sampling.cancel()
+            await asyncio.wait([sampling])
+
     def close(self) -> None:
-        """Closes the device, which must have no work left; blocks."""
+        """Closes the device, which must have no work left and take no samples; blocks."""
         # The last device also closes the library, because a device runtime must end before the process does.
         del self._device
 
@@ -226,6 +233,7 @@ class Device:
         if isinstance(error, native.AclError):
             is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
             ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
+            ours.__cause__ = error
             if isinstance(ours, DeviceLostError):
                 self._lose(ours)
 

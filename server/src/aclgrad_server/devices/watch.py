@@ -2,15 +2,14 @@
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from aclgrad.allocator import trim_allocator
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices.device import Device
+from aclgrad_server.liveness import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -20,56 +19,45 @@ SAMPLE_INTERVAL_S: Final = 1.0
 REFRESH_LIMIT_S: Final = 0.25
 
 
-async def watch_device(device: Device) -> None:
-    """Checks for lost devices, also when there are no calls, reclaims what abandoned calls held, and takes samples."""
-    release = _Repeated(partial(_release, device), RELEASE_INTERVAL_S)
-    sample = _Repeated(partial(_sample, device), SAMPLE_INTERVAL_S)
-    while True:
-        await asyncio.sleep(CHECK_INTERVAL_S)
-        try:
-            # Does not call the driver, so that it also works if the driver hangs.
-            device.check()
-        except DeviceLostError:
-            return  # the device has reported it
-        release.sweep()
-        sample.sweep()
+def watch_device(device: Device, tasks: BackgroundTasks) -> None:
+    """Checks for lost devices, also when there are no calls, reclaims what abandoned calls held, and takes samples.
+
+    Each is a task of its own: the last two wait for the driver, which may hang.
+    """
+    tasks.start(f"check of device {device.index}", partial(_check, device))
+    tasks.start(f"release on device {device.index}", partial(_release, device))
+    tasks.start(f"sample of device {device.index}", partial(_sample, device))
 
 
-class _Repeated:
-    """Work that is begun again and again, but never twice at once: it waits for the driver, which may hang."""
-
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], interval_s: float) -> None:
-        self._work = work
-        self._interval_s = interval_s
-        self._due = time.monotonic()
-        self._task: asyncio.Task[None] | None = None
-
-    def sweep(self) -> None:
-        """Begins the work if it is due and has ended. To be called some times a second."""
-        if (self._task is None or self._task.done()) and time.monotonic() >= self._due:
-            self._due = time.monotonic() + self._interval_s
-            self._task = asyncio.ensure_future(self._work())
-
-
-async def _release(device: Device) -> None:
-    with _told(device, "abandoned work of device %d cannot be released: %s"):
-        await device.release_finished()
-
-
-async def _sample(device: Device) -> None:
-    with _told(device, "device %d does not tell its state: %s"):
-        await device.take_sample()
-
-
-@contextmanager
-def _told(device: Device, text: str) -> Iterator[None]:
-    """Logs what went wrong with the device, but for a loss, which the device has reported."""
+async def _check(device: Device) -> float | None:
     try:
-        yield
+        # Does not call the driver, so that it also works if the driver hangs.
+        device.check()
     except DeviceLostError:
-        pass
+        return None  # the device has reported it
+    return CHECK_INTERVAL_S
+
+
+async def _release(device: Device) -> float | None:
+    text = "abandoned work of device %d cannot be released: %s"
+    return RELEASE_INTERVAL_S if await _ask(device, device.release_finished(), text) else None
+
+
+async def _sample(device: Device) -> float | None:
+    return (
+        SAMPLE_INTERVAL_S if await _ask(device, device.take_sample(), "device %d does not tell its state: %s") else None
+    )
+
+
+async def _ask(device: Device, work: Awaitable[Any], text: str) -> bool:
+    """Logs what goes wrong with the device; returns False if it is lost, which the device has reported."""
+    try:
+        await work
+    except DeviceLostError:
+        return False
     except AclgradError as error:
         log.warning(text, device.index, error.__cause__ or error)
+    return True
 
 
 async def refresh(devices: Sequence[Device]) -> None:

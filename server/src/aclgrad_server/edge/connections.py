@@ -1,11 +1,13 @@
 """Connections of clients: the addresses they come to, what each is made with, and how one is ended."""
 
 import asyncio
+import errno
 import fcntl
 import grp
 import logging
 import os
 import socket
+import stat
 import weakref
 from collections.abc import Sequence, Set
 from contextlib import suppress
@@ -197,7 +199,7 @@ def shut_down_connections(peers: Set[str]) -> int:
         return 0
     for file in files:
         # Most files are no connection, some are closed meanwhile.
-        with suppress(OSError), socket.socket(fileno=os.dup(file)) as duplicate:
+        with suppress(OSError), _duplicate(file) as duplicate:
             if duplicate.family in (socket.AF_INET, socket.AF_INET6):
                 host, port = duplicate.getpeername()[:2]
                 if (host.removeprefix("::ffff:"), port) in wanted:
@@ -205,6 +207,22 @@ def shut_down_connections(peers: Set[str]) -> int:
                     count += 1
     log.info("closed %d connections that did not fetch their replies: %s", count, ", ".join(sorted(peers)))
     return count
+
+
+def _duplicate(file: int) -> socket.socket:
+    """Returns a duplicate of a socket; raises OSError for any other file.
+
+    Another file is not even duplicated: to close a duplicate would release the locks that its library holds by fcntl.
+    """
+    if not stat.S_ISSOCK(os.fstat(file).st_mode):
+        raise OSError(errno.ENOTSOCK, os.strerror(errno.ENOTSOCK))
+    number = os.dup(file)
+    try:
+        return socket.socket(fileno=number)
+    except BaseException:
+        # The number may have become that of another file since. The constructor closes nothing.
+        os.close(number)
+        raise
 
 
 def _address_of(peer: str) -> tuple[str, int] | None:

@@ -1,16 +1,17 @@
 """The memory of the process: how freed memory is kept and given back, and what happens before memory runs out."""
 
-import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
 from aclgrad_server.limits import MEMORY_HARD_LIMIT, MEMORY_SOFT_LIMIT
+from aclgrad_server.liveness import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -21,40 +22,59 @@ BUSY_INTERVAL_S: Final = 0.01
 """Between two looks when more than half is used: messages on one machine bring 2 GB in a second."""
 TRIM_INTERVAL_S: Final = 0.2
 CUT_COUNT: Final = 16  # calls that are cut at once under pressure
-_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
-_STATM: Final = Path("/proc/self/statm")
+_ROOT: Final = Path("/")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def check_memory(control_groups: Path = _CONTROL_GROUPS) -> None:
+def check_memory(root: Path = _ROOT) -> None:
     """Raises StartError if memory is too little: the kernel would end the server amid calls, without a word."""
-    limit = _control_group_limit(control_groups)
+    limit = _control_group_limit(root)
     if limit is not None and limit < MIN_MEMORY_BYTES:
         raise StartError(
             f"the memory limit of {limit / 2**20:.0f} MiB is less than the {MIN_MEMORY_BYTES / 2**20:.0f} MiB that "
-            f"the server needs; give the container more"
+            f"the server needs; give the container or the service more"
         )
 
 
-def memory_limit(setting: int | None, control_groups: Path = _CONTROL_GROUPS) -> int:
-    """Returns the bytes that the process may use: the setting, the control group's limit, or all of the machine."""
+def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
+    """Returns the bytes that the process may use: the setting, the control groups' limit, or all of the machine."""
     machine = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
-    return min(filter(None, (setting, _control_group_limit(control_groups), machine)))
+    return min(filter(None, (setting, _control_group_limit(root), machine)))
 
 
-def _control_group_limit(control_groups: Path) -> int | None:
-    """Returns the limit of the control group that a container sees as its own, of either version; None without one."""
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        file = control_groups / name
-        told = file.read_text().strip() if file.is_file() else ""
-        if told.isdigit():
-            return int(told)
-    return None
+def _control_group_limit(root: Path) -> int | None:
+    """Returns the smallest limit of the process's control groups and of all that hold them; None without one."""
+    told = (file.read_text().strip() for file in _limit_files(root) if file.is_file())
+    return min((int(each) for each in told if each.isdigit()), default=None)
 
 
-def resident_bytes(statm: Path = _STATM) -> int:
-    """Returns the memory of this process that is in RAM."""
-    return int(statm.read_bytes().split()[1]) * _PAGE_BYTES
+def _limit_files(root: Path) -> Iterator[Path]:
+    """Yields where limits of either version may be.
+
+    A container may see its own group as the mount itself, not under the path of /proc; then only the mount is there.
+    """
+    groups, mounts = root / "proc/self/cgroup", root / "sys/fs/cgroup"
+    for line in groups.read_text().splitlines() if groups.is_file() else ():
+        _, _, rest = line.partition(":")
+        controllers, separator, group = rest.partition(":")
+        if separator and not controllers:
+            mount, name = mounts, "memory.max"
+        elif "memory" in controllers.split(","):
+            mount, name = mounts / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        folder = mount / group.lstrip("/")
+        yield from (each / name for each in (folder, *folder.parents) if each.is_relative_to(mount))
+
+
+def resident_bytes() -> int:
+    """Returns the memory of this process that is in RAM, also if the process has no free file."""
+    return int(os.pread(_statm(), _PAGE_BYTES, 0).split()[1]) * _PAGE_BYTES
+
+
+@cache
+def _statm() -> int:
+    return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
 class MemoryWatch:
@@ -86,17 +106,24 @@ class MemoryWatch:
         self._seen = self._trimmed = calls.event_count
         self._seen_at = time.monotonic()
 
-    async def run(self) -> None:
-        trim: asyncio.Task[None] | None = None
-        due = 0.0
-        while True:
-            self.look()
-            if (self._is_pressed or self._is_idle()) and time.monotonic() >= due and (trim is None or trim.done()):
-                due = time.monotonic() + TRIM_INTERVAL_S
-                self._trimmed = self._calls.event_count
-                # It waits for the devices, and memory runs out meanwhile.
-                trim = asyncio.ensure_future(self._try_to_trim())
-            await asyncio.sleep(BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S)
+    def start(self, tasks: BackgroundTasks) -> None:
+        tasks.start("memory watch", self._watch)
+        # A task of its own: it waits for the devices, and memory runs out meanwhile.
+        tasks.start("memory trim", self._give_back)
+
+    async def _watch(self) -> float:
+        self.look()
+        return self._pause_s()
+
+    async def _give_back(self) -> float:
+        if not (self._is_pressed or self._is_idle()):
+            return self._pause_s()
+        self._trimmed = self._calls.event_count
+        await self._trim()
+        return TRIM_INTERVAL_S
+
+    def _pause_s(self) -> float:
+        return BUSY_INTERVAL_S if self._is_half_used else INTERVAL_S
 
     @property
     def pressure(self) -> int:
@@ -109,12 +136,6 @@ class MemoryWatch:
             self._seen, self._seen_at = self._calls.event_count, time.monotonic()
         is_quiet = time.monotonic() - self._seen_at >= self._idle_trim_s > 0
         return is_quiet and self._seen != self._trimmed
-
-    async def _try_to_trim(self) -> None:
-        try:
-            await self._trim()
-        except Exception:
-            log.exception("memory cannot be given back")
 
     def look(self) -> None:
         self.used_bytes = self._read_used_bytes()

@@ -57,8 +57,13 @@ class Health:
     def __init__(self, client_timeout_s: float) -> None:
         self._client_timeout_s = client_timeout_s
         self._room = _Room()
-        self._is_ready = False
+        self._is_alive, self._is_ready = True, False
         self._changed = asyncio.Event()
+
+    def set_dead(self) -> None:
+        """Tells for good that the process has to be restarted."""
+        self._is_alive = False
+        self.set_ready(False)
 
     def set_ready(self, is_ready: bool) -> None:
         self._is_ready = is_ready
@@ -94,11 +99,10 @@ class Health:
                 await changed.wait()
 
     def _status_of(self, service: str) -> "health_pb2.HealthCheckResponse.ServingStatus.ValueType":
-        if service == LIVENESS:
-            return _STATUS.SERVING
-        if service not in (READINESS, SERVICE, ""):
+        if service not in (LIVENESS, READINESS, SERVICE, ""):
             return _STATUS.SERVICE_UNKNOWN
-        return _STATUS.SERVING if self._is_ready else _STATUS.NOT_SERVING
+        is_well = self._is_alive and (self._is_ready or service == LIVENESS)
+        return _STATUS.SERVING if is_well else _STATUS.NOT_SERVING
 
     async def _service(self, context: Context) -> str:
         """Returns the name that a client asks for; ends a call whose message is missing, too large or too late."""

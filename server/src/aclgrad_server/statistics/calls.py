@@ -72,7 +72,7 @@ class CallStatistics:
         self.items: dict[OperatorAndReason, int] = {}
         """The calls in batches that were answered."""
         self.last_failures: dict[Failure, float] = {}
-        """When calls failed last, in unix time."""
+        """When calls failed last, as a time of `time.monotonic`."""
 
     def add(self, call: EndedCall) -> None:
         """Counts an RPC that has ended. It costs about 2 microseconds, so nothing here is done for its looks."""
@@ -89,7 +89,7 @@ class CallStatistics:
             if call.items:
                 self._add_items(call.items)
         elif reason != CANCELLED:
-            self.last_failures[Failure(row.operator, method, reason)] = time.time()
+            self.last_failures[Failure(row.operator, method, reason)] = time.monotonic()
 
     def calls(self) -> dict[tuple[str, str, str], int]:
         """Returns the number of operator calls that ended, by operator, method and reason.
@@ -136,7 +136,7 @@ class CallStatistics:
             key = label_of(operator, reason), reason
             self.items[key] = self.items.get(key, 0) + count
             if reason != OK:
-                self.last_failures[Failure(key[0], BATCH, reason)] = time.time()
+                self.last_failures[Failure(key[0], BATCH, reason)] = time.monotonic()
 
 
 def label_of(operator: str, reason: str) -> str:

@@ -46,7 +46,8 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
     )
     if state.ready_at is not None:
         status.start_time.CopyFrom(_timestamp(state.ready_at))
-        status.uptime.CopyFrom(_duration(time.time() - state.ready_at))
+    if state.ready_since is not None:
+        status.uptime.CopyFrom(_duration(time.monotonic() - state.ready_since))
     if state.certificates is not None:
         status.certificate_remaining.CopyFrom(_duration(state.certificates.expires_at - time.time()))
     if group is not None:
@@ -126,12 +127,14 @@ def _failures(state: ServerState) -> Iterator[pb.FailureStatus]:
     statistics = state.calls.statistics
     last = dict(statistics.last_failures)
     counts, recent = statistics.failures(), state.recent.failures()
+    # By the clock of now: who compares them with it sees how long ago they were, even if it has been set since.
+    offset_s = time.time() - time.monotonic()
     for failure in sorted(last, key=lambda each: last[each], reverse=True):
         yield pb.FailureStatus(
             **failure._asdict(),
             count=counts[failure],
             recent_count=recent.get(failure, 0),
-            last_time=_timestamp(last[failure]),
+            last_time=_timestamp(offset_s + last[failure]),
         )
 
 
