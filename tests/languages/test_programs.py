@@ -9,6 +9,7 @@ import pytest
 
 from tests.serving import Server
 
+MANY = {"node": ("node", "examples/node/many.js"), "cpp": ("build/cpp/many",)}
 PROGRAMS = {"node": ("node", "examples/node/gradients.js"), "cpp": ("build/cpp/gradients",)}
 NO_SERVER = "127.0.0.1:1"
 """A port below those that servers of tests get."""
@@ -42,3 +43,15 @@ def test_a_missing_server_is_reported(language: str) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("UNAVAILABLE: ")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("channels", "calls"), [(1, 64), (1, 150), (1, 500), (1, 2000), (20, 50)])
+@pytest.mark.parametrize("language", MANY)
+def test_no_call_is_lost_however_many_are_made_at_once(
+    language: str, server: Server, channels: int, calls: int
+) -> None:
+    """None is refused by gRPC's core, which gives no reason."""
+    command = [*MANY[language], server.address, str(channels), str(calls)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [f"{channels * calls} right"]
