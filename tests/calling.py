@@ -22,3 +22,8 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "the condition did not come true"
         time.sleep(0.001)
+
+
+def calls_in(queue: aclgrad.QueueStatus) -> int:
+    """Returns how many calls run or wait, small ones included."""
+    return queue.running_count + queue.waiting_count + queue.small_running_count + queue.small_waiting_count

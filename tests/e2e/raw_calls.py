@@ -14,7 +14,7 @@ from aclgrad.products import Product
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall, decode_batch, decode_response, encode_batch, encode_request
-from tests.calling import wait_until
+from tests.calling import calls_in, wait_until
 from tests.serving import Server
 
 SERVICE = "/aclgrad.v1.OperatorService/"
@@ -128,7 +128,7 @@ def assert_idle(server: Server, address: str = "") -> None:
             status = client.server_status()
             device, queue = status.devices[0], status.queue
             in_use = (device.pool.allocated_bytes, device.leased_stream_count, queue.running_bytes)
-            return (*in_use, queue.running_count, queue.waiting_count) == (0, 0, 0, 0, 0)
+            return (*in_use, calls_in(queue)) == (0, 0, 0, 0)
 
         wait_until(is_idle, 30)
         for call in SMALL.values():

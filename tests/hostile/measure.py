@@ -9,6 +9,7 @@ from typing import Final
 import psutil
 
 import aclgrad
+from tests.calling import calls_in
 from tests.e2e.raw_calls import assert_idle
 from tests.hostile.attack import GRACE_S
 from tests.hostile.processes import Bystander, Child, Samples
@@ -76,8 +77,8 @@ def problems_of(server: Attacked) -> list[str]:
         while True:
             try:
                 queue = client.server_status(timeout_s=STATUS_TIMEOUT_S).queue
-                problem = f"{queue.running_count} calls run and {queue.waiting_count} wait"
-                if queue.running_count == queue.waiting_count == queue.running_bytes == 0:
+                problem = f"{queue.running_count} large and {queue.small_running_count} small calls run"
+                if calls_in(queue) == queue.running_bytes == 0:
                     break
             except aclgrad.AclgradError as error:
                 problem = str(error)

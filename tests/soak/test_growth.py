@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import aclgrad
-from tests.calling import wait_until
+from tests.calling import calls_in, wait_until
 from tests.e2e.fault_plans import write_config
 from tests.serving import Server
 from tests.soak.traffic import SHARES, Caller
@@ -66,7 +66,7 @@ def test_a_server_does_not_grow(tmp_path: Path, host: dict[str, Any]) -> None:
 def is_idle(client: aclgrad.Client) -> bool:
     status = client.server_status(timeout_s=60)
     held = [(device.pool.allocated_bytes, device.leased_stream_count) for device in status.devices]
-    return held == [(0, 0), (0, 0)] and (status.queue.running_count, status.queue.waiting_count) == (0, 0)
+    return held == [(0, 0), (0, 0)] and calls_in(status.queue) == 0
 
 
 def assert_flat(samples: np.ndarray) -> None:

@@ -62,6 +62,7 @@ class DeviceStatus:
 class QueueStatus:
     """How many calls run and wait, what they and replies not yet fetched hold, and the limits of each.
 
+    Small calls, which have room of their own, are counted apart.
     Other calls are on their way: `receiving_count` come in, and the replies of `replying_count` go out.
     """
 
@@ -75,6 +76,10 @@ class QueueStatus:
     reply_bytes_limit: int
     receiving_count: int
     replying_count: int
+    small_running_count: int
+    small_waiting_count: int
+    small_running_limit: int
+    small_waiting_limit: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class Settings(BaseSettings):
     max_waiting_calls: Annotated[PositiveInt, Field(le=4096)] = 64
     """Most calls that wait to be admitted."""
     pool_bytes: Bytes | None = None
-    """Limit of the memory pool of one device; 90 % of its free memory by default."""
+    """Limit of the memory pool of one device, besides some MiB for small calls; 90 % of its free memory by default."""
     pool_keep_bytes: Annotated[NonNegativeInt, Field(le=2**48)] | None = None
     """Return free memory to the device while a pool holds more than this; never by default."""
     pool_pass_through: bool = False

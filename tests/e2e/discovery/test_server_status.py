@@ -12,6 +12,7 @@ from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall
+from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
 from tests.calling import AnyClient, maybe_await, wait_until
 from tests.e2e.raw_calls import open_channel, open_chunked
 from tests.serving import Server
@@ -113,4 +114,5 @@ def test_status_follows_the_settings() -> None:
         status = client.server_status()
     assert (status.queue.running_limit, status.queue.waiting_limit) == (2, 5)
     assert (status.limits.message_bytes, status.limits.tensor_bytes) == (4096, 2048)
-    assert status.devices[0].pool.limit_bytes == 1000000
+    assert status.devices[0].claimed_bytes_limit == 1000000
+    assert status.devices[0].pool.limit_bytes == 1000000 + SMALL_POOL_BYTES + 2 * SMALL_BYTES, "small calls have more"

@@ -85,7 +85,7 @@ def test_server_that_drains_is_alive_and_not_ready(tmp_path: Path) -> None:
         ThreadPoolExecutor(1) as thread,
     ):
         call = thread.submit(client.adaptive_avg_pool2d_backward, GRAD, (1, 2, 2))
-        wait_until(lambda: client.server_status().queue.running_count == 1)
+        wait_until(lambda: client.server_status().queue.small_running_count == 1)
         server.ask_to_stop()
         wait_until(lambda: ask(server.admin, "/readyz") == (503, "not ready: draining\n"), 10)
         assert ask(server.admin, "/livez") == (200, "alive\n")

@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from tests.calling import wait_until
+from tests.calling import calls_in, wait_until
 from tests.serving import Server
 
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -45,8 +45,7 @@ def begin_call(channel: grpc.Channel, unfinished: threading.Event) -> grpc.Futur
 
 
 def in_flight(client: aclgrad.Client) -> int:
-    queue = client.server_status().queue
-    return queue.running_count + queue.waiting_count
+    return calls_in(client.server_status().queue)
 
 
 def test_calls_in_flight_are_answered_while_health_says_no() -> None:

@@ -200,7 +200,7 @@ def test_server_that_starts_and_drains_tells_that_it_is_not_ready(tmp_path: Path
         ThreadPoolExecutor(1) as thread,
     ):
         call = thread.submit(client.adaptive_avg_pool2d_backward, GRAD, (1, 2, 2))
-        wait_until(lambda: value(server.admin, "aclgrad_running_calls") == 1)
+        wait_until(lambda: value(server.admin, "aclgrad_running_calls", room="small") == 1)
         server.ask_to_stop()
         wait_until(lambda: value(server.admin, "aclgrad_ready") == 0)
         assert value(server.admin, "aclgrad_active_rpcs") == 1

@@ -79,7 +79,7 @@ def test_page_while_the_server_starts_and_drains(tmp_path: Path) -> None:
     with Server("--acl-config", hanging_kernel(tmp_path)) as server, aclgrad.Client(server.address) as client:
         waiting = threading.Thread(target=client.adaptive_avg_pool2d_backward, args=(GRAD, (1, 2, 2)))
         waiting.start()
-        wait_until(lambda: client.server_status().queue.running_count == 1)
+        wait_until(lambda: client.server_status().queue.small_running_count == 1)
         server.ask_to_stop()
         wait_until(lambda: "not ready: draining" in ask(server.admin)[1], 10)
         waiting.join(60)

@@ -73,6 +73,9 @@ def _load(found: ServerStatus) -> Iterator[Line]:
     per_second = sum(each.calls_per_second for each in found.operators)
     places = f"{queue.running_count} of {queue.running_limit} run, {queue.waiting_count} of {queue.waiting_limit} wait"
     yield "calls", f"{places}, {rate(per_second)} a second"
+    if queue.small_running_limit:
+        run = f"{queue.small_running_count} of {queue.small_running_limit} run"
+        yield "small calls", f"{run}, {queue.small_waiting_count} of {queue.small_waiting_limit} wait"
     yield "on their way", f"{queue.receiving_count} received, {queue.replying_count} replied to"
     yield "memory of calls", f"{size(queue.running_bytes)} of {size(queue.running_bytes_limit)}"
     yield "replies", f"{size(queue.reply_bytes)} of {size(queue.reply_bytes_limit)} not yet fetched"

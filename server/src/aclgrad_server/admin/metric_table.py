@@ -85,12 +85,17 @@ METRICS: Final = (
     ),
     *_each(
         GAUGE,
+        ("room",),
+        values.of_rooms,
+        ("aclgrad_running_calls", "places in use, for large calls and for small ones", lambda it: it.places.used),
+        ("aclgrad_running_calls_limit", "places", lambda it: it.running_limit),
+        ("aclgrad_waiting_calls", "calls that wait for memory or a place", lambda it: it.waiting_count),
+        ("aclgrad_waiting_calls_limit", "calls that may wait", lambda it: it.waiting_limit),
+    ),
+    *_each(
+        GAUGE,
         (),
         values.of_admission,
-        ("aclgrad_running_calls", "places in use", lambda it: it.occupancy().running),
-        ("aclgrad_running_calls_limit", "places", lambda it: it.running_limit),
-        ("aclgrad_waiting_calls", "calls that wait for memory or a place", lambda it: it.occupancy().waiting),
-        ("aclgrad_waiting_calls_limit", "calls that may wait", lambda it: it.waiting_limit),
         (
             "aclgrad_utilization_ratio",
             "running and waiting calls per place: for autoscalers",

@@ -12,6 +12,7 @@ from aclgrad.v1.error_reason_pb2 import ErrorReason
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.gate import Gate
+from aclgrad_server.calls.room import Room
 from aclgrad_server.devices.device import Device, DeviceSample
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.state import ServerState
@@ -103,6 +104,16 @@ def of_memories(read: Callable[[Gate], float]) -> Read:
     def values(state: ServerState) -> Values:
         gates = () if state.admission is None else state.admission.memories
         return {(str(device.index),): read(gate) for device, gate in zip(_devices(state), gates, strict=False)}
+
+    return values
+
+
+def of_rooms(read: Callable[[Room], float]) -> Read:
+    """Reads what admission has for large calls, and for small ones."""
+
+    def values(state: ServerState) -> Values:
+        admission = state.admission
+        return {} if admission is None else {(name,): read(room) for name, room in admission.rooms.items()}
 
     return values
 

@@ -63,8 +63,8 @@ class Admission:
         if small_limit:
             small_bytes = [SMALL_BYTES * (small_limit + MAX_WAITING_SMALL_CALLS)] * len(bytes_limits)
             self.small = Room(self, small_limit, MAX_WAITING_SMALL_CALLS, small_bytes, is_paced=True, clock=clock)
-        self._rooms = (self.large, self.small) if small_limit else (self.large,)
-        self._gates = [gate for room in self._rooms for gate in room.gates]
+        self.rooms = {"large": self.large, "small": self.small} if small_limit else {"large": self.large}
+        self._gates = [gate for room in self.rooms.values() for gate in room.gates]
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
@@ -125,34 +125,24 @@ class Admission:
 
     def occupancy(self) -> Occupancy:
         """Returns what is in use; any thread may ask."""
-        rooms = self._rooms
+        rooms = self.rooms.values()
         claimed = sum(memory.used for room in rooms for memory in room.memories)
         return Occupancy(sum(room.places.used for room in rooms), sum(room.waiting_count for room in rooms), claimed)
 
     @property
-    def running_limit(self) -> int:
-        """How many calls may run at once."""
-        return sum(room.running_limit for room in self._rooms)
-
-    @property
-    def waiting_limit(self) -> int:
-        """How many calls may wait now."""
-        return sum(room.waiting_limit for room in self._rooms)
-
-    @property
     def utilization(self) -> float:
         """Running and waiting calls per place, in the room that is used most."""
-        return max((room.places.used + room.waiting_count) / room.running_limit for room in self._rooms)
+        return max((room.places.used + room.waiting_count) / room.running_limit for room in self.rooms.values())
 
     @property
     def refusals(self) -> int:
         """How many calls found the queue full."""
-        return sum(room.refusals for room in self._rooms)
+        return sum(room.refusals for room in self.rooms.values())
 
     @property
     def share_refusals(self) -> int:
         """How many came from a caller that had its share of the queue."""
-        return sum(room.share_refusals for room in self._rooms)
+        return sum(room.share_refusals for room in self.rooms.values())
 
     @property
     def memories(self) -> list[Gate]:
@@ -166,8 +156,8 @@ class Admission:
 
     @property
     def bytes_limit(self) -> int:
-        """The bytes of tensors that calls may hold."""
-        return sum(memory.limit for room in self._rooms for memory in room.memories)
+        """The bytes of tensors that calls may hold, but for small ones."""
+        return sum(memory.limit for memory in self.memories)
 
     @property
     def asking_count(self) -> int:

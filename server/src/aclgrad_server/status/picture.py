@@ -84,19 +84,23 @@ def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:
 
 
 def _queue(admission: Admission, calls: Calls) -> pb.QueueStatus:
-    occupancy = admission.occupancy()
+    large, small = admission.large, admission.small
     receiving, replying = calls.transfers()
     return pb.QueueStatus(
-        running_count=occupancy.running,
-        waiting_count=occupancy.waiting,
-        running_limit=admission.running_limit,
-        waiting_limit=admission.waiting_limit,
-        running_bytes=occupancy.running_bytes,
+        running_count=large.places.used,
+        waiting_count=large.waiting_count,
+        running_limit=large.running_limit,
+        waiting_limit=large.waiting_limit,
+        running_bytes=sum(memory.used for memory in admission.memories),
         running_bytes_limit=admission.bytes_limit,
         reply_bytes=admission.replies.used,
         reply_bytes_limit=admission.replies.limit,
         receiving_count=receiving,
         replying_count=replying,
+        small_running_count=small.places.used if small is not large else 0,
+        small_waiting_count=small.waiting_count if small is not large else 0,
+        small_running_limit=small.running_limit if small is not large else 0,
+        small_waiting_limit=small.waiting_limit if small is not large else 0,
     )
 
 

@@ -97,9 +97,15 @@ def _memory(status: Status) -> Iterator[pb.Problem]:
 
 
 def _queue(status: Status) -> Iterator[pb.Problem]:
-    waiting, limit = status.queue.waiting_count, status.queue.waiting_limit
-    if limit and waiting >= FULL * limit:
-        summary = f"the queue is {'full' if waiting >= limit else 'nearly full'}: {waiting} of {limit} calls wait"
+    queue = status.queue
+    rooms = (
+        ("the queue", queue.waiting_count, queue.waiting_limit),
+        ("the queue of small calls", queue.small_waiting_count, queue.small_waiting_limit),
+    )
+    for name, waiting, limit in rooms:
+        if not limit or waiting < FULL * limit:
+            continue
+        summary = f"{name} is {'full' if waiting >= limit else 'nearly full'}: {waiting} of {limit} calls wait"
         yield _problem(summary, "add a replica, or make fewer calls at once")
 
 
