@@ -95,7 +95,7 @@ void ThrowIfOver(const Cancellation& cancellation, Deadline deadline) {
   const char* why = nullptr;
   if (cancellation.is_cancelled) why = "its client has gone";
   if (Deadline::clock::now() >= deadline) why = "its deadline passed before it began";
-  if (why != nullptr) throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", why);
+  if (why != nullptr) throw NotBegun("the call", why);
 }
 
 }  // namespace aclgrad

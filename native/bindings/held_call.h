@@ -43,7 +43,7 @@ struct Cancellation {
   std::atomic<bool> is_cancelled{false};
 };
 
-// Throws if the call was cancelled or its deadline has passed.
+// Throws NotBegun if the call was cancelled or its deadline has passed.
 void ThrowIfOver(const Cancellation& cancellation, Deadline deadline);
 
 }  // namespace aclgrad

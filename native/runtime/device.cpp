@@ -90,13 +90,13 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   }
 }
 
-void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
+void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
   ReleaseFinished();
   auto execution = std::make_unique<Execution>(
       *library_, *memory_, steps_, loss_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
   RunStep(execution, [&](Execution& each) {
-    each.Start();
-    each.Finish(deadline);
+    each.Start(deadline);
+    each.Finish(deadline, wait_until);
   });
   loss_.RecordSuccess();
 }
@@ -109,7 +109,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
     auto [index, execution] = std::move(running.front());
     running.pop_front();
     try {
-      RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
+      RunStep(execution, [&](Execution& each) { each.Finish(deadline, deadline); });
       loss_.RecordSuccess();
     } catch (...) {
       errors[index] = std::current_exception();
@@ -126,8 +126,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
   const auto throw_if_over = [&] {
     const bool is_late = Deadline::clock::now() >= deadline;
     if (!is_late && !is_cancelled) return;
-    throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the batch",
-                   is_late ? "its deadline passed before the call began" : "its client has gone");
+    throw NotBegun("the batch", is_late ? "its deadline passed before the call began" : "its client has gone");
   };
   for (std::size_t index = 0; index < calls.size(); ++index) {
     try {
@@ -139,7 +138,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       // The wait for the stream may have been long.
       throw_if_over();
       auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]);
-      RunStep(execution, [](Execution& each) { each.Start(); });
+      RunStep(execution, [&](Execution& each) { each.Start(deadline); });
       running.emplace_back(index, std::move(execution));
     } catch (...) {
       errors[index] = std::current_exception();

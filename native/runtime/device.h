@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device_loss.h"
@@ -62,15 +63,19 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call.
-  // Throws AclError (507046 if the deadline passed), OutOfMemory, std::out_of_range for an operator without a row, and
-  // std::invalid_argument for a call that does not fit the operator's parameters. After a code of
-  // FaultClass::kDeviceLost, every later call fails with it at once.
-  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline);
+  // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call. A call
+  // that has not begun by its deadline never begins; the kernel of another one is waited for until wait_until.
+  // Throws AclError (507046 if the kernel was not done in time), NotBegun, OutOfMemory, std::out_of_range for an
+  // operator without a row, and std::invalid_argument for a call that does not fit the operator's parameters. After a
+  // code of FaultClass::kDeviceLost, every later call fails with it at once.
+  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
+  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
+    Execute(std::move(call), deadline, deadline);
+  }
 
   // Executes many calls, as many at once as there are streams that no other call waits for. For each call it returns
   // the exception that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no
-  // further call; those calls end with 507046.
+  // further call; those calls end with NotBegun.
   [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
       const std::vector<std::shared_ptr<const OperatorCall>>& calls, Deadline deadline,
       const std::atomic<bool>& is_cancelled);

@@ -17,20 +17,22 @@ Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& s
       call_(std::move(call)),
       stream_(std::move(stream)) {}
 
-void Execution::Start() {
+void Execution::Start(Deadline deadline) {
   const std::vector<void*> inputs = PrepareInputs();
   output_ = PrepareOutput();
+  // Copies and allocations may take long. A kernel that begins late would look as if it hung.
+  if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before its kernel began");
   Launch(inputs, output_);
 }
 
-void Execution::Finish(Deadline deadline) {
+void Execution::Finish(Deadline deadline, Deadline wait_until) {
   {
     const StepWatch::Step step(steps_, deadline);
-    // A wait after the deadline would be a poll, and would write to the device's log.
-    if (Deadline::clock::now() >= deadline && stream_->IsDone() == false) {
+    // A wait after its end would be a poll, and would write to the device's log.
+    if (Deadline::clock::now() >= wait_until && stream_->IsDone() == false) {
       throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", "its deadline passed before the device was done");
     }
-    const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline));
+    const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(wait_until));
     library_.Check(code, "aclrtSynchronizeStream");
   }
   const OutputView& view = call_->output;

@@ -20,13 +20,13 @@ class Execution final : public DeviceWork {
   Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
 
-  // Copies the inputs in, plans and launches; copies nothing if the device takes host addresses. Throws what
-  // Device::Execute throws.
-  void Start();
+  // Copies the inputs in, plans and launches; copies nothing if the device takes host addresses. Launches nothing after
+  // the deadline. Throws what Device::Execute throws.
+  void Start(Deadline deadline);
 
-  // Waits once, until the deadline, and copies the output. Throws if the device was lost meanwhile: a stream does not
+  // Waits once, until wait_until, and copies the output. Throws if the device was lost meanwhile: a stream does not
   // report a loss that another thread has seen.
-  void Finish(Deadline deadline);
+  void Finish(Deadline deadline, Deadline wait_until);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 

@@ -51,8 +51,7 @@ StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& re
     lock.lock();
     if (IsOneFree()) break;
     if (Deadline::clock::now() < deadline) continue;
-    throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the wait for a stream",
-                   "all " + std::to_string(options_.limit) + " streams are in use");
+    throw NotBegun("the wait for a stream", "all " + std::to_string(options_.limit) + " streams are in use");
   }
   return Take();
 }

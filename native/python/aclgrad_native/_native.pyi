@@ -187,9 +187,23 @@ class Device:
         deterministic: bool = False,
         hang_timeout_ms: int = 60_000,
     ) -> None: ...
-    def submit(self, ticket: object, plan: CallPlan, contents: Sequence[Any], deadline: float) -> Cancellation: ...
+    def submit(
+        self,
+        ticket: object,
+        plan: CallPlan,
+        contents: Sequence[Any],
+        deadline: float,
+        wait_until: float | None = None,
+    ) -> Cancellation:
+        """Begins no kernel after the deadline; waits for one that has begun until `wait_until`, if that is given."""
     def submit_into(
-        self, ticket: object, plan: CallPlan, contents: Sequence[Any], target: StagedTensor, deadline: float
+        self,
+        ticket: object,
+        plan: CallPlan,
+        contents: Sequence[Any],
+        target: StagedTensor,
+        deadline: float,
+        wait_until: float | None = None,
     ) -> Cancellation: ...
     def submit_batch(
         self, ticket: object, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], deadline: float

@@ -1,13 +1,15 @@
 """A device of the host library: what becomes of work whose caller has gone."""
 
 import asyncio
+import json
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from aclgrad.errors import InvalidFieldError, LimitExceededError
+from aclgrad.errors import DeadlinePassedError, DeviceLostError, InvalidFieldError, LimitExceededError
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
@@ -149,3 +151,47 @@ async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Dev
     assert len(errors) == len(calls)
     assert all(isinstance(error, InvalidFieldError) and error.field == "inputs[indices].data" for error in errors)
     assert len(others) > 5
+
+
+HANG_TIMEOUT_S = 1.0
+KERNEL_S = 3.0
+"""Of one kernel, so that work behind it waits for longer than until a hung kernel would be given up."""
+
+
+@pytest.fixture
+async def slow(tmp_path: Path) -> AsyncIterator[tuple[Device, list[DeviceLostError]]]:
+    """A device with one stream, whose first kernel takes long, and its losses."""
+    config = tmp_path / "acl.json"
+    faults = [{"kind": "hang", "at": 1, "duration_ms": round(KERNEL_S * 1000)}]
+    config.write_text(json.dumps({"host": {"faults": faults}}))
+    completions = Completions()
+    settings = Settings(backend="host", acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S)
+    losses: list[DeviceLostError] = []
+    opened = await open_devices(settings, completions, lambda device, error: losses.append(error))
+    yield opened.devices[0], losses
+    completions.close()
+
+
+async def test_work_that_never_began_is_no_hung_kernel(slow: tuple[Device, list[DeviceLostError]]) -> None:
+    """It waits behind another kernel, which has time, for longer than a kernel may take after its deadline."""
+    device, losses = slow
+    plan = pooling_plan(1, 2, 2)
+    prepared = plan.with_prepared(device.prepare(plan))
+    contents = prepared.contents(())
+    ends = Ends()
+    running = asyncio.ensure_future(device.execute(prepared, contents, LATER, ends))
+    late = [
+        asyncio.ensure_future(device.execute(prepared, contents, time.monotonic() + left_s, ends))
+        for left_s in (0.1, KERNEL_S - HANG_TIMEOUT_S)
+    ]
+    oldest_step_s = 0.0
+    while not all(each.done() for each in late):
+        device.check()
+        oldest_step_s = max(oldest_step_s, device.oldest_step_s)
+        await asyncio.sleep(0.01)
+    assert [type(each.exception()) for each in late] == [DeadlinePassedError] * 2
+    assert oldest_step_s < HANG_TIMEOUT_S / 2, "work that waits is shown as a step of the driver"
+    assert await running == prepared.reply_prefix + bytes(16)
+    await wait_until(lambda: ends.count == 3)
+    assert losses == []
+    assert device.is_up

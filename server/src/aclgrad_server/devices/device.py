@@ -89,8 +89,6 @@ class Device:
         self._sampling: asyncio.Task[DeviceSample] | None = None
         self.oldest_step_s = 0.0
         """How long the longest request to the driver has taken, and the wait for a kernel after its call's deadline."""
-        self._deadlines: dict[object, float] = {}
-        """Of the work that the device has; a hung kernel is waited for as long as `hang_timeout_s` after it."""
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
         self.pool_limit_bytes = self._device.pool_limit_bytes
@@ -170,8 +168,7 @@ class Device:
     def check(self) -> None:
         """Raises DeviceLostError if the device is lost or one of its steps hangs; never blocks."""
         try:
-            late_s = time.monotonic() - min(self._deadlines.values(), default=math.inf)
-            self.oldest_step_s = max(self._device.oldest_step_s, late_s)
+            self.oldest_step_s = self._device.oldest_step_s
             self._device.check_steps()
         except native.AclError as error:
             raise self._error_of(error) from error
@@ -186,7 +183,8 @@ class Device:
     ) -> Any:
         """Submits a call, which ends with its kernel; if the kernel hangs beyond the deadline, the device is lost."""
         hung_at = deadline + self._hang_timeout_s
-        return await self._submit(submit, plan.prepared, *arguments, hung_at, plan=plan, hung_at=hung_at, on_end=on_end)
+        work = plan.prepared, *arguments, deadline, hung_at
+        return await self._submit(submit, *work, plan=plan, hung_at=hung_at, on_end=on_end)
 
     async def _submit(
         self,
@@ -197,25 +195,11 @@ class Device:
         on_end: OnEnd | None = None,
     ) -> Any:
         """Returns the result of native work, or raises our error; checks failures even if the caller has gone."""
-        look = None
-        if hung_at is not None:
-            look, on_end = partial(self._look, hung_at), self._watched(hung_at, on_end)
+        look = None if hung_at is None else partial(self._look, hung_at)
         try:
             return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
         except (native.AclError, native.InvalidValueError) as error:
             raise self._error_of(error, plan) from error
-
-    def _watched(self, hung_at: float, on_end: OnEnd | None) -> OnEnd:
-        """Notes the deadline of work, and returns what to call when it has ended."""
-        work = object()
-        self._deadlines[work] = hung_at - self._hang_timeout_s
-
-        def end() -> None:
-            del self._deadlines[work]
-            if on_end is not None:
-                on_end()
-
-        return end
 
     def _look(self, hung_at: float, error: Exception) -> None:
         """Checks whether failed work means a lost device, even if its client has gone."""
