@@ -67,11 +67,13 @@ class BatchWork final : public SubmittedWork {
 
 std::shared_ptr<Cancellation> SubmitBatch(
     ServedDevice& served, py::object ticket,
-    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline) {
+    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline,
+    const py::object& released_ticket) {
+  const std::shared_ptr<const TicketReturn> released = ReturnOf(served, released_ticket);
   std::vector<std::shared_ptr<HeldCall>> held;
   std::vector<ReplyBuffer::Section> sections;
   for (const auto& [plan, contents, prefix] : calls) {
-    held.push_back(MakeHeldCall(served, plan, contents));
+    held.push_back(MakeHeldCall(served, plan, contents, released));
     sections.emplace_back(std::string_view(prefix), held.back()->call.output.size_bytes);
   }
   const ReplyBuffer reply(sections);
@@ -89,7 +91,8 @@ std::shared_ptr<Cancellation> SubmitBatch(
 }  // namespace
 
 void BindBatches(DeviceClass& device) {
-  device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"));
+  device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"),
+             py::arg("released_ticket") = py::none());
 }
 
 }  // namespace aclgrad

@@ -31,7 +31,6 @@ class CallWork final : public SubmittedWork {
       std::memset(output.address, 0, output.size_bytes);
     } else {
       zeros->held->staging().WriteZeros(zeros->number, deadline_);
-      zeros->held->staging().Finish(deadline_);
     }
   }
 
@@ -48,8 +47,9 @@ class CallWork final : public SubmittedWork {
 };
 
 std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
-                                     const Contents& contents, double deadline, std::optional<double> wait_until) {
-  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents);
+                                     const Contents& contents, double deadline, std::optional<double> wait_until,
+                                     const py::object& released_ticket) {
+  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
   const std::string& prefix = held->plan->reply_prefix;
   OutputView& output = held->call.output;
   const ReplyBuffer reply({{prefix, output.size_bytes}});
@@ -64,8 +64,8 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
 
 std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
                                          const Contents& contents, const StagedTensor& target, double deadline,
-                                         std::optional<double> wait_until) {
-  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents);
+                                         std::optional<double> wait_until, const py::object& released_ticket) {
+  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
   OutputView& output = held->call.output;
   if (!target.held) throw py::value_error("the output's tensor is closed");
   held->stagings.push_back(target.held);
@@ -89,9 +89,9 @@ void BindCalls(py::module_& module, DeviceClass& device) {
   });
   device
       .def("submit", &Submit, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
-           py::arg("wait_until") = std::nullopt)
+           py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none())
       .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),
-           py::arg("target"), py::arg("deadline"), py::arg("wait_until") = std::nullopt);
+           py::arg("target"), py::arg("deadline"), py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none());
 }
 
 }  // namespace aclgrad

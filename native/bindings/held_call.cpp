@@ -25,7 +25,7 @@ class CallDeletion final : public SubmittedWork {
 }  // namespace
 
 std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
-                                       const Contents& contents) {
+                                       const Contents& contents, std::shared_ptr<const TicketReturn> released) {
   // Without the GIL this is a thread of the device, at work or closing, so the completions still exist.
   const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
     // Once the interpreter has ended, PyGILState_Check alone returns true for every thread.
@@ -36,6 +36,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     }
   };
   const std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
+  held->released = std::move(released);
   if (plan == nullptr) throw py::type_error("a call has no plan");
   held->call = plan->form;
   held->plan = std::move(plan);
@@ -68,6 +69,10 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
   }
   return held;
+}
+
+std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const py::object& ticket) {
+  return ticket.is_none() ? nullptr : std::make_shared<const TicketReturn>(served.completions, ticket);
 }
 
 void ApplyChecks(HeldCall& held) {

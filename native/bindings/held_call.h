@@ -24,11 +24,16 @@ struct HeldCall {
   std::vector<std::shared_ptr<HeldStaging>> stagings;
   std::vector<std::vector<std::byte>> encoded;  // inputs in the form that the device reads
   pybind11::object output;
+  std::shared_ptr<const TicketReturn> released;  // of a call, or of all calls of a batch
 };
 
 // Throws ValueError for contents that do not fit the plan. Use it with the GIL held.
 [[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
-                                                     const Contents& contents);
+                                                     const Contents& contents,
+                                                     std::shared_ptr<const TicketReturn> released);
+
+// Null for None.
+[[nodiscard]] std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const pybind11::object& ticket);
 
 // Checks the inputs that have a check, and replaces those that the device reads in another encoding.
 void ApplyChecks(HeldCall& held);

@@ -36,7 +36,7 @@ struct DeviceOptions {
   // The device counts as lost if a kernel is still running this long after its call's deadline, or if any other step of
   // a call takes this long.
   int32_t hang_timeout_ms = 60'000;
-  // The most stagings at once on a device that does not take host addresses.
+  // The most copies of stagings at once on a device that does not take host addresses, abandoned ones included.
   std::size_t copy_stream_limit = 32;
 };
 
@@ -80,8 +80,9 @@ class Device {
       const std::vector<std::shared_ptr<const OperatorCall>>& calls, Deadline deadline,
       const std::atomic<bool>& is_cancelled);
 
-  // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. Throws AclError.
-  [[nodiscard]] StagingHandle Stage(Deadline deadline);
+  // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. The owner is
+  // released when the staging's memory is free, which may be after the handle has gone. Throws AclError.
+  [[nodiscard]] StagingHandle Stage(std::shared_ptr<const void> owner);
 
   // Reclaims what abandoned calls left behind, if the device is done with it. Every call does this too; this function
   // is for times without calls. Throws AclError once the device is lost, for example because a kernel never ends.
@@ -156,6 +157,7 @@ class Device {
   std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
+  std::optional<CopyPath> copy_path_;  // if the device does not take host addresses
   std::mutex quarantine_mutex_;
   std::list<Abandoned> quarantine_;
   // Also counts what a thread has taken off the list to look at it.

@@ -150,7 +150,6 @@ def test_a_call_whose_deadline_passed_before_it_begins(device: BlockingDevice, t
 def test_a_deadline_may_be_as_far_as_it_likes(device: BlockingDevice, timeout_s: float) -> None:
     (tensor,) = device.stage(4, timeout_s=timeout_s)
     tensor.write(0, b"grad", timeout_s)
-    tensor.finish(timeout_s)
     assert tensor.read(0, 4, timeout_s=timeout_s) == b"grad"
     assert pool(device, ONE, (1, 2, 2), timeout_s=timeout_s).sum() == 1
     device.native.check_steps()

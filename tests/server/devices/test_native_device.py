@@ -1,11 +1,13 @@
 """A device of the host library: what becomes of work whose caller has gone."""
 
 import asyncio
+import gc
 import json
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -158,23 +160,38 @@ KERNEL_S = 3.0
 """Of one kernel, so that work behind it waits for longer than until a hung kernel would be given up."""
 
 
+class Opened(NamedTuple):
+    device: Device
+    losses: list[DeviceLostError]
+
+
 @pytest.fixture
-async def slow(tmp_path: Path) -> AsyncIterator[tuple[Device, list[DeviceLostError]]]:
-    """A device with one stream, whose first kernel takes long, and its losses."""
-    config = tmp_path / "acl.json"
-    faults = [{"kind": "hang", "at": 1, "duration_ms": round(KERNEL_S * 1000)}]
-    config.write_text(json.dumps({"host": {"faults": faults}}))
+async def faulty(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Opened]]]:
+    """Opens a device with one stream and these settings of the host library; it notes its losses."""
     completions = Completions()
-    settings = Settings(backend="host", acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S)
-    losses: list[DeviceLostError] = []
-    opened = await open_devices(settings, completions, lambda device, error: losses.append(error))
-    yield opened.devices[0], losses
+
+    async def open_faulty(**host: Any) -> Opened:
+        # The library takes its configuration once, so nothing of an earlier test's may be left.
+        gc.collect()
+        config = tmp_path / "acl.json"
+        config.write_text(json.dumps({"host": host}))
+        settings = Settings(
+            backend="host", acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S
+        )
+        losses: list[DeviceLostError] = []
+        opened = await open_devices(settings, completions, lambda device, error: losses.append(error))
+        return Opened(opened.devices[0], losses)
+
+    yield open_faulty
     completions.close()
 
 
-async def test_work_that_never_began_is_no_hung_kernel(slow: tuple[Device, list[DeviceLostError]]) -> None:
+OpenFaulty = Callable[..., Awaitable[Opened]]
+
+
+async def test_work_that_never_began_is_no_hung_kernel(faulty: OpenFaulty) -> None:
     """It waits behind another kernel, which has time, for longer than a kernel may take after its deadline."""
-    device, losses = slow
+    device, losses = await faulty(faults=[{"kind": "hang", "at": 1, "duration_ms": round(KERNEL_S * 1000)}])
     plan = pooling_plan(1, 2, 2)
     prepared = plan.with_prepared(device.prepare(plan))
     contents = prepared.contents(())
@@ -195,3 +212,46 @@ async def test_work_that_never_began_is_no_hung_kernel(slow: tuple[Device, list[
     await wait_until(lambda: ends.count == 3)
     assert losses == []
     assert device.is_up
+
+
+async def holds_something(device: Device) -> bool:
+    sample = await device.take_sample()
+    return sample.pool.allocated_bytes != 0 or sample.leased_streams != 0
+
+
+async def test_what_an_abandoned_copy_held_is_free_when_its_end_is_reported(faulty: OpenFaulty) -> None:
+    """Its client has gone; the copy of its tensor goes on."""
+    slow = {"kind": "slow_copy", "at": 1, "duration_ms": 500}
+    device, _ = await faulty(host_pointers=False, faults=[slow])
+    ends = Ends()
+    (tensor,) = await device.stage([(SIZE, False)], LATER, ends)
+    with pytest.raises(DeadlinePassedError):
+        await tensor.write(0, memoryview(bytes(SIZE)), time.monotonic() + 0.1)
+    tensor.close()
+    assert await holds_something(device)
+    assert ends.count == 0
+    while ends.count == 0:
+        await device.release_finished()
+    assert not await holds_something(device)
+    assert ends.count == 1
+
+
+@pytest.mark.parametrize("host_pointers", [False, True])
+async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(
+    faulty: OpenFaulty, host_pointers: bool
+) -> None:
+    """Its results are there at the deadline; the kernel of its first call still runs then."""
+    hang = {"kind": "hang", "at": 1, "duration_ms": 500}
+    device, _ = await faulty(host_pointers=host_pointers, faults=[hang])
+    plan = pooling_plan(1, 2, 2)
+    prepared = plan.with_prepared(device.prepare(plan))
+    ends = Ends()
+    calls = [(prepared, prepared.contents(()), b"")] * 3
+    _, errors = await device.execute_all(calls, time.monotonic() + 0.1, ends)
+    assert [type(each) for each in errors] == [DeadlinePassedError] * 3
+    assert await holds_something(device)
+    assert ends.count == 0
+    while ends.count == 0:
+        await device.release_finished()
+    assert not await holds_something(device)
+    assert ends.count == 1

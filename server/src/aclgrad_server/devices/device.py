@@ -1,7 +1,7 @@
 """The devices of an ACL library: they take calls, several at once, and never block the event loop.
 
 A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped and other work
-continues. In both cases `on_end` is called once, on the event loop, when the device is done.
+continues. In any case `on_end` is called once, on the event loop, when the device is done and the work's memory is free.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices import native
-from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.limits import MAX_ROI_WORK, ROI_WORK_PER_S
@@ -124,7 +124,7 @@ class Device:
         natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
         # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
         submit = self._device.submit_batch
-        reply, errors = await self._submit(submit, natives, deadline, hung_at=math.inf, on_end=on_end)
+        reply, errors = await self._submit(submit, natives, deadline, _released(on_end), hung_at=math.inf)
         translated: list[AclgradError | None] = []
         for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
             translated.append(None if error is None else self._error_of(error, plan))
@@ -134,8 +134,7 @@ class Device:
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
         """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
-        # The device returns this ticket in any case, also if nothing was staged.
-        natives = await self._submit(self._device.stage, lambda _: on_end(), tensors, deadline)
+        natives = await self._submit(self._device.stage, _released(on_end), tensors, deadline)
         return [StagedTensor(each, self._submit) for each in natives]
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
@@ -183,8 +182,8 @@ class Device:
     ) -> Any:
         """Submits a call, which ends with its kernel; if the kernel hangs beyond the deadline, the device is lost."""
         hung_at = deadline + self._hang_timeout_s
-        work = plan.prepared, *arguments, deadline, hung_at
-        return await self._submit(submit, *work, plan=plan, hung_at=hung_at, on_end=on_end)
+        work = plan.prepared, *arguments, deadline, hung_at, _released(on_end)
+        return await self._submit(submit, *work, plan=plan, hung_at=hung_at)
 
     async def _submit(
         self,
@@ -218,6 +217,11 @@ class Device:
     def _lose(self, error: DeviceLostError) -> None:
         self.is_up = False
         self._on_lost(self, error)
+
+
+def _released(on_end: OnEnd) -> Ticket:
+    """A ticket that the device returns in any case, when it holds nothing more of the work: also if that failed."""
+    return lambda _: on_end()
 
 
 OnLost = Callable[[Device, DeviceLostError], None]
