@@ -34,9 +34,6 @@ class StagedTensor:
         """Writes the tensor into an open file; also raises OSError."""
         await self._with_file(self.native.write_file, file, offset, deadline)
 
-    async def finish(self, deadline: float) -> None:
-        """Returns at once: what was written has arrived."""
-
     def close(self) -> None:
         """Releases the tensor; work under way still ends."""
         self.native.close()
