@@ -67,7 +67,7 @@ std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket
                                          std::optional<double> wait_until, const py::object& released_ticket) {
   const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
   OutputView& output = held->call.output;
-  if (!target.held) throw py::value_error("the output's tensor is closed");
+  ExpectOn(served, target, "the output");
   held->stagings.push_back(target.held);
   held->output = py::none();
   output.address = target.address();

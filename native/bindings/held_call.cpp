@@ -50,7 +50,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     if (contents[i].is_none()) continue;
     if (py::isinstance<StagedTensor>(contents[i])) {
       const auto& tensor = contents[i].cast<const StagedTensor&>();
-      if (!tensor.held) throw py::value_error("an input's tensor is closed");
+      ExpectOn(served, tensor, "input " + std::to_string(i));
       held->stagings.push_back(tensor.held);
       if (tensor.is_on_host()) {
         view.values = HostBytes{tensor.address(), tensor.size_bytes};
@@ -69,6 +69,14 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
   }
   return held;
+}
+
+void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std::string& what) {
+  if (!tensor.held) throw py::value_error(what + ": the tensor is closed");
+  if (&tensor.held->device() == &served) return;
+  throw py::value_error(what + " was staged on device " + std::to_string(tensor.held->device().device.index()) +
+                        " and the call runs on device " + std::to_string(served.device.index()) +
+                        "; stage it with the device that runs the call");
 }
 
 std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const py::object& ticket) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "buffers.h"
@@ -31,6 +32,9 @@ struct HeldCall {
 [[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
                                                      const Contents& contents,
                                                      std::shared_ptr<const TicketReturn> released);
+
+// Throws ValueError for a tensor that is closed, or that another device has. `what` names the tensor.
+void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std::string& what);
 
 // Null for None.
 [[nodiscard]] std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const pybind11::object& ticket);

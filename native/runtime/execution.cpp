@@ -86,9 +86,8 @@ void Execution::Launch(const std::vector<void*>& inputs, void* output) {
   if (executors.is_on()) {
     key = CacheKey(*call_);
     if (PlannedCall* kept = executors.Find(key)) {
-      LaunchAgain(*kept, inputs, output);
-      void* workspace = stream_->Workspace(kept->workspace_bytes);
-      return RunPhase2(op, workspace, kept->workspace_bytes, kept->executor.get());
+      SetAddresses(*kept, inputs, output);
+      return RunKept(op, key, *kept, stream_->Workspace(kept->workspace_bytes));
     }
   }
   planned_ = Plan(op, inputs, output);
@@ -96,12 +95,22 @@ void Execution::Launch(const std::vector<void*>& inputs, void* output) {
   const uint64_t workspace_bytes = planned_.workspace_bytes;
   void* workspace = stream_->Workspace(workspace_bytes);
   if (const PlannedCall* kept = executors.Keep(call_->symbol, key, planned_)) {
-    return RunPhase2(op, workspace, workspace_bytes, kept->executor.get());
+    return RunKept(op, key, *kept, workspace);
   }
   RunPhase2(op, workspace, workspace_bytes, planned_.executor.release());
 }
 
-void Execution::LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output) {
+void Execution::RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace) {
+  try {
+    RunPhase2(op, workspace, kept.workspace_bytes, kept.executor.get());
+  } catch (...) {
+    // Lives until the stream is idle: a part of it may have been launched.
+    planned_ = stream_->executors().Take(key);
+    throw;
+  }
+}
+
+void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs, void* output) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     library_.Check(library_->aclSetInputTensorAddr(call.executor.get(), i, call.inputs[i].get(), inputs[i]),
                    "aclSetInputTensorAddr");

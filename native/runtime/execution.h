@@ -36,7 +36,9 @@ class Execution final : public DeviceWork {
   [[nodiscard]] void* PrepareInput(const InputView& input);
   [[nodiscard]] void* PrepareOutput();
   void Launch(const std::vector<void*>& inputs, void* output);
-  void LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output);
+  // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
+  void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
+  void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs, void* output);
   [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs, void* output) const;
   void RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
   void Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;

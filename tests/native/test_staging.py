@@ -151,6 +151,19 @@ def test_work_that_nobody_waits_for_keeps_its_tensors(library: aclgrad_native.Ac
     device.assert_idle()
 
 
+def test_a_tensor_of_another_device_is_refused(library: aclgrad_native.AclLibrary, device: BlockingDevice) -> None:
+    """Its address means nothing there."""
+    other = BlockingDevice(library)
+    (own_source,), (own_target,) = device.stage(4), device.stage(16)
+    (source,), (target,) = other.stage(4), other.stage(16)
+    call = plan((1, 1, 1), (1, 2, 2))
+    for inputs, output, name in (([source, None], own_target, "input 0"), ([own_source, None], target, "the output")):
+        with pytest.raises(ValueError, match=f"{name} was staged on device 0 and the call runs on device 0; stage it"):
+            device.execute_into(call, inputs, output)
+    del inputs, output, own_source, own_target
+    device.assert_idle()
+
+
 def test_join(device: BlockingDevice) -> None:
     pieces = [b"a", b"", memoryview(b"xbcx")[1:3], bytes(5 * MEBIBYTE), bytearray(b"end")]
     assert device.join(pieces) == b"abc" + bytes(5 * MEBIBYTE) + b"end"
