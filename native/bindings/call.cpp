@@ -49,7 +49,8 @@ class CallWork final : public SubmittedWork {
 std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
                                      const Contents& contents, double deadline, std::optional<double> wait_until,
                                      const py::object& released_ticket) {
-  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
+  const std::shared_ptr<HeldCall> held =
+      MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
   const std::string& prefix = held->plan->reply_prefix;
   OutputView& output = held->call.output;
   const ReplyBuffer reply({{prefix, output.size_bytes}});
@@ -65,7 +66,8 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
 std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
                                          const Contents& contents, const StagedTensor& target, double deadline,
                                          std::optional<double> wait_until, const py::object& released_ticket) {
-  const std::shared_ptr<HeldCall> held = MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
+  const std::shared_ptr<HeldCall> held =
+      MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
   OutputView& output = held->call.output;
   ExpectOn(served, target, "the output");
   held->stagings.push_back(target.held);
@@ -91,7 +93,8 @@ void BindCalls(py::module_& module, DeviceClass& device) {
       .def("submit", &Submit, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
            py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none())
       .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),
-           py::arg("target"), py::arg("deadline"), py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none());
+           py::arg("target"), py::arg("deadline"), py::arg("wait_until") = std::nullopt,
+           py::arg("released_ticket") = py::none());
 }
 
 }  // namespace aclgrad

@@ -27,8 +27,8 @@ class SubmittedWork : public Work {
   const pybind11::object ticket;
 };
 
-// Returns a ticket when its last owner has gone, on any thread, with or without the GIL: what it stands for is free then.
-// Create it with the GIL held.
+// Returns a ticket when its last owner has gone, on any thread, with or without the GIL: what it stands for is free
+// then. Create it with the GIL held.
 class TicketReturn {
  public:
   TicketReturn(const std::shared_ptr<Completions>& completions, pybind11::object ticket);

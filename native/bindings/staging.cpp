@@ -225,8 +225,10 @@ void BindStaging(py::module_& module, DeviceClass& device) {
       .def("write", &Write, py::arg("ticket"), py::arg("offset"), py::arg("data"), py::arg("deadline"))
       .def("read", &Read, py::arg("ticket"), py::arg("offset"), py::arg("size_bytes"), py::arg("prefix"),
            py::arg("deadline"))
-      .def("read_file", &CopyFile<FileWork::Direction::kFromFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
-      .def("write_file", &CopyFile<FileWork::Direction::kToFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"));
+      .def("read_file", &CopyFile<FileWork::Direction::kFromFile>, py::arg("ticket"), py::arg("file"),
+           py::arg("offset"), py::arg("deadline"))
+      .def("write_file", &CopyFile<FileWork::Direction::kToFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"),
+           py::arg("deadline"));
   device.def(
       "stage",
       [](const py::object& self, py::object ticket, py::object released_ticket, StageWork::Tensors tensors,

@@ -254,37 +254,27 @@ void MemoryPool::GiveBack(Lock& lock, Block* segment) noexcept {
   Unlink(segment);
 }
 
+Block* MemoryPool::TakeSegment(FreeList& list) noexcept {
+  const auto found = std::find_if(list.blocks().rbegin(), list.blocks().rend(),
+                                  [](const Block* block) { return block->is_segment(); });
+  if (found == list.blocks().rend()) return nullptr;
+  Block* segment = *found;
+  list.Remove(segment);
+  return segment;
+}
+
 void MemoryPool::Trim(Lock& lock) {
-  // One after the other, from the start: other threads change the lists meanwhile.
-  const auto next = [this]() -> Block* {
-    for (FreeList& list : free_) {
-      for (Block* block : list.blocks()) {
-        if (!block->is_segment()) continue;
-        list.Remove(block);
-        return block;
-      }
-    }
-    return nullptr;
-  };
-  while (Block* block = next()) GiveBack(lock, block);
+  for (FreeList& list : free_) {
+    while (Block* segment = TakeSegment(list)) GiveBack(lock, segment);
+  }
 }
 
 void MemoryPool::MakeRoom(Lock& lock, std::size_t size) {
-  FreeList& list = free_[false];
-  const auto largest = [&list]() -> Block* {
-    for (auto each = list.blocks().rbegin(); each != list.blocks().rend(); ++each) {
-      Block* block = *each;
-      if (!block->is_segment()) continue;
-      list.Remove(block);
-      return block;
-    }
-    return nullptr;
-  };
   for (std::size_t given_back = 0; given_back < size;) {
-    Block* block = largest();
-    if (block == nullptr) return;
-    given_back += block->size;
-    GiveBack(lock, block);
+    Block* segment = TakeSegment(free_[false]);
+    if (segment == nullptr) return;
+    given_back += segment->size;
+    GiveBack(lock, segment);
   }
 }
 

@@ -117,6 +117,8 @@ class MemoryPool {
   [[nodiscard]] Block* InsertJoined(Block* block) noexcept;
   void Unlink(Block* block) noexcept;
   void GiveBack(Lock& lock, Block* segment) noexcept;
+  // Takes the largest free segment off the list; null if there is none.
+  [[nodiscard]] static Block* TakeSegment(FreeList& list) noexcept;
   // Releases every free segment.
   void Trim(Lock& lock);
   // Releases free segments so that one of this size can replace them: all are too small for it, and it can serve their
@@ -132,7 +134,7 @@ class MemoryPool {
   // Held by the one thread that asks the source for memory. The source may be slow: other threads get and return blocks
   // meanwhile.
   std::mutex growth_mutex_;
-  mutable std::mutex mutex_;  // of everything below; never held during a request to the source
+  mutable std::mutex mutex_;      // of everything below; never held during a request to the source
   std::array<FreeList, 2> free_;  // large blocks, small blocks
   std::vector<std::unique_ptr<Block>> storage_;
   std::vector<Block*> unused_;

@@ -24,10 +24,10 @@ struct CopyPath {
 };
 
 // Pieces pass through pinned memory, a ring of two halves: while one is filled or emptied, the other is copied
-// asynchronously between aligned addresses. Bytes before the first aligned address are copied separately. Every function
-// returns when its bytes have arrived, so between two pieces a staging holds nothing but its tensors, however slow its
-// client is. If the device takes host addresses, pieces are copied straight to their place. Any thread may use it, one
-// at a time.
+// asynchronously between aligned addresses. Bytes before the first aligned address are copied separately. Every
+// function returns when its bytes have arrived, so between two pieces a staging holds nothing but its tensors, however
+// slow its client is. If the device takes host addresses, pieces are copied straight to their place. Any thread may use
+// it, one at a time.
 class Staging final : public DeviceWork {
  public:
   // The longest part of a file that is worth one piece of work; other calls' pieces get their turn in between.
@@ -55,8 +55,8 @@ class Staging final : public DeviceWork {
   // Fills a tensor with zeros.
   void WriteZeros(std::size_t tensor, Deadline deadline);
 
-  // Copies bytes of an open file, such as shared memory, which its owner may truncate at any time. Returns the number of
-  // bytes that the file had. Throws std::system_error if the file cannot be read, and otherwise as Write does.
+  // Copies bytes of an open file, such as shared memory, which its owner may truncate at any time. Returns the number
+  // of bytes that the file had. Throws std::system_error if the file cannot be read, and otherwise as Write does.
   [[nodiscard]] std::size_t ReadFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
                                      std::size_t file_offset, Deadline deadline);
 

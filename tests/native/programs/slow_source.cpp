@@ -70,7 +70,7 @@ void UseCachedBlocks(MemoryPool& pool) {
   static_cast<void>(pool.Statistics());
 }
 
-void Check(const aclgrad::AclLibrary& library, Gate Source::*gate) {
+void Check(const aclgrad::AclLibrary& library, Gate Source::* gate) {
   Source source;
   aclgrad::PoolOptions options;
   options.limit_bytes = 100 * kMebibyte;
@@ -121,7 +121,7 @@ void WaitForARelease(const aclgrad::AclLibrary& library) {
 int main(int argc, char** argv) {
   return programs::RunProgram(argc, argv, [](const std::string& path, int) {
     const auto library = programs::OpenHost(path, "{}");
-    for (programs::Gate programs::Source::*gate :
+    for (programs::Gate programs::Source::* gate :
          {&programs::Source::allocate, &programs::Source::release, &programs::Source::free_bytes}) {
       programs::Check(*library, gate);
     }

@@ -237,9 +237,7 @@ async def test_what_an_abandoned_copy_held_is_free_when_its_end_is_reported(faul
 
 
 @pytest.mark.parametrize("host_pointers", [False, True])
-async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(
-    faulty: OpenFaulty, host_pointers: bool
-) -> None:
+async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(faulty: OpenFaulty, host_pointers: bool) -> None:
     """Its results are there at the deadline; the kernel of its first call still runs then."""
     hang = {"kind": "hang", "at": 1, "duration_ms": 500}
     device, _ = await faulty(host_pointers=host_pointers, faults=[hang])

@@ -1,7 +1,7 @@
 """The devices of an ACL library: they take calls, several at once, and never block the event loop.
 
 A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped and other work
-continues. In any case `on_end` is called once, on the event loop, when the device is done and the work's memory is free.
+continues. In any case `on_end` is called once, on the event loop, when the work's memory is free.
 """
 
 import asyncio
