@@ -72,11 +72,12 @@ class BatchWork final : public SubmittedWork {
 std::shared_ptr<Cancellation> SubmitBatch(
     ServedDevice& served, py::object ticket,
     const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline,
-    std::size_t stream_limit) {
+    const py::object& released_ticket, std::size_t stream_limit) {
+  const std::shared_ptr<const TicketReturn> released = ReturnOf(served, released_ticket);
   std::vector<std::shared_ptr<HeldCall>> held;
   std::vector<ReplyBuffer::Section> sections;
   for (const auto& [plan, contents, prefix] : calls) {
-    held.push_back(MakeHeldCall(served, plan, contents));
+    held.push_back(MakeHeldCall(served, plan, contents, released));
     sections.emplace_back(std::string_view(prefix), held.back()->call.output.size_bytes);
   }
   const ReplyBuffer reply(sections);
@@ -95,7 +96,7 @@ std::shared_ptr<Cancellation> SubmitBatch(
 
 void BindBatches(DeviceClass& device) {
   device.def("submit_batch", &SubmitBatch, py::arg("ticket"), py::arg("calls"), py::arg("deadline"),
-             py::arg("stream_limit") = SIZE_MAX);
+             py::arg("released_ticket") = py::none(), py::arg("stream_limit") = SIZE_MAX);
 }
 
 }  // namespace aclgrad

@@ -25,7 +25,7 @@ class CallDeletion final : public SubmittedWork {
 }  // namespace
 
 std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
-                                       const Contents& contents) {
+                                       const Contents& contents, std::shared_ptr<const TicketReturn> released) {
   // Without the GIL this is a thread of the device, at work or closing, so the completions still exist.
   const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
     // Once the interpreter has ended, PyGILState_Check alone returns true for every thread.
@@ -36,6 +36,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     }
   };
   const std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
+  held->released = std::move(released);
   if (plan == nullptr) throw py::type_error("a call has no plan");
   held->call = plan->form;
   held->plan = std::move(plan);
@@ -49,7 +50,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     if (contents[i].is_none()) continue;
     if (py::isinstance<StagedTensor>(contents[i])) {
       const auto& tensor = contents[i].cast<const StagedTensor&>();
-      if (!tensor.held) throw py::value_error("an input's tensor is closed");
+      ExpectOn(served, tensor, "input " + std::to_string(i));
       held->stagings.push_back(tensor.held);
       if (tensor.is_on_host()) {
         view.values = HostBytes{tensor.address(), tensor.size_bytes};
@@ -68,6 +69,18 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
   }
   return held;
+}
+
+void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std::string& what) {
+  if (!tensor.held) throw py::value_error(what + ": the tensor is closed");
+  if (&tensor.held->device() == &served) return;
+  throw py::value_error(what + " was staged on device " + std::to_string(tensor.held->device().device.index()) +
+                        " and the call runs on device " + std::to_string(served.device.index()) +
+                        "; stage it with the device that runs the call");
+}
+
+std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const py::object& ticket) {
+  return ticket.is_none() ? nullptr : std::make_shared<const TicketReturn>(served.completions, ticket);
 }
 
 void ApplyChecks(HeldCall& held) {
@@ -95,7 +108,7 @@ void ThrowIfOver(const Cancellation& cancellation, Deadline deadline) {
   const char* why = nullptr;
   if (cancellation.is_cancelled) why = "its client has gone";
   if (Deadline::clock::now() >= deadline) why = "its deadline passed before it began";
-  if (why != nullptr) throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", why);
+  if (why != nullptr) throw NotBegun("the call", why);
 }
 
 }  // namespace aclgrad

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "buffers.h"
@@ -24,11 +25,19 @@ struct HeldCall {
   std::vector<std::shared_ptr<HeldStaging>> stagings;
   std::vector<std::vector<std::byte>> encoded;  // inputs in the form that the device reads
   pybind11::object output;
+  std::shared_ptr<const TicketReturn> released;  // of a call, or of all calls of a batch
 };
 
 // Throws ValueError for contents that do not fit the plan. Use it with the GIL held.
 [[nodiscard]] std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
-                                                     const Contents& contents);
+                                                     const Contents& contents,
+                                                     std::shared_ptr<const TicketReturn> released);
+
+// Throws ValueError for a tensor that is closed, or that another device has. `what` names the tensor.
+void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std::string& what);
+
+// Null for None.
+[[nodiscard]] std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const pybind11::object& ticket);
 
 // Checks the inputs that have a check, and replaces those that the device reads in another encoding.
 void ApplyChecks(HeldCall& held);
@@ -43,7 +52,7 @@ struct Cancellation {
   std::atomic<bool> is_cancelled{false};
 };
 
-// Throws if the call was cancelled or its deadline has passed.
+// Throws NotBegun if the call was cancelled or its deadline has passed.
 void ThrowIfOver(const Cancellation& cancellation, Deadline deadline);
 
 }  // namespace aclgrad

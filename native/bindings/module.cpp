@@ -20,6 +20,20 @@
 namespace py = pybind11;
 using aclgrad::AclLibrary;
 
+namespace {
+
+// Releases the GIL while the runtime ends, which may take seconds. The last owner may be a closing device, which does
+// not have it.
+struct FinalizeWithoutGil {
+  void operator()(const AclLibrary* library) const {
+    std::optional<py::gil_scoped_release> release;
+    if (PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0) release.emplace();
+    delete library;
+  }
+};
+
+}  // namespace
+
 PYBIND11_MODULE(_native, module) {
   aclgrad::BindErrors(module);
   module.def(
@@ -34,7 +48,7 @@ PYBIND11_MODULE(_native, module) {
              std::vector<aclgrad::LibraryFile> libraries;
              for (const auto& [path, required] : files) libraries.push_back({path, required});
              const py::gil_scoped_release release;
-             return std::make_shared<AclLibrary>(libraries, config_path);
+             return std::shared_ptr<AclLibrary>(new AclLibrary(libraries, config_path), FinalizeWithoutGil{});
            }),
            py::arg("files"), py::arg("config_path") = std::nullopt)
       .def_property_readonly("files", &AclLibrary::files)

@@ -28,6 +28,12 @@ std::unique_ptr<ServedDevice, CloseWithoutGil> Open(std::shared_ptr<AclLibrary> 
       new ServedDevice(std::move(library), index, options, copy_threads, completions));
 }
 
+class ReturnedTicket final : public SubmittedWork {
+ public:
+  using SubmittedWork::SubmittedWork;
+  void Run() override {}
+};
+
 // Free and total bytes of the device, the pool's statistics, streams, streams in use, abandoned work, and the executor
 // caches' statistics.
 class StateWork final : public SubmittedWork {
@@ -74,16 +80,26 @@ py::object EndOf(SubmittedWork& work) {
 
 py::list Drain(Completions& completions) {
   py::list done;
-  for (std::unique_ptr<Work>& each : completions.Drain()) {
-    auto& work = static_cast<SubmittedWork&>(*each);
-    if (work.ticket) done.append(py::make_tuple(work.ticket, EndOf(work)));
-    // Frees the work now, because it may hold large objects.
-    each.reset();
+  // Twice: freed work returns the ticket of what it held.
+  for (int round = 0; round < 2; ++round) {
+    for (std::unique_ptr<Work>& each : completions.Drain()) {
+      auto& work = static_cast<SubmittedWork&>(*each);
+      if (work.ticket) done.append(py::make_tuple(work.ticket, EndOf(work)));
+      // Frees the work now, because it may hold large objects.
+      each.reset();
+    }
   }
   return done;
 }
 
 }  // namespace
+
+TicketReturn::TicketReturn(const std::shared_ptr<Completions>& completions, py::object ticket)
+    : completions_(completions), work_(std::make_unique<ReturnedTicket>(std::move(ticket))) {}
+
+TicketReturn::~TicketReturn() {
+  if (const auto completions = completions_.lock()) completions->Add(std::move(work_));
+}
 
 DeviceClass BindDevice(py::module_& module) {
   py::class_<Completions, std::shared_ptr<Completions>>(module, "Completions")

@@ -27,6 +27,21 @@ class SubmittedWork : public Work {
   const pybind11::object ticket;
 };
 
+// Returns a ticket when its last owner has gone, on any thread, with or without the GIL: what it stands for is free
+// then. Create it with the GIL held.
+class TicketReturn {
+ public:
+  TicketReturn(const std::shared_ptr<Completions>& completions, pybind11::object ticket);
+  ~TicketReturn();
+  TicketReturn(const TicketReturn&) = delete;
+  TicketReturn& operator=(const TicketReturn&) = delete;
+
+ private:
+  // Completions that end have the GIL, and destroy calls that refer to them.
+  const std::weak_ptr<Completions> completions_;
+  std::unique_ptr<SubmittedWork> work_;
+};
+
 // Work without a result.
 template <typename Function>
 class FunctionWork final : public SubmittedWork {
@@ -54,8 +69,7 @@ struct ServedDevice {
   WorkQueue calls;
   // For pieces of tensors, and other requests to the driver.
   WorkQueue copies;
-  // For new stagings. They have their own threads because they may wait for a stream, which only copies and releases of
-  // other stagings free.
+  // For new stagings, whose memory the driver may be slow to allocate.
   WorkQueue stagings;
 };
 

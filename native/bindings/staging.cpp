@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -9,6 +10,7 @@
 
 #include "bindings.h"
 #include "buffers.h"
+#include "error.h"
 
 namespace py = pybind11;
 
@@ -30,7 +32,8 @@ class StageWork final : public SubmittedWork {
   void Run() override {
     // Held only when it is complete: if this fails, the staging is released on this thread, where the driver may be
     // slow.
-    StagingHandle staging = held_->device().device.Stage(deadline_);
+    if (Deadline::clock::now() >= deadline_) throw NotBegun("the call", "its deadline passed before it was staged");
+    StagingHandle staging = held_->Make();
     for (const auto& [size_bytes, on_host] : tensors_) {
       numbers_.push_back(on_host ? staging->ReserveOnHost(size_bytes) : staging->Reserve(size_bytes));
     }
@@ -56,8 +59,7 @@ class StageWork final : public SubmittedWork {
 // outlive its device.
 class ReleaseWork final : public SubmittedWork {
  public:
-  ReleaseWork(py::object released_ticket, StagingHandle staging)
-      : SubmittedWork(std::move(released_ticket)), staging_(std::move(staging)) {}
+  explicit ReleaseWork(StagingHandle staging) : SubmittedWork(py::object()), staging_(std::move(staging)) {}
 
   void Run() override { staging_.reset(); }
 
@@ -114,26 +116,48 @@ class ReadWork final : public SubmittedWork {
   const Deadline deadline_;
 };
 
-// Fills a tensor from a file, and returns how many bytes the file had.
-class ReadFileWork final : public SubmittedWork {
+// Copies a whole tensor from a file or into one, a part at a time; returns how many bytes a file had.
+class FileWork final : public SubmittedWork {
  public:
-  ReadFileWork(py::object given_ticket, StagedTensor tensor, int file, std::size_t file_offset, Deadline deadline)
+  enum class Direction { kFromFile, kToFile };
+
+  FileWork(py::object given_ticket, StagedTensor tensor, Direction direction, int file, std::size_t file_offset,
+           Deadline deadline)
       : SubmittedWork(std::move(given_ticket)),
         tensor_(std::move(tensor)),
+        direction_(direction),
         file_(file),
         file_offset_(file_offset),
         deadline_(deadline) {}
 
-  void Run() override { count_ = tensor_.held->staging().ReadFile(tensor_.number, file_, file_offset_, deadline_); }
+  void Run() override {
+    Staging& staging = tensor_.held->staging();
+    const std::size_t size = std::min(Staging::kPieceBytes, tensor_.size_bytes - count_);
+    std::size_t copied = size;
+    if (direction_ == Direction::kFromFile) {
+      copied = staging.ReadFile(tensor_.number, count_, size, file_, file_offset_ + count_, deadline_);
+    } else {
+      staging.WriteFile(tensor_.number, count_, size, file_, file_offset_ + count_, deadline_);
+    }
+    count_ += copied;
+    is_complete_ = copied != size || count_ == tensor_.size_bytes;
+  }
 
-  [[nodiscard]] py::object Result() override { return py::int_(count_); }
+  [[nodiscard]] bool is_complete() const noexcept override { return is_complete_; }
+
+  [[nodiscard]] py::object Result() override {
+    if (direction_ == Direction::kToFile) return py::none();
+    return py::int_(count_);
+  }
 
  private:
   const StagedTensor tensor_;
+  const Direction direction_;
   const int file_;
   const std::size_t file_offset_;
   const Deadline deadline_;
   std::size_t count_ = 0;
+  bool is_complete_ = false;
 };
 
 // Joins buffers into one bytes object.
@@ -180,33 +204,17 @@ void Read(const StagedTensor& tensor, py::object ticket, std::size_t offset, std
                                                                  std::string_view(prefix), DeadlineOf(deadline)));
 }
 
-void ReadFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
+template <FileWork::Direction direction>
+void CopyFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
   ExpectOpen(tensor);
   tensor.held->device().copies.Submit(
-      std::make_unique<ReadFileWork>(std::move(ticket), tensor, file, offset, DeadlineOf(deadline)));
-}
-
-template <typename Function>
-void SubmitFunction(const StagedTensor& tensor, py::object ticket, Function function) {
-  ExpectOpen(tensor);
-  tensor.held->device().copies.Submit(std::make_unique<FunctionWork<Function>>(std::move(ticket), std::move(function)));
-}
-
-void WriteFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
-  SubmitFunction(tensor, std::move(ticket), [tensor, file, offset, until = DeadlineOf(deadline)] {
-    tensor.held->staging().WriteFile(tensor.number, file, offset, until);
-  });
-}
-
-void Finish(const StagedTensor& tensor, py::object ticket, double deadline) {
-  SubmitFunction(tensor, std::move(ticket),
-                 [tensor, until = DeadlineOf(deadline)] { tensor.held->staging().Finish(until); });
+      std::make_unique<FileWork>(std::move(ticket), tensor, direction, file, offset, DeadlineOf(deadline)));
 }
 
 }  // namespace
 
 HeldStaging::~HeldStaging() {
-  device_.copies.Submit(std::make_unique<ReleaseWork>(std::move(released_ticket_), std::move(staging_)));
+  if (staging_) device_.copies.Submit(std::make_unique<ReleaseWork>(std::move(staging_)));
 }
 
 void BindStaging(py::module_& module, DeviceClass& device) {
@@ -217,10 +225,10 @@ void BindStaging(py::module_& module, DeviceClass& device) {
       .def("write", &Write, py::arg("ticket"), py::arg("offset"), py::arg("data"), py::arg("deadline"))
       .def("read", &Read, py::arg("ticket"), py::arg("offset"), py::arg("size_bytes"), py::arg("prefix"),
            py::arg("deadline"))
-      .def("read_file", &ReadFile, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
-      .def("write_file", &WriteFile, py::arg("ticket"), py::arg("file"), py::arg("offset"), py::arg("deadline"))
-      // Waits until everything written to the tensors of the same staging has arrived.
-      .def("finish", &Finish, py::arg("ticket"), py::arg("deadline"));
+      .def("read_file", &CopyFile<FileWork::Direction::kFromFile>, py::arg("ticket"), py::arg("file"),
+           py::arg("offset"), py::arg("deadline"))
+      .def("write_file", &CopyFile<FileWork::Direction::kToFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"),
+           py::arg("deadline"));
   device.def(
       "stage",
       [](const py::object& self, py::object ticket, py::object released_ticket, StageWork::Tensors tensors,

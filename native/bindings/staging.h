@@ -13,18 +13,20 @@
 namespace aclgrad {
 
 // A place for a staging, filled when the device has made one. Keeps the device alive. Create and destroy it with the
-// GIL held: the device's threads then release the staging, if there is one, and the completions always return the
-// ticket.
+// GIL held: the device's threads then release the staging, if there is one. The completions always return the ticket,
+// when the staging's memory is free.
 class HeldStaging {
  public:
   HeldStaging(pybind11::object device, pybind11::object released_ticket)
       : owner_(std::move(device)),
         device_(owner_.cast<ServedDevice&>()),
-        released_ticket_(std::move(released_ticket)) {}
+        released_(std::make_shared<const TicketReturn>(device_.completions, std::move(released_ticket))) {}
   ~HeldStaging();
   HeldStaging(const HeldStaging&) = delete;
   HeldStaging& operator=(const HeldStaging&) = delete;
 
+  // Makes the staging that Hold takes.
+  [[nodiscard]] StagingHandle Make() const { return device_.device.Stage(released_); }
   void Hold(StagingHandle staging) noexcept { staging_ = std::move(staging); }
   [[nodiscard]] Staging& staging() const noexcept { return *staging_; }
   [[nodiscard]] ServedDevice& device() const noexcept { return device_; }
@@ -33,7 +35,7 @@ class HeldStaging {
   const pybind11::object owner_;
   ServedDevice& device_;
   StagingHandle staging_{nullptr, GiveBack{nullptr}};
-  pybind11::object released_ticket_;
+  const std::shared_ptr<const TicketReturn> released_;
 };
 
 struct StagedTensor {

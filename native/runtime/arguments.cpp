@@ -20,6 +20,13 @@ const aclTensor* ArgumentReader::NextInput() {
   return inputs_[next_input_++].get();
 }
 
+aclTensor* ArgumentReader::NextOutput() {
+  if (std::exchange(has_output_, true)) {
+    throw std::invalid_argument("the operator has more than one output and the runtime has a buffer for one");
+  }
+  return output_.get();
+}
+
 const aclIntArray* ArgumentReader::NextIntArray() {
   arrays_.push_back(MakeIntArray(acl_, NextAttribute<std::vector<int64_t>>()));
   return arrays_.back().get();

@@ -27,7 +27,7 @@ class ArgumentReader {
     if constexpr (std::is_same_v<Parameter, const aclTensor*>) {
       return NextInput();
     } else if constexpr (std::is_same_v<Parameter, aclTensor*>) {
-      return output_.get();
+      return NextOutput();
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
       return NextIntArray();
     } else if constexpr (std::is_same_v<Parameter, uint64_t*>) {
@@ -70,6 +70,8 @@ class ArgumentReader {
   }
 
   [[nodiscard]] const aclTensor* NextInput();
+  // There is one output, so an operator with two is refused: both would be written to the same buffer.
+  [[nodiscard]] aclTensor* NextOutput();
   [[nodiscard]] const aclIntArray* NextIntArray();
   [[nodiscard]] const Attribute& AttributeAt(std::size_t index) const;
   [[noreturn]] void RefuseAttribute() const;
@@ -80,6 +82,7 @@ class ArgumentReader {
   const std::vector<Attribute>& attributes_;
   std::vector<IntArrayHandle> arrays_;
   std::size_t next_input_ = 0;
+  bool has_output_ = false;
   std::size_t next_attribute_ = 0;
   uint64_t workspace_size_ = 0;
   aclOpExecutor* executor_ = nullptr;

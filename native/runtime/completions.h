@@ -13,8 +13,11 @@ class Work {
  public:
   virtual ~Work() = default;
 
-  // Does the work; may throw anything.
+  // Does the work, or its next part; may throw anything.
   virtual void Run() = 0;
+
+  // False if Run has to be called again. Other work that waits has its turn first.
+  [[nodiscard]] virtual bool is_complete() const noexcept { return true; }
 
   // Whether Run is called even if the queue closes first, because the work releases something.
   [[nodiscard]] virtual bool runs_at_close() const noexcept { return false; }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kDefaultPoolTenths = 9;
 constexpr std::size_t kSocNameBytes = 64;
-// Limits the memory that all stagings pin; each takes 8 MiB.
-constexpr std::size_t kPinnedBytes = std::size_t{1} << 30;
+// Two halves for each copy, and as much again because the pool's segments are larger.
+constexpr std::size_t kPinnedBytesPerCopy = 4 * Staging::kHalfBytes;
 // The longest time that the destructor waits for all abandoned work.
 constexpr std::chrono::seconds kAbandonedWorkTimeout{5};
 
@@ -41,8 +41,11 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   pool.spare_bytes = options.pool_limit_bytes ? 0 : tenth;
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);
   pool.pass_through = options.pool_pass_through;
-  // Idle workspaces are released before this call is refused.
-  pool.reclaim = [this](aclrtStream stream) { streams_->Trim(stream); };
+  // What abandoned work held and idle workspaces are released before this call is refused.
+  pool.reclaim = [this](aclrtStream stream) {
+    ReleaseFinished();
+    streams_->Trim(stream);
+  };
   // The pool itself pads the blocks that it cuts.
   MemorySource source = Watched(DeviceMemorySource(acl, pool.pass_through));
   source.free_bytes = [this] {
@@ -50,8 +53,10 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
     return FreeMemory().free_bytes;
   };
   memory_ = std::make_unique<MemoryPool>(acl, source, pool);
-  pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), PoolOptions{kPinnedBytes});
+  pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)),
+                                         PoolOptions{options.copy_stream_limit * kPinnedBytesPerCopy});
   copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
+  if (!acl.host_pointers()) copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
   streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_,
                                           StreamPoolOptions{options.stream_limit, options.executor_limit});
 }
@@ -90,13 +95,13 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   }
 }
 
-void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
+void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
   ReleaseFinished();
   auto execution = std::make_unique<Execution>(
       *library_, *memory_, steps_, loss_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
   RunStep(execution, [&](Execution& each) {
-    each.Start();
-    each.Finish(deadline);
+    each.Start(deadline);
+    each.Finish(deadline, wait_until);
   });
   loss_.RecordSuccess();
 }
@@ -110,7 +115,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
     auto [index, execution] = std::move(running.front());
     running.pop_front();
     try {
-      RunStep(execution, [&](Execution& each) { each.Finish(deadline); });
+      RunStep(execution, [&](Execution& each) { each.Finish(deadline, deadline); });
       loss_.RecordSuccess();
     } catch (...) {
       errors[index] = std::current_exception();
@@ -128,8 +133,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
   const auto throw_if_over = [&] {
     const bool is_late = Deadline::clock::now() >= deadline;
     if (!is_late && !is_cancelled) return;
-    throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the batch",
-                   is_late ? "its deadline passed before the call began" : "its client has gone");
+    throw NotBegun("the batch", is_late ? "its deadline passed before the call began" : "its client has gone");
   };
   for (std::size_t index = 0; index < calls.size(); ++index) {
     try {
@@ -141,7 +145,7 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
       // The wait for the stream may have been long.
       throw_if_over();
       auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), calls[index]);
-      RunStep(execution, [](Execution& each) { each.Start(); });
+      RunStep(execution, [&](Execution& each) { each.Start(deadline); });
       running.emplace_back(index, std::move(execution));
     } catch (...) {
       errors[index] = std::current_exception();
@@ -151,13 +155,10 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
   return errors;
 }
 
-StagingHandle Device::Stage(Deadline deadline) {
+StagingHandle Device::Stage(std::shared_ptr<const void> owner) {
   ReleaseFinished();
-  std::optional<StreamLease> stream;
-  if (!library_->host_pointers()) {
-    stream.emplace(copy_streams_->Lease(deadline, [this] { ReleaseFinished(); }));
-  }
-  return {new Staging(*library_, context_, *memory_, *pinned_, steps_, loss_, std::move(stream)), GiveBack{this}};
+  const CopyPath* path = copy_path_ ? &*copy_path_ : nullptr;
+  return {new Staging(*library_, context_, *memory_, path, steps_, loss_, std::move(owner)), GiveBack{this}};
 }
 
 void GiveBack::operator()(Staging* staging) const {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device_loss.h"
@@ -35,7 +36,7 @@ struct DeviceOptions {
   // The device counts as lost if a kernel is still running this long after its call's deadline, or if any other step of
   // a call takes this long.
   int32_t hang_timeout_ms = 60'000;
-  // The most stagings at once on a device that does not take host addresses.
+  // The most copies of stagings at once on a device that does not take host addresses, abandoned ones included.
   std::size_t copy_stream_limit = 32;
 };
 
@@ -62,21 +63,26 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call.
-  // Throws AclError (507046 if the deadline passed), OutOfMemory, std::out_of_range for an operator without a row, and
-  // std::invalid_argument for a call that does not fit the operator's parameters. After a code of
-  // FaultClass::kDeviceLost, every later call fails with it at once.
-  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline);
+  // Copies the inputs to the device, runs the operator and copies the output back. Blocks; any thread may call. A call
+  // that has not begun by its deadline never begins; the kernel of another one is waited for until wait_until.
+  // Throws AclError (507046 if the kernel was not done in time), NotBegun, OutOfMemory, std::out_of_range for an
+  // operator without a row, and std::invalid_argument for a call that does not fit the operator's parameters. After a
+  // code of FaultClass::kDeviceLost, every later call fails with it at once.
+  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
+  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
+    Execute(std::move(call), deadline, deadline);
+  }
 
   // Executes many calls on at most so many streams that no other call waits for. For each call it returns the exception
   // that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no further call; those
-  // calls end with 507046.
+  // calls end with NotBegun.
   [[nodiscard]] std::vector<std::exception_ptr> ExecuteAll(
       const std::vector<std::shared_ptr<const OperatorCall>>& calls, std::size_t stream_limit, Deadline deadline,
       const std::atomic<bool>& is_cancelled);
 
-  // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. Throws AclError.
-  [[nodiscard]] StagingHandle Stage(Deadline deadline);
+  // Makes a staging for tensors that arrive or leave piece by piece; it must not outlive the device. The owner is
+  // released when the staging's memory is free, which may be after the handle has gone. Throws AclError.
+  [[nodiscard]] StagingHandle Stage(std::shared_ptr<const void> owner);
 
   // Reclaims what abandoned calls left behind, if the device is done with it. Every call does this too; this function
   // is for times without calls. Throws AclError once the device is lost, for example because a kernel never ends.
@@ -151,6 +157,7 @@ class Device {
   std::unique_ptr<MemoryPool> pinned_;
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
+  std::optional<CopyPath> copy_path_;  // if the device does not take host addresses
   std::mutex quarantine_mutex_;
   std::list<Abandoned> quarantine_;
   // Also counts what a thread has taken off the list to look at it.

@@ -11,6 +11,9 @@ AclError::AclError(int code, FaultClass fault, std::string call, std::string det
       call_(std::move(call)),
       detail_(std::move(detail)) {}
 
+NotBegun::NotBegun(std::string call, std::string why)
+    : AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, FaultClass::kNotBegun, std::move(call), std::move(why)) {}
+
 OutOfMemory::OutOfMemory(std::size_t size_bytes, std::size_t allocated_bytes, std::size_t limit_bytes,
                          std::string detail)
     : AclError(ACL_ERROR_RT_MEMORY_ALLOCATION, "allocation of " + std::to_string(size_bytes) + " bytes",

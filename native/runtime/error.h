@@ -37,6 +37,12 @@ class AclError : public std::runtime_error {
   std::string detail_;
 };
 
+// The work was not begun, because its deadline passed first or its client has gone. Nothing of it is under way.
+class NotBegun : public AclError {
+ public:
+  NotBegun(std::string call, std::string why);
+};
+
 // Neither the pool nor the device has the memory, even after the pool released its cached blocks.
 class OutOfMemory : public AclError {
  public:

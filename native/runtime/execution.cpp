@@ -17,20 +17,22 @@ Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& s
       call_(std::move(call)),
       stream_(std::move(stream)) {}
 
-void Execution::Start() {
+void Execution::Start(Deadline deadline) {
   const std::vector<void*> inputs = PrepareInputs();
   output_ = PrepareOutput();
+  // Copies and allocations may take long. A kernel that begins late would look as if it hung.
+  if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before its kernel began");
   Launch(inputs, output_);
 }
 
-void Execution::Finish(Deadline deadline) {
+void Execution::Finish(Deadline deadline, Deadline wait_until) {
   {
     const StepWatch::Step step(steps_, deadline);
-    // A wait after the deadline would be a poll, and would write to the device's log.
-    if (Deadline::clock::now() >= deadline && stream_->IsDone() == false) {
+    // A wait after its end would be a poll, and would write to the device's log.
+    if (Deadline::clock::now() >= wait_until && stream_->IsDone() == false) {
       throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the call", "its deadline passed before the device was done");
     }
-    const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(deadline));
+    const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(wait_until));
     library_.Check(code, "aclrtSynchronizeStream");
   }
   const OutputView& view = call_->output;
@@ -84,9 +86,8 @@ void Execution::Launch(const std::vector<void*>& inputs, void* output) {
   if (executors.is_on()) {
     key = CacheKey(*call_);
     if (PlannedCall* kept = executors.Find(key)) {
-      LaunchAgain(*kept, inputs, output);
-      void* workspace = stream_->Workspace(kept->workspace_bytes);
-      return RunPhase2(op, workspace, kept->workspace_bytes, kept->executor.get());
+      SetAddresses(*kept, inputs, output);
+      return RunKept(op, key, *kept, stream_->Workspace(kept->workspace_bytes));
     }
   }
   planned_ = Plan(op, inputs, output);
@@ -94,12 +95,22 @@ void Execution::Launch(const std::vector<void*>& inputs, void* output) {
   const uint64_t workspace_bytes = planned_.workspace_bytes;
   void* workspace = stream_->Workspace(workspace_bytes);
   if (const PlannedCall* kept = executors.Keep(call_->symbol, key, planned_)) {
-    return RunPhase2(op, workspace, workspace_bytes, kept->executor.get());
+    return RunKept(op, key, *kept, workspace);
   }
   RunPhase2(op, workspace, workspace_bytes, planned_.executor.release());
 }
 
-void Execution::LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output) {
+void Execution::RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace) {
+  try {
+    RunPhase2(op, workspace, kept.workspace_bytes, kept.executor.get());
+  } catch (...) {
+    // Lives until the stream is idle: a part of it may have been launched.
+    planned_ = stream_->executors().Take(key);
+    throw;
+  }
+}
+
+void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs, void* output) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     library_.Check(library_->aclSetInputTensorAddr(call.executor.get(), i, call.inputs[i].get(), inputs[i]),
                    "aclSetInputTensorAddr");

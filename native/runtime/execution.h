@@ -20,13 +20,13 @@ class Execution final : public DeviceWork {
   Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
 
-  // Copies the inputs in, plans and launches; copies nothing if the device takes host addresses. Throws what
-  // Device::Execute throws.
-  void Start();
+  // Copies the inputs in, plans and launches; copies nothing if the device takes host addresses. Launches nothing after
+  // the deadline. Throws what Device::Execute throws.
+  void Start(Deadline deadline);
 
-  // Waits once, until the deadline, and copies the output. Throws if the device was lost meanwhile: a stream does not
+  // Waits once, until wait_until, and copies the output. Throws if the device was lost meanwhile: a stream does not
   // report a loss that another thread has seen.
-  void Finish(Deadline deadline);
+  void Finish(Deadline deadline, Deadline wait_until);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 
@@ -36,7 +36,9 @@ class Execution final : public DeviceWork {
   [[nodiscard]] void* PrepareInput(const InputView& input);
   [[nodiscard]] void* PrepareOutput();
   void Launch(const std::vector<void*>& inputs, void* output);
-  void LaunchAgain(PlannedCall& call, const std::vector<void*>& inputs, void* output);
+  // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
+  void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
+  void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs, void* output);
   [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs, void* output) const;
   void RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
   void Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;

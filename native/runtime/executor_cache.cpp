@@ -38,4 +38,14 @@ PlannedCall* ExecutorCache::Keep(const std::string& symbol, const std::string& k
   return &entries_.front().call;
 }
 
+PlannedCall ExecutorCache::Take(const std::string& key) {
+  const auto found = by_key_.find(key);
+  const std::list<Entry>::iterator entry = found->second;
+  by_key_.erase(found);
+  PlannedCall call = std::move(entry->call);
+  entries_.erase(entry);
+  --counters_.entries;
+  return call;
+}
+
 }  // namespace aclgrad

@@ -55,6 +55,9 @@ class ExecutorCache {
   // leaves the call untouched.
   [[nodiscard]] PlannedCall* Keep(const std::string& symbol, const std::string& key, PlannedCall& call);
 
+  // Removes the call and returns it: its executor is not to be run again.
+  [[nodiscard]] PlannedCall Take(const std::string& key);
+
   [[nodiscard]] bool is_on() const noexcept { return limit_ != 0; }
 
  private:

@@ -76,6 +76,8 @@ const char* FaultClassName(FaultClass fault) noexcept {
       return "memory";
     case FaultClass::kTimeout:
       return "timeout";
+    case FaultClass::kNotBegun:
+      return "not_begun";
     case FaultClass::kDeviceLost:
       return "device_lost";
     case FaultClass::kInternal:

@@ -77,31 +77,51 @@ std::size_t MemoryPool::padding() const noexcept { return options_.pass_through 
 
 PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
   if (size_bytes == 0) return {};
-  std::unique_lock lock(mutex_);
-  ++statistics_.allocation_count;
-  if (size_bytes > options_.limit_bytes) {
-    ++statistics_.out_of_memory_count;
-    throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, "");
-  }
   const std::size_t size = options_.pass_through ? size_bytes : RoundUp(size_bytes + padding(), kGranule);
   const bool is_small = size <= kSmallSize;
-  KeepBlocks();
-  Block* block = FindOrReserve(size, is_small);
+  const std::size_t segment_size = options_.pass_through ? size : SegmentSize(size);
+  {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.allocation_count;
+    if (size_bytes > options_.limit_bytes) {
+      ++statistics_.out_of_memory_count;
+      throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, "");
+    }
+    if (Block* block = TakeFree(size, is_small)) return Hand(block, size);
+  }
+  const std::lock_guard growth(growth_mutex_);
+  Lock lock(mutex_);
+  // What the last thread reserved may have room for this block too.
+  Block* block = TakeFree(size, is_small);
+  if (block == nullptr) {
+    if (!options_.pass_through && !is_small) MakeRoom(lock, segment_size);
+    block = Reserve(lock, segment_size, size, is_small);
+  }
   if (block == nullptr) {
     // Without the lock, because it releases blocks.
     lock.unlock();
     options_.reclaim(stream);
     lock.lock();
-    TrimLocked();
-    refusal_.clear();
-    KeepBlocks();
-    block = FindOrReserve(size, is_small);
-    if (block == nullptr) {
-      ++statistics_.out_of_memory_count;
-      throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, refusal_);
+    Trim(lock);
+    for (;;) {
+      refusal_.clear();
+      const uint64_t ended = releases_ended_;
+      block = TakeFree(size, is_small);
+      if (block == nullptr) block = Reserve(lock, segment_size, size, is_small);
+      if (block != nullptr) break;
+      if (ended == releases_ended_ && releases_begun_ == ended) {
+        ++statistics_.out_of_memory_count;
+        throw OutOfMemory(size_bytes, statistics_.allocated_bytes, options_.limit_bytes, refusal_);
+      }
+      // Another thread is giving a segment back, which counts until the source has it.
+      release_ended_.wait(lock, [&] { return releases_ended_ != ended; });
     }
     ++statistics_.retry_count;
   }
+  return Hand(block, size);
+}
+
+PoolBlock MemoryPool::Hand(Block* block, std::size_t size) {
   block->is_free = false;
   if (!options_.pass_through) SplitOff(block, size);
   statistics_.allocated_bytes += block->size;
@@ -110,8 +130,8 @@ PoolBlock MemoryPool::Allocate(std::size_t size_bytes, aclrtStream stream) {
 }
 
 void MemoryPool::Trim() {
-  const std::lock_guard lock(mutex_);
-  TrimLocked();
+  Lock lock(mutex_);
+  Trim(lock);
 }
 
 PoolStatistics MemoryPool::Statistics() const {
@@ -123,20 +143,21 @@ PoolStatistics MemoryPool::Statistics() const {
   return statistics;
 }
 
-Block* MemoryPool::FindOrReserve(std::size_t size, bool is_small) {
-  if (options_.pass_through) return Reserve(size, size, is_small);
-  if (Block* block = free_[is_small].BestFit(size)) {
-    ++statistics_.hit_count;
-    ListOf(*block).Remove(block);
-    return block;
-  }
-  if (!is_small) MakeRoom(SegmentSize(size));
-  return Reserve(SegmentSize(size), size, is_small);
+Block* MemoryPool::TakeFree(std::size_t size, bool is_small) {
+  if (options_.pass_through) return nullptr;
+  KeepBlocks(1);  // for the rest of it
+  Block* block = free_[is_small].BestFit(size);
+  if (block == nullptr) return nullptr;
+  ++statistics_.hit_count;
+  ListOf(*block).Remove(block);
+  return block;
 }
 
-Block* MemoryPool::Reserve(std::size_t segment_size, std::size_t least_size, bool is_small) {
+Block* MemoryPool::Reserve(Lock& lock, std::size_t segment_size, std::size_t least_size, bool is_small) {
+  lock.unlock();
   // Asks again: the limit was set earlier, and other processes may have taken memory since.
   const std::size_t free_bytes = source_.free_bytes();
+  lock.lock();
   const std::size_t others = free_bytes - std::min(free_bytes, options_.spare_bytes);
   const std::size_t room = std::min(options_.limit_bytes - statistics_.reserved_bytes, others);
   // Near the limit, use a segment of just the block's size.
@@ -146,13 +167,23 @@ Block* MemoryPool::Reserve(std::size_t segment_size, std::size_t least_size, boo
     if (room == others) refusal_ = "the device has only " + std::to_string(free_bytes) + " bytes left";
     return nullptr;
   }
+  lock.unlock();
   void* address = nullptr;
   const int code = source_.allocate(&address, segment_size);
   if (ClassifyFault(code) == FaultClass::kMemory) {
-    refusal_ = TakeThreadError(library_.functions(), code).text;
+    std::string text = TakeThreadError(library_.functions(), code).text;
+    lock.lock();
+    refusal_ = std::move(text);
     return nullptr;
   }
   library_.Check(code, "aclrtMalloc");
+  lock.lock();
+  try {
+    KeepBlocks(2);  // for the segment, and for the rest of it
+  } catch (...) {
+    library_.Ignore(source_.release(address));
+    throw;
+  }
   Block* block = NewBlock();
   block->address = static_cast<std::byte*>(address);
   block->size = segment_size;
@@ -179,13 +210,13 @@ void MemoryPool::SplitOff(Block* block, std::size_t size) {
 }
 
 void MemoryPool::Release(Block* block) noexcept {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   statistics_.allocated_bytes -= block->size;
-  InsertJoined(block);
+  if (Block* surplus = InsertJoined(block)) GiveBack(lock, surplus);
 }
 
-// Frees the block, joins it with its free neighbours, and releases the segment if the pool keeps too much.
-void MemoryPool::InsertJoined(Block* block) noexcept {
+// Frees the block and joins it with its free neighbours. The segment goes back if the pool keeps too much.
+Block* MemoryPool::InsertJoined(Block* block) noexcept {
   block->is_free = true;
   if (Block* before = block->before; before != nullptr && before->is_free) {
     ListOf(*before).Remove(before);
@@ -199,11 +230,9 @@ void MemoryPool::InsertJoined(Block* block) noexcept {
     Unlink(behind);
   }
   const bool is_surplus = options_.pass_through || statistics_.reserved_bytes > options_.high_water_bytes;
-  if (is_surplus && block->is_segment()) {
-    GiveBack(block);
-  } else {
-    ListOf(*block).Insert(block);
-  }
+  if (is_surplus && block->is_segment()) return block;
+  ListOf(*block).Insert(block);
+  return nullptr;
 }
 
 void MemoryPool::Unlink(Block* block) noexcept {
@@ -213,41 +242,44 @@ void MemoryPool::Unlink(Block* block) noexcept {
   unused_.push_back(block);
 }
 
-void MemoryPool::GiveBack(Block* segment) noexcept {
+void MemoryPool::GiveBack(Lock& lock, Block* segment) noexcept {
+  ++releases_begun_;
+  lock.unlock();
+  const int code = library_.Ignore(source_.release(segment->address));
+  lock.lock();
+  ++releases_ended_;
+  release_ended_.notify_all();
   // If the source fails to release the segment, it stays counted, because the memory is still taken.
-  if (library_.Ignore(source_.release(segment->address)) == ACL_SUCCESS) {
-    statistics_.reserved_bytes -= source_.charge(segment->size);
-  }
+  if (code == ACL_SUCCESS) statistics_.reserved_bytes -= source_.charge(segment->size);
   Unlink(segment);
 }
 
-void MemoryPool::TrimLocked() {
+Block* MemoryPool::TakeSegment(FreeList& list) noexcept {
+  const auto found = std::find_if(list.blocks().rbegin(), list.blocks().rend(),
+                                  [](const Block* block) { return block->is_segment(); });
+  if (found == list.blocks().rend()) return nullptr;
+  Block* segment = *found;
+  list.Remove(segment);
+  return segment;
+}
+
+void MemoryPool::Trim(Lock& lock) {
   for (FreeList& list : free_) {
-    const std::vector<Block*> blocks(list.blocks().begin(), list.blocks().end());
-    for (Block* block : blocks) {
-      if (!block->is_segment()) continue;
-      list.Remove(block);
-      GiveBack(block);
-    }
+    while (Block* segment = TakeSegment(list)) GiveBack(lock, segment);
   }
 }
 
-void MemoryPool::MakeRoom(std::size_t size) {
-  FreeList& list = free_[false];
-  const std::vector<Block*> blocks(list.blocks().rbegin(), list.blocks().rend());
-  std::size_t given_back = 0;
-  for (Block* block : blocks) {
-    if (given_back >= size) return;
-    if (!block->is_segment()) continue;
-    given_back += block->size;
-    list.Remove(block);
-    GiveBack(block);
+void MemoryPool::MakeRoom(Lock& lock, std::size_t size) {
+  for (std::size_t given_back = 0; given_back < size;) {
+    Block* segment = TakeSegment(free_[false]);
+    if (segment == nullptr) return;
+    given_back += segment->size;
+    GiveBack(lock, segment);
   }
 }
 
-void MemoryPool::KeepBlocks() {
-  // One block for the segment, and one for the rest of it.
-  while (unused_.size() < 2) {
+void MemoryPool::KeepBlocks(std::size_t count) {
+  while (unused_.size() < count) {
     storage_.push_back(MakeBlock());
     unused_.reserve(storage_.size());
     unused_.push_back(storage_.back().get());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -100,33 +101,48 @@ class MemoryPool {
  private:
   friend class PoolBlock;
 
+  using Lock = std::unique_lock<std::mutex>;
+
   [[nodiscard]] std::size_t padding() const noexcept;
   [[nodiscard]] FreeList& ListOf(const Block& block) noexcept { return free_[block.is_small]; }
-  // A free block, or a new segment; null if there is no room for one. Throws AclError.
-  [[nodiscard]] Block* FindOrReserve(std::size_t size, bool is_small);
-  [[nodiscard]] Block* Reserve(std::size_t segment_size, std::size_t least_size, bool is_small);
+  // A free block, or null. Requires the lock, as all functions below do; those that take it release it meanwhile.
+  [[nodiscard]] Block* TakeFree(std::size_t size, bool is_small);
+  // A new segment; null if there is no room for one. One thread at a time. Throws AclError.
+  [[nodiscard]] Block* Reserve(Lock& lock, std::size_t segment_size, std::size_t least_size, bool is_small);
+  [[nodiscard]] PoolBlock Hand(Block* block, std::size_t size);
   void SplitOff(Block* block, std::size_t size);
   // Called by destructors, so it allocates nothing.
   void Release(Block* block) noexcept;
-  void InsertJoined(Block* block) noexcept;
+  // Returns the segment that is to go back to the source, or null.
+  [[nodiscard]] Block* InsertJoined(Block* block) noexcept;
   void Unlink(Block* block) noexcept;
-  void GiveBack(Block* segment) noexcept;
-  void TrimLocked();
+  void GiveBack(Lock& lock, Block* segment) noexcept;
+  // Takes the largest free segment off the list; null if there is none.
+  [[nodiscard]] static Block* TakeSegment(FreeList& list) noexcept;
+  // Releases every free segment.
+  void Trim(Lock& lock);
   // Releases free segments so that one of this size can replace them: all are too small for it, and it can serve their
   // sizes too. Otherwise calls of growing sizes would leave behind segments that fit no call.
-  void MakeRoom(std::size_t size);
+  void MakeRoom(Lock& lock, std::size_t size);
   // Reserves the block objects that one allocation needs, so that it cannot fail half-way.
-  void KeepBlocks();
+  void KeepBlocks(std::size_t count);
   [[nodiscard]] Block* NewBlock() noexcept;
 
   const AclLibrary& library_;
   const MemorySource source_;
   const PoolOptions options_;
-  mutable std::mutex mutex_;
+  // Held by the one thread that asks the source for memory. The source may be slow: other threads get and return blocks
+  // meanwhile.
+  std::mutex growth_mutex_;
+  mutable std::mutex mutex_;      // of everything below; never held during a request to the source
   std::array<FreeList, 2> free_;  // large blocks, small blocks
   std::vector<std::unique_ptr<Block>> storage_;
   std::vector<Block*> unused_;
   PoolStatistics statistics_;
+  // Segments on their way back to the source.
+  uint64_t releases_begun_ = 0;
+  uint64_t releases_ended_ = 0;
+  std::condition_variable release_ended_;
   std::string refusal_;  // the library's message for the source's last refusal
 };
 

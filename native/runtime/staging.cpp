@@ -13,12 +13,11 @@
 namespace aclgrad {
 namespace {
 
-// Large enough to hide the start of a copy, small enough to keep many halves pinned.
-constexpr std::size_t kHalfBytes = std::size_t{4} << 20;
 // Alignment of both addresses of an asynchronous copy. CANN requires it up to 8.3; later releases do not say.
 constexpr std::size_t kAlignment = 64;
 
-std::size_t RoundUp(std::size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+// The distance of an address from the aligned address before it.
+std::size_t Misalignment(const std::byte* address) { return reinterpret_cast<uintptr_t>(address) % kAlignment; }
 
 // Returns fewer bytes if the file ends.
 std::size_t ReadAll(int file, std::byte* target, std::size_t size_bytes, std::size_t offset) {
@@ -48,15 +47,15 @@ void WriteAll(int file, const std::byte* source, std::size_t size_bytes, std::si
 
 }  // namespace
 
-Staging::Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned,
-                 StepWatch& steps, DeviceLoss& loss, std::optional<StreamLease> stream)
-    : library_(library),
+Staging::Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, const CopyPath* path,
+                 StepWatch& steps, DeviceLoss& loss, std::shared_ptr<const void> owner)
+    : owner_(std::move(owner)),
+      library_(library),
       context_(context),
       memory_(memory),
-      pinned_(pinned),
+      path_(path),
       steps_(steps),
-      loss_(loss),
-      stream_(std::move(stream)) {}
+      loss_(loss) {}
 
 std::size_t Staging::Reserve(std::size_t size_bytes) {
   MakeCurrent();
@@ -89,75 +88,41 @@ void Staging::WriteZeros(std::size_t tensor, Deadline deadline) {
   Fill(tensor, 0, tensors_.at(tensor).size_bytes, clear, deadline);
 }
 
-std::size_t Staging::ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline) {
+std::size_t Staging::ReadFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
+                              std::size_t file_offset, Deadline deadline) {
   const auto read = [&file_offset, file](std::byte* target, std::size_t count) {
     const std::size_t done = ReadAll(file, target, count, file_offset);
     file_offset += done;
     return done;
   };
-  return Fill(tensor, 0, tensors_.at(tensor).size_bytes, read, deadline);
+  return Fill(tensor, offset, size_bytes, read, deadline);
 }
 
 std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
                           Deadline deadline) {
-  std::byte* place = Place(tensor, offset, size_bytes);
-  loss_.ThrowIfLost();
+  std::byte* place = Begin(tensor, offset, size_bytes, deadline);
   if (size_bytes == 0) return 0;
-  if (!stream_ || is_on_host(tensor)) return source(place, size_bytes);
-  MakeCurrent();
-  read_ = {};
+  if (path_ == nullptr || is_on_host(tensor)) return source(place, size_bytes);
+  Borrow(deadline);
   std::size_t done = 0;
-  while (done < size_bytes) {
-    if (!written_.EndsAt(tensor, offset + done) || RoomBehind(written_) == 0) {
-      Flush(deadline);
-      written_ = {tensor, offset + done, 0};
-    }
-    std::byte* slot = SlotOf(half_, written_) + written_.size_bytes;
-    const std::size_t count = source(slot, std::min(size_bytes - done, RoomBehind(written_)));
+  for (std::size_t half = 0; done < size_bytes; half = 1 - half) {
+    // As misaligned as its target.
+    const std::size_t misalignment = Misalignment(place);
+    std::byte* slot = Half(half) + misalignment;
+    const std::size_t count = source(slot, std::min(size_bytes - done, kHalfBytes - misalignment));
     if (count == 0) break;
-    written_.size_bytes += count;
+    // Waits for the copy of the other half, which overlapped the filling of this one. Without events it is not possible
+    // to wait for one of two copies, so there is never more than one under way.
+    Wait(deadline);
+    const std::size_t head = std::min(count, (kAlignment - misalignment) % kAlignment);
+    if (head != 0) Copy(place, slot, head);
+    if (head != count) StartCopy(place + head, slot + head, count - head, ACL_MEMCPY_HOST_TO_DEVICE);
+    place += count;
     done += count;
   }
-  loss_.ThrowIfLost();
+  Wait(deadline);
+  End();
   return done;
-}
-
-void Staging::Finish(Deadline deadline) {
-  // From here on an operator may write, which makes prefetched bytes stale.
-  read_ = {};
-  Flush(deadline);
-  Wait(deadline);
-  loss_.ThrowIfLost();
-  loss_.RecordSuccess();
-}
-
-void Staging::Flush(Deadline deadline) {
-  const Range range = std::exchange(written_, {});
-  if (range.size_bytes == 0) return;
-  // Waits for the copy of the other half, which overlapped the filling of this one. Without events it is not possible
-  // to wait for one of two copies, so there is never more than one under way.
-  Wait(deadline);
-  MakeCurrent();
-  std::byte* place = Place(range.tensor, range.offset, range.size_bytes);
-  const std::byte* slot = SlotOf(half_, range);
-  const std::size_t head = std::min(range.size_bytes, RoundUp(Misalignment(range)) - Misalignment(range));
-  if (head != 0) Copy(place, slot, head);
-  if (head != range.size_bytes) {
-    StartCopy(place + head, slot + head, range.size_bytes - head, ACL_MEMCPY_HOST_TO_DEVICE);
-  }
-  half_ = 1 - half_;
-}
-
-void Staging::Wait(Deadline deadline) {
-  if (!is_busy_) return;
-  const StepWatch::Step step(steps_, deadline);
-  // The halves may not be read until the wait is over, nor after it failed.
-  const std::array<Range, 2> asked = std::exchange(read_, {});
-  MakeCurrent();
-  Check(library_->aclrtSynchronizeStreamWithTimeout((*stream_)->get(), MillisecondsUntil(deadline)),
-        "aclrtSynchronizeStream");
-  is_busy_ = false;
-  read_ = asked;
 }
 
 void Staging::Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline) {
@@ -169,83 +134,89 @@ void Staging::Read(std::size_t tensor, std::size_t offset, void* target, std::si
   Drain(tensor, offset, size_bytes, copy, deadline);
 }
 
-void Staging::WriteFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline) {
+void Staging::WriteFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
+                        std::size_t file_offset, Deadline deadline) {
   const auto write = [&file_offset, file](const std::byte* source, std::size_t count) {
     WriteAll(file, source, count, file_offset);
     file_offset += count;
   };
-  Drain(tensor, 0, tensors_.at(tensor).size_bytes, write, deadline);
+  Drain(tensor, offset, size_bytes, write, deadline);
 }
 
 void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink,
                     Deadline deadline) {
-  const std::byte* place = Place(tensor, offset, size_bytes);
-  loss_.ThrowIfLost();
+  const std::byte* place = Begin(tensor, offset, size_bytes, deadline);
   if (size_bytes == 0) return;
-  if (!stream_ || is_on_host(tensor)) return sink(place, size_bytes);
-  Flush(deadline);
-  while (size_bytes != 0) {
-    if (!read_[half_].Covers(tensor, offset)) {
-      half_ = 1 - half_;
-      if (!read_[half_].Covers(tensor, offset)) StartRead(half_, tensor, offset);
-      Wait(deadline);
-      StartRead(1 - half_, tensor, read_[half_].offset + read_[half_].size_bytes);
-    }
-    const Range& ready = read_[half_];
-    const std::size_t skipped = offset - ready.offset;
-    const std::size_t count = std::min(size_bytes, ready.size_bytes - skipped);
-    sink(Half(half_) + skipped, count);
-    offset += count;
-    size_bytes -= count;
+  if (path_ == nullptr || is_on_host(tensor)) return sink(place, size_bytes);
+  Borrow(deadline);
+  // Starts at the aligned address before, so the first copy has a few bytes more than were asked for.
+  std::size_t skipped = std::min(offset, Misalignment(place));
+  const std::byte* next = place - skipped;
+  const std::byte* const end = place + size_bytes;
+  std::size_t started = 0;
+  const auto start = [&](std::size_t half) {
+    started = std::min(kHalfBytes, static_cast<std::size_t>(end - next));
+    if (started != 0) StartCopy(Half(half), next, started, ACL_MEMCPY_DEVICE_TO_HOST);
+    next += started;
+  };
+  start(0);
+  for (std::size_t half = 0; started != 0; half = 1 - half) {
+    Wait(deadline);
+    const std::size_t count = started - std::exchange(skipped, 0);
+    const std::byte* ready = Half(half) + (started - count);
+    start(1 - half);
+    sink(ready, count);
   }
-  loss_.ThrowIfLost();
+  End();
 }
 
-DeviceWork::State Staging::Settle(int32_t timeout_ms) const noexcept {
-  return is_busy_ ? (*stream_)->Settle(timeout_ms) : State{true};
-}
-
-std::byte* Staging::Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const {
+std::byte* Staging::Begin(std::size_t tensor, std::size_t offset, std::size_t size_bytes, Deadline deadline) const {
   const Tensor& whole = tensors_.at(tensor);
   if (offset > whole.size_bytes || size_bytes > whole.size_bytes - offset) {
     throw std::out_of_range(std::to_string(size_bytes) + " bytes at " + std::to_string(offset) +
                             " do not fit into tensor " + std::to_string(tensor) + " of " +
                             std::to_string(whole.size_bytes) + " bytes");
   }
+  loss_.ThrowIfLost();
+  if (Deadline::clock::now() >= deadline) throw NotBegun("the copy", "its deadline passed");
   return static_cast<std::byte*>(whole.address()) + offset;
 }
 
-std::byte* Staging::Half(std::size_t half) {
-  if (halves_[half].address() == nullptr) halves_[half] = pinned_.Allocate(kHalfBytes);
-  return static_cast<std::byte*>(halves_[half].address());
-}
-
-std::size_t Staging::Misalignment(const Range& range) const {
-  return reinterpret_cast<uintptr_t>(Place(range.tensor, range.offset, 0)) % kAlignment;
-}
-
-std::size_t Staging::RoomBehind(const Range& range) const {
-  return kHalfBytes - Misalignment(range) - range.size_bytes;
-}
-
-std::byte* Staging::SlotOf(std::size_t half, const Range& range) { return Half(half) + Misalignment(range); }
-
-void Staging::StartRead(std::size_t half, std::size_t tensor, std::size_t offset) {
-  read_[half] = {};
-  if (offset == tensors_[tensor].size_bytes) return;
-  // Starts at the aligned address before, so it fetches a few bytes more.
-  offset -= std::min(offset, Misalignment({tensor, offset, 0}));
-  const std::size_t count = std::min(kHalfBytes, tensors_[tensor].size_bytes - offset);
+void Staging::Borrow(Deadline deadline) {
   MakeCurrent();
-  StartCopy(Half(half), Place(tensor, offset, count), count, ACL_MEMCPY_DEVICE_TO_HOST);
-  read_[half] = {tensor, offset, count};
+  if (ring_) return Wait(deadline);
+  ring_.emplace(Ring{path_->streams.Lease(deadline, path_->reclaim), {}});
+}
+
+void Staging::End() {
+  ring_.reset();
+  loss_.ThrowIfLost();
+  loss_.RecordSuccess();
+}
+
+void Staging::Wait(Deadline deadline) {
+  if (!ring_->is_busy) return;
+  const StepWatch::Step step(steps_, deadline);
+  Check(library_->aclrtSynchronizeStreamWithTimeout(ring_->stream->get(), MillisecondsUntil(deadline)),
+        "aclrtSynchronizeStream");
+  ring_->is_busy = false;
+}
+
+DeviceWork::State Staging::Settle(int32_t timeout_ms) const noexcept {
+  return ring_ && ring_->is_busy ? ring_->stream->Settle(timeout_ms) : State{true};
+}
+
+std::byte* Staging::Half(std::size_t half) {
+  PoolBlock& block = ring_->halves[half];
+  if (block.address() == nullptr) block = path_->pinned.Allocate(kHalfBytes);
+  return static_cast<std::byte*>(block.address());
 }
 
 void Staging::StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) {
   // Has the watch's limit instead of the deadline, because this only starts a copy.
   const StepWatch::Step step(steps_);
-  is_busy_ = true;
-  Check(library_->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, (*stream_)->get()),
+  ring_->is_busy = true;
+  Check(library_->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, ring_->stream->get()),
         "aclrtMemcpyAsync");
 }
 

@@ -15,15 +15,29 @@
 
 namespace aclgrad {
 
-// Pieces pass through pinned memory, a ring of two halves. Each half is one asynchronous copy between aligned
-// addresses, and overlaps the network's work on the other half. Bytes before the first aligned address are copied
-// separately. If the device takes host addresses, pieces are copied straight to their place. Any thread may use it, one
-// at a time.
+// What copies between host and device borrow while they last.
+struct CopyPath {
+  StreamPool& streams;
+  MemoryPool& pinned;
+  // May return streams: see StreamPool::Lease.
+  const std::function<void()> reclaim;
+};
+
+// Pieces pass through pinned memory, a ring of two halves: while one is filled or emptied, the other is copied
+// asynchronously between aligned addresses. Bytes before the first aligned address are copied separately. Every
+// function returns when its bytes have arrived, so between two pieces a staging holds nothing but its tensors, however
+// slow its client is. If the device takes host addresses, pieces are copied straight to their place. Any thread may use
+// it, one at a time.
 class Staging final : public DeviceWork {
  public:
-  // The stream is empty if the device takes host addresses.
-  Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
-          DeviceLoss& loss, std::optional<StreamLease> stream);
+  // The longest part of a file that is worth one piece of work; other calls' pieces get their turn in between.
+  static constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+  // Large enough to hide the start of a copy, small enough to overlap within a piece.
+  static constexpr std::size_t kHalfBytes = std::size_t{1} << 20;
+
+  // There is no path if the device takes host addresses. The owner is released last, when the memory has been.
+  Staging(const AclLibrary& library, aclrtContext context, MemoryPool& memory, const CopyPath* path, StepWatch& steps,
+          DeviceLoss& loss, std::shared_ptr<const void> owner);
 
   // Reserves device memory for one more tensor and returns its number, counted from 0. Throws OutOfMemory.
   [[nodiscard]] std::size_t Reserve(std::size_t size_bytes);
@@ -34,26 +48,25 @@ class Staging final : public DeviceWork {
   [[nodiscard]] void* address(std::size_t tensor) const { return tensors_.at(tensor).address(); }
   [[nodiscard]] bool is_on_host(std::size_t tensor) const { return tensors_.at(tensor).on_host != nullptr; }
 
-  // Copies bytes to their place in a tensor; data may change when it returns. Throws std::out_of_range for bytes beyond
-  // the tensor's end, and AclError (507046 if the deadline passed). Every function throws AclError once the device is
-  // lost.
+  // Copies bytes to their place in a tensor. Throws std::out_of_range for bytes beyond the tensor's end, NotBegun after
+  // the deadline, and AclError (507046 if it passed meanwhile). Every function throws AclError once the device is lost.
   void Write(std::size_t tensor, std::size_t offset, const void* data, std::size_t size_bytes, Deadline deadline);
 
   // Fills a tensor with zeros.
   void WriteZeros(std::size_t tensor, Deadline deadline);
 
-  // Fills a tensor from an open file, such as shared memory, which its owner may truncate at any time. Returns the
-  // number of bytes read. Throws std::system_error if the file cannot be read, and what Write throws.
-  [[nodiscard]] std::size_t ReadFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
+  // Copies bytes of an open file, such as shared memory, which its owner may truncate at any time. Returns the number
+  // of bytes that the file had. Throws std::system_error if the file cannot be read, and otherwise as Write does.
+  [[nodiscard]] std::size_t ReadFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file,
+                                     std::size_t file_offset, Deadline deadline);
 
-  // Waits until everything written has arrived. Only then may an operator read it, or write a tensor that was read.
-  void Finish(Deadline deadline);
-
-  // Copies bytes of a tensor that an operator has written, and prefetches the bytes that follow them.
+  // Copies bytes of a tensor that was written, or that an operator has written. Throws as Write does.
   void Read(std::size_t tensor, std::size_t offset, void* target, std::size_t size_bytes, Deadline deadline);
 
-  // Writes a whole tensor into an open file. Throws std::system_error if the file is full, and what Read throws.
-  void WriteFile(std::size_t tensor, int file, std::size_t file_offset, Deadline deadline);
+  // Copies bytes of a tensor into an open file. Throws std::system_error if the file is full, and otherwise as Write
+  // does.
+  void WriteFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset,
+                 Deadline deadline);
 
   [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
 
@@ -66,19 +79,11 @@ class Staging final : public DeviceWork {
     [[nodiscard]] void* address() const noexcept { return on_host ? on_host.get() : block.address(); }
   };
 
-  // The part of a tensor that one half of the ring holds.
-  struct Range {
-    std::size_t tensor = 0;
-    std::size_t offset = 0;
-    std::size_t size_bytes = 0;
-
-    [[nodiscard]] bool Covers(std::size_t of_tensor, std::size_t at) const noexcept {
-      return tensor == of_tensor && offset <= at && at < offset + size_bytes;
-    }
-    // Whether bytes for that place directly follow these.
-    [[nodiscard]] bool EndsAt(std::size_t of_tensor, std::size_t at) const noexcept {
-      return size_bytes != 0 && tensor == of_tensor && at == offset + size_bytes;
-    }
+  // The stream and the pinned memory of one transfer.
+  struct Ring {
+    StreamLease stream;
+    std::array<PoolBlock, 2> halves;
+    bool is_busy = false;  // a copy may be under way
   };
 
   // Fills at most size_bytes and returns how many; fewer if the source ends.
@@ -88,36 +93,30 @@ class Staging final : public DeviceWork {
   std::size_t Fill(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Source& source,
                    Deadline deadline);
   void Drain(std::size_t tensor, std::size_t offset, std::size_t size_bytes, const Sink& sink, Deadline deadline);
-  // Starts the copy of the half in use, and switches to the other half.
-  void Flush(Deadline deadline);
+  // Throws what keeps a transfer from beginning.
+  [[nodiscard]] std::byte* Begin(std::size_t tensor, std::size_t offset, std::size_t size_bytes,
+                                 Deadline deadline) const;
+  // Borrows a ring, or waits for the copy that a failed transfer left behind.
+  void Borrow(Deadline deadline);
+  // Returns the ring.
+  void End();
   void Wait(Deadline deadline);
-  // The distance of the range's device address from the aligned address before it.
-  [[nodiscard]] std::size_t Misalignment(const Range& range) const;
-  // The start of the range in a half: as misaligned as its device address.
-  [[nodiscard]] std::byte* SlotOf(std::size_t half, const Range& range);
-  [[nodiscard]] std::size_t RoomBehind(const Range& range) const;
-  [[nodiscard]] std::byte* Place(std::size_t tensor, std::size_t offset, std::size_t size_bytes) const;
   [[nodiscard]] std::byte* Half(std::size_t half);
   void StartCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind);
   void Copy(std::byte* target, const std::byte* source, std::size_t size_bytes) const;
   void MakeCurrent() const;
   // Throws AclError if the code is not 0, after reporting it to the device.
   void Check(int code, const char* call) const;
-  void StartRead(std::size_t half, std::size_t tensor, std::size_t offset);
 
+  const std::shared_ptr<const void> owner_;  // first, so that it ends last
   const AclLibrary& library_;
   aclrtContext const context_;
   MemoryPool& memory_;
-  MemoryPool& pinned_;
+  const CopyPath* const path_;
   StepWatch& steps_;
   DeviceLoss& loss_;
   std::vector<Tensor> tensors_;
-  std::array<PoolBlock, 2> halves_;
-  std::array<Range, 2> read_;  // the part that each half was asked to prefetch
-  Range written_;              // the part that the half in use holds for the device
-  std::size_t half_ = 0;       // the one in use
-  bool is_busy_ = false;       // a copy may be under way
-  std::optional<StreamLease> stream_;
+  std::optional<Ring> ring_;  // during a transfer, and after one that failed
 };
 
 }  // namespace aclgrad

@@ -14,6 +14,8 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPause{1};
 constexpr std::chrono::milliseconds kLongestPause{50};
 constexpr int32_t kErrorTimeoutMs = 1000;
+// For a stream that answers no query.
+constexpr int32_t kUnknownTimeoutMs = 1;
 
 }  // namespace
 
@@ -53,15 +55,19 @@ DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
     const int code = library_.Ignore(library_->aclrtStreamQuery(stream_, &status));
     if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
-    // A failed stream may answer the query with its error; the wait below finds out whether it is done.
-    if (code != ACL_SUCCESS || status == ACL_STREAM_STATUS_COMPLETE) break;
+    // Only a query that says so, or a wait that ends well, proves that the work is done. Any other code says nothing of
+    // it: a kernel may still write to its memory.
+    const bool is_idle = code == ACL_SUCCESS && status == ACL_STREAM_STATUS_COMPLETE;
+    if (is_idle || code != ACL_SUCCESS) {
+      // On an idle stream this does not wait: it consumes the stream's error, so that the next call does not see it.
+      const int32_t limit_ms = is_idle ? kErrorTimeoutMs : kUnknownTimeoutMs;
+      const int error = library_.Ignore(library_->aclrtSynchronizeStreamWithTimeout(stream_, limit_ms));
+      if (ClassifyFault(error) == FaultClass::kDeviceLost) return {false, error};
+      if (error == ACL_SUCCESS || (is_idle && ClassifyFault(error) != FaultClass::kTimeout)) return {true};
+    }
     if (Deadline::clock::now() >= deadline) return {false};
     std::this_thread::sleep_for(pause);
   }
-  // The work is done, so this does not wait: it consumes the stream's error, so that the next call does not see it.
-  const int code = library_.Ignore(library_->aclrtSynchronizeStreamWithTimeout(stream_, kErrorTimeoutMs));
-  if (ClassifyFault(code) == FaultClass::kDeviceLost) return {false, code};
-  return {ClassifyFault(code) != FaultClass::kTimeout};
 }
 
 }  // namespace aclgrad

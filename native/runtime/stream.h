@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "device_work.h"
 #include "executor_cache.h"
@@ -35,8 +36,8 @@ class Stream {
   // See DeviceWork::Settle. Polls the stream, so it never makes the device report a wait that timed out.
   [[nodiscard]] DeviceWork::State Settle(int32_t timeout_ms) const noexcept;
 
-  // Returns the workspace to the pool; no work may be under way.
-  void ReleaseWorkspace() { workspace_ = {}; }
+  // Gives up the workspace; no work may be under way.
+  [[nodiscard]] PoolBlock TakeWorkspace() noexcept { return std::move(workspace_); }
 
  private:
   const AclLibrary& library_;

@@ -51,8 +51,7 @@ StreamLease StreamPool::Lease(Deadline deadline, const std::function<void()>& re
     lock.lock();
     if (IsOneFree()) break;
     if (Deadline::clock::now() < deadline) continue;
-    throw AclError(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the wait for a stream",
-                   "all " + std::to_string(options_.limit) + " streams are in use");
+    throw NotBegun("the wait for a stream", "all " + std::to_string(options_.limit) + " streams are in use");
   }
   return Take();
 }
@@ -76,10 +75,12 @@ StreamLease StreamPool::Take() {
 }
 
 void StreamPool::Trim(aclrtStream asking) {
+  // Returned without the lock: the driver may be slow to take memory back.
+  std::vector<PoolBlock> workspaces;
   const std::lock_guard lock(mutex_);
-  for (const auto& stream : idle_) stream->ReleaseWorkspace();
+  for (const auto& stream : idle_) workspaces.push_back(stream->TakeWorkspace());
   for (Stream* stream : made_) {
-    if (stream->get() == asking) stream->ReleaseWorkspace();
+    if (stream->get() == asking) workspaces.push_back(stream->TakeWorkspace());
   }
 }
 

@@ -45,8 +45,8 @@ class StreamPool {
  public:
   StreamPool(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const StreamPoolOptions& options);
 
-  // Waits while all streams are leased, and calls reclaim from time to time, which may return some. Throws AclError:
-  // 507046 if no stream was returned in time, or the device's code if it cannot make one.
+  // Waits while all streams are leased, and calls reclaim from time to time, which may return some. Throws
+  // NotBegun if no stream was returned in time, and AclError if the device cannot make one.
   [[nodiscard]] StreamLease Lease(Deadline deadline, const std::function<void()>& reclaim);
 
   // Leases without waiting; nullopt if no stream is free or others are waiting.

@@ -62,6 +62,7 @@ void WorkQueue::RunThread() {
 void WorkQueue::RunWork(std::unique_ptr<Work> work) {
   try {
     work->Run();
+    if (!work->is_complete()) return Submit(std::move(work));
   } catch (...) {
     work->error = std::current_exception();
   }

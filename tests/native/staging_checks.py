@@ -11,9 +11,10 @@ import pytest
 from tests.native.blocking import BlockingDevice
 from tests.native.pooling import plan
 
-HALF = 4 * 2**20
-SIZES = [0, 1, HALF - 1, HALF, HALF + 1, 2 * HALF - 1, 2 * HALF, 2 * HALF + 1, 3 * HALF + 5]
-"""Around one and both halves of the pinned ring."""
+HALF = 2**20
+PIECE = 4 * HALF
+SIZES = [0, 1, HALF - 1, HALF, HALF + 1, 2 * HALF - 1, 2 * HALF, 2 * HALF + 1, PIECE, PIECE + 1, 2 * PIECE + 5]
+"""Around one and both halves of the pinned ring, and the pieces in which files are copied."""
 OFFSETS = [0, 1, 4095, 4097]
 
 
@@ -41,7 +42,6 @@ def files_of_all_sizes_at_odd_offsets(device: BlockingDevice) -> None:
         data = content(size)
         with file_of(bytes(offset) + data + b"beyond") as file:
             assert tensor.read_file(file, offset) == size
-        tensor.finish()
         assert tensor.read(0, size) == data
         with file_of(b"\x55" * (offset + size + 3)) as file:
             tensor.write_file(file, offset)
@@ -64,7 +64,6 @@ def short_files(device: BlockingDevice) -> None:
             assert tensor.read_file(file, 4) == held
             assert tensor.read_file(file, 4 + held) == 0
             assert tensor.read_file(file, 2**40) == 0
-        tensor.finish()
         assert tensor.read(0, size) == data + b"\x77" * (size - held)
 
 
@@ -78,7 +77,6 @@ def pieces_and_files_one_after_the_other(device: BlockingDevice) -> None:
         else:
             with file_of(data) as file:
                 assert tensor.read_file(file, 0) == len(data)
-    tensor.finish()
     for tensor, data in reversed(tensors):
         assert tensor.read(0, len(data)) == data
 
@@ -90,7 +88,6 @@ def what_is_written_again_is_what_is_read(device: BlockingDevice) -> None:
     for turn in range(3):
         data = content(size, turn)
         tensor.write(0, data)
-        tensor.finish()
         assert tensor.read(0, 10) == data[:10]
         assert tensor.read(HALF, HALF + 1) == data[HALF : 2 * HALF + 1]
     tensor.write(2 * HALF, b"new")
@@ -104,7 +101,6 @@ def an_operator_may_write_again_what_was_read(device: BlockingDevice) -> None:
         grad = np.full((1, 1, 1), value * shape[1] * shape[2], np.float32)
         device.execute_into(plan((1, 1, 1), shape), [grad.tobytes(), None], target)
         assert set(np.frombuffer(target.read(0, 2 * HALF), np.float32)) == {value}
-        target.finish()
 
 
 def tensors_on_the_host(device: BlockingDevice) -> None:
@@ -117,7 +113,6 @@ def tensors_on_the_host(device: BlockingDevice) -> None:
     with file_of(data) as file:
         assert second.read_file(file, 0) == size
         assert second.read_file(file, 10) == size - 10
-    first.finish()
     assert first.read(0, size, b"head") == b"head" + data
     assert second.read(0, size) == data[10:] + data[-10:]
     with file_of(b"") as file:
@@ -139,7 +134,6 @@ def files_that_cannot_be_used(device: BlockingDevice) -> None:
             with pytest.raises(OSError, match=r"^\[Errno \d+\]"):
                 transfer(file, offset)
     tensor.write(0, b"0123456789")
-    tensor.finish()
     assert tensor.read(0, 10) == b"0123456789"
 
 

@@ -35,9 +35,9 @@ def wait_until_leased(count):
 
 @pytest.fixture
 def run(run_program: Callable[..., str], tmp_path: Path) -> Callable[..., list[str]]:
-    def run(program: str, stream_limit: int) -> list[str]:
+    def run(program: str, stream_limit: int, fault: dict[str, Any] = SLOW, **settings: Any) -> list[str]:
         config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": {"faults": [SLOW]}}))
+        config.write_text(json.dumps({"host": settings | {"faults": [fault]}}))
         return run_program(START + program, str(config), str(stream_limit)).splitlines()
 
     return run
@@ -94,6 +94,37 @@ def test_a_batch_begins_no_call_after_its_deadline(run: Callable[..., list[str]]
     assert line.count(f"({TIMEOUT_CODE}, 'the batch')") == 4
 
 
+WITHOUT_STREAM = """
+for _ in range(2):
+    try:
+        device.execute(call, contents, 0.1)
+    except aclgrad_native.AclError as error:
+        print(error.fault, error.call)
+"""
+
+
+def test_a_call_that_gets_no_stream_does_not_begin(run: Callable[..., list[str]]) -> None:
+    """The abandoned first one keeps the only stream."""
+    assert run(WITHOUT_STREAM, 1) == ["timeout aclrtSynchronizeStream", "not_begun the wait for a stream"]
+
+
+LATE_INPUT = """
+try:
+    device.execute(call, contents, 0.1)
+except aclgrad_native.AclError as error:
+    print(error.fault, error.detail)
+print(device.state().abandoned_count)
+device.assert_idle()
+"""
+
+
+def test_a_kernel_does_not_begin_after_the_deadline(run: Callable[..., list[str]]) -> None:
+    """The copy of its input takes too long."""
+    slow = {"kind": "slow_copy", "at": 1, "duration_ms": 300}
+    late = "not_begun its deadline passed before its kernel began"
+    assert run(LATE_INPUT, 1, slow, host_pointers=False) == [late, "0"]
+
+
 def checked(bound: int) -> Any:
     """A call whose values break its check if the bound is 0: that would be the error of a call that begins."""
     return plan(
@@ -105,7 +136,7 @@ def checked(bound: int) -> Any:
 def test_a_call_whose_deadline_passed_before_it_begins(device: BlockingDevice, timeout_s: float) -> None:
     with pytest.raises(AclError) as caught:
         device.execute(checked(0), [bytes(8), None], timeout_s)
-    assert (caught.value.code, caught.value.fault, caught.value.call) == (TIMEOUT_CODE, "timeout", "the call")
+    assert (caught.value.code, caught.value.fault, caught.value.call) == (TIMEOUT_CODE, "not_begun", "the call")
     assert "deadline" in caught.value.detail
     _, errors = device.execute_all([(checked(0), [bytes(8), None], b"")] * 3, timeout_s)
     assert [getattr(error, "code", error) for error in errors] == [TIMEOUT_CODE] * 3
@@ -119,7 +150,6 @@ def test_a_call_whose_deadline_passed_before_it_begins(device: BlockingDevice, t
 def test_a_deadline_may_be_as_far_as_it_likes(device: BlockingDevice, timeout_s: float) -> None:
     (tensor,) = device.stage(4, timeout_s=timeout_s)
     tensor.write(0, b"grad", timeout_s)
-    tensor.finish(timeout_s)
     assert tensor.read(0, 4, timeout_s=timeout_s) == b"grad"
     assert pool(device, ONE, (1, 2, 2), timeout_s=timeout_s).sum() == 1
     device.native.check_steps()

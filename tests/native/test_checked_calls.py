@@ -98,7 +98,6 @@ def staged(device: BlockingDevice, indices: bytes, on_host: bool) -> tuple[Any, 
     (positions,) = device.stage(len(indices), on_host=on_host)
     for tensor, data in ((grad, GRAD.tobytes()), (positions, indices)):
         tensor.write(0, data)
-        tensor.finish()
     return grad, positions
 
 

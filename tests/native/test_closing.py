@@ -112,7 +112,6 @@ def test_work_on_tensors_keeps_the_device(run: Callable[..., list[str]], host_po
 ABANDONED = """
 (source,), (target,) = device.stage(4), device.stage(16)
 source.write(0, b"grad")
-source.finish()
 released = device.released
 ticket = waiting.new_ticket()
 device.native.submit_into(ticket, call, [source.native, None], target.native, deadline(0.1))

@@ -128,7 +128,6 @@ def test_an_empty_call_fills_a_staged_tensor_with_zeros(device: BlockingDevice, 
     size = 4 * 7 * 9
     (target,) = device.stage(size, on_host=on_host)
     target.write(0, b"\x55" * size)
-    target.finish()
     device.execute_into(plan((1, 0, 4), SHAPE, is_empty=True), [b"", None], target)
     assert target.read(0, size) == bytes(size)
 

@@ -217,3 +217,20 @@ def test_what_nobody_is_told_of_is_not_told_later(run: Callable[[str], list[str]
     """An abandoned stream that answers a query with an error does not affect later calls."""
     program = "shim.FailQueries(507051)\nrun(561103)\nshim.FailQueries(0)\nprint(run(561103).detail)"
     assert run(program) == [""]
+
+
+@pytest.mark.parametrize("runs_before", [0, 1])
+def test_an_executor_whose_launch_failed_is_not_run_again(
+    run_program: Callable[..., str], shim: Path, runs_before: int
+) -> None:
+    """It may be in any state; the next call is planned anew."""
+    start = START.replace("None))", "None), executor_limit=2)")
+    program = f"for _ in range({runs_before}): show()\n" + (
+        "print(device.state().executors.entry_count)\n"
+        "show(561103)\n"
+        "print(device.state().executors.entry_count)\n"
+        "show()\n"
+        "print(device.state().executors.miss_count)\n"
+    )
+    ends = [str(runs_before), "internal 561103", "0", "16", "2"]
+    assert run_program(start + program, str(shim)).splitlines() == ["16"] * runs_before + ends

@@ -138,3 +138,55 @@ def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> Non
     assert (error.code, error.call) == (107001, "aclrtSetDevice")
     assert "7" in error.detail
     assert str(error) == f"aclrtSetDevice returned 107001: {error.detail}"
+
+
+SLOW_END = """
+std::atomic<bool> ends{false};
+
+extern "C" int Ends() { return ends; }
+
+extern "C" int aclFinalizeReference(uint64_t* left) {
+  ends = true;
+  usleep(500'000);
+  return Real<int(uint64_t*)>("aclFinalizeReference")(left);
+}
+"""
+CLOSED_BESIDE_OTHERS = """
+import ctypes, sys, threading, time
+import aclgrad_native
+from tests.native.blocking import BlockingDevice
+from tests.native.shims import open_with
+library = open_with(sys.argv[1], None)
+if sys.argv[2] == "device":
+    device = BlockingDevice(library)
+else:
+    try:
+        BlockingDevice(library, index=1000)
+    except aclgrad_native.AclError as error:
+        print(error.call)
+counted = 0
+closed = threading.Event()
+def count():
+    global counted
+    while not closed.wait(0.01):
+        counted += 1
+thread = threading.Thread(target=count)
+thread.start()
+if sys.argv[2] == "device":
+    del library, device.native
+else:
+    del library
+seen = counted
+closed.set()
+thread.join()
+print(ctypes.CDLL(sys.argv[1]).Ends(), seen > 10)
+"""
+
+
+@pytest.mark.parametrize(("last", "lines"), [("library", ["aclrtSetDevice"]), ("device", [])])
+def test_the_runtime_ends_without_the_interpreters_lock(
+    run_program: Callable[..., str], tmp_path: Path, last: str, lines: list[str]
+) -> None:
+    """Also if its device could not be opened: others go on while the driver takes its time."""
+    shim = shims.build(tmp_path, SLOW_END)
+    assert run_program(CLOSED_BESIDE_OTHERS, str(shim), last).splitlines() == [*lines, "1 True"]

@@ -1,7 +1,7 @@
 """The memory pool, by the statistics of a device that does not accept host memory."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -142,3 +142,32 @@ def test_a_kept_workspace_has_padding_behind_it(library: aclgrad_native.AclLibra
         plan = CallPlan("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, shape, FLOAT32, 4 * width)
         grad = np.arange(width, dtype=np.float32).tobytes()
         assert device.execute(plan, [grad, None, np.arange(width, dtype=np.int32).tobytes()]) == grad
+
+
+RECLAIMED = """
+import json, pathlib, sys, tempfile
+import aclgrad_native
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import plan
+MEBIBYTE = 1 << 20
+config = pathlib.Path(tempfile.mkdtemp(), "acl.json")
+hang = {"kind": "hang", "at": 1, "duration_ms": 300}
+# The first three blocks are those of the first call: its inputs and its output.
+slow = {"kind": "hang_allocation", "at": 4, "duration_ms": 1000}
+config.write_text(json.dumps({"host": {"host_pointers": False, "faults": [hang, slow]}}))
+device = BlockingDevice(
+    aclgrad_native.open("host", str(config)), pool_limit_bytes=16 * MEBIBYTE, pool_pass_through=True
+)
+shape = (1, 1, 5 * MEBIBYTE // 4)
+try:
+    device.execute(plan((1, 1, 1), shape), [b"grad", None], 0.1)
+except aclgrad_native.AclError as error:
+    print(error.fault)
+pooled = (1, 1, 2 * MEBIBYTE // 4)
+print(len(device.execute(plan(pooled, shape), [bytes(2 * MEBIBYTE), None])) // MEBIBYTE)
+"""
+
+
+def test_what_abandoned_work_held_serves_the_next_call(run_program: Callable[..., str]) -> None:
+    """The abandoned kernel ends after the next call has begun, and before that needs its memory."""
+    assert run_program(RECLAIMED).split() == ["timeout", "5"]

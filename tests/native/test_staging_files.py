@@ -28,7 +28,6 @@ print((report.exists() and report.read_text()) or "clean")
 LATE = """
 (tensor,) = device.stage(9 << 20)
 tensor.write(0, b"a" * (9 << 20))
-tensor.finish()
 for _ in range(2):
     try:
         tensor.read(0, 100, timeout_s=0.02)
@@ -51,8 +50,8 @@ def test_by_copies(check: Callable[[BlockingDevice], None], run_program: Callabl
 
 
 def test_bytes_that_came_too_late_are_not_taken_for_the_tensor(run_program: Callable[..., str], tmp_path: Path) -> None:
-    """The fourth copy, the first one back, is slow; a second request waits again."""
-    slow = '[{"kind": "slow_copy", "at": 4, "count": 1, "duration_ms": 1000}]'
+    """The tenth copy, the first one back, is slow; a second request waits again."""
+    slow = '[{"kind": "slow_copy", "at": 10, "count": 1, "duration_ms": 1000}]'
     assert run_program(ON_COPIES + LATE, str(tmp_path), "", slow).split() == ["timeout", "timeout", "True"]
 
 

@@ -130,11 +130,68 @@ def test_a_look_at_abandoned_work_that_hangs_keeps_nobody(run_program: Callable[
     assert lines == ["timeout", "timeout"]
 
 
+FAILING = """
+std::atomic<void*> busy{nullptr};
+
+bool IsBusy(void* stream) {
+  static const auto real = Real<int(void*, int*)>("aclrtStreamQuery");
+  int status = 0;
+  return real(stream, &status) != 0 || status == 1;
+}
+
+extern "C" int IsDone() { return busy != nullptr && !IsBusy(busy); }
+
+extern "C" int aclrtStreamQuery(void* stream, int* status) {
+  static const auto real = Real<int(void*, int*)>("aclrtStreamQuery");
+  return stream == busy && IsBusy(stream) ? 507998 : real(stream, status);
+}
+
+extern "C" int aclrtSynchronizeStreamWithTimeout(void* stream, int32_t timeout) {
+  static const auto real = Real<int(void*, int32_t)>("aclrtSynchronizeStreamWithTimeout");
+  // The first is that of the kernel.
+  void* none = nullptr;
+  busy.compare_exchange_strong(none, stream);
+  return stream == busy && IsBusy(stream) ? 507998 : real(stream, timeout);
+}
+"""
+UNKNOWN = """
+import ctypes, sys, time
+import aclgrad_native
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import plan
+from tests.native.shims import open_with
+device = BlockingDevice(open_with(*sys.argv[1:]))
+shim = ctypes.CDLL(sys.argv[1])
+try:
+    device.execute(plan((1, 1, 1), (1, 2, 2)), [b"grad", None])
+except aclgrad_native.AclError as error:
+    print(error.fault, error.code)
+print("abandoned", device.state().abandoned_count)
+tensors = [device.stage(16)[0] for _ in range(4)]
+for tensor in tensors:
+    tensor.write(0, b"another call's..")
+while not shim.IsDone():
+    time.sleep(0.01)
+print(*[tensor.read(0, 16).decode() for tensor in tensors], sep="|")
+device.release_finished()
+print("abandoned", device.state().abandoned_count)
+"""
+
+
+def test_a_code_that_nobody_knows_ends_no_work(run_program: Callable[..., str], tmp_path: Path) -> None:
+    """The driver answers so while a kernel runs: the kernel's memory goes to no other call before it has ended."""
+    config = tmp_path / "acl.json"
+    hang = {"kind": "hang", "at": 1, "duration_ms": 1000}
+    config.write_text(json.dumps({"host": {"host_pointers": False, "faults": [hang]}}))
+    lines = run_program(UNKNOWN, str(shims.build(tmp_path, FAILING)), str(config)).splitlines()
+    assert lines == ["internal 507998", "abandoned 1", "|".join(["another call's.."] * 4), "abandoned 0"]
+
+
 FAILING_QUERY = """
 extern "C" int aclrtStreamQuery(void*, int*) { return 507051; }
 """
 ABANDONED = """
-import sys, time
+import sys
 import aclgrad_native
 from tests.native.blocking import BlockingDevice
 from tests.native.pooling import plan
@@ -150,9 +207,40 @@ print(len(device.execute(*call)))
 
 
 def test_a_stream_that_answers_no_query_comes_back(run_program: Callable[..., str], tmp_path: Path) -> None:
-    """A failed stream may answer with its error; whether it is done shows when it is waited for."""
+    """Only a wait that ends well shows then that it is done."""
     config = tmp_path / "acl.json"
     hang = {"kind": "hang", "at": 1, "duration_ms": 1000}
     config.write_text(json.dumps({"host": {"faults": [hang]}}))
     lines = run_program(ABANDONED, str(shims.build(tmp_path, FAILING_QUERY)), str(config)).splitlines()
     assert lines == ["timeout", "16"]
+
+
+NEITHER = (
+    FAILING_QUERY
+    + """
+extern "C" int aclrtSynchronizeStreamWithTimeout(void*, int32_t) { return 107003; }
+"""
+)
+LOST = """
+import os, sys, time
+import aclgrad_native
+from tests.native.blocking import BlockingDevice
+from tests.native.pooling import plan
+from tests.native.shims import open_with
+device = BlockingDevice(open_with(sys.argv[1], None), hang_timeout_ms=500)
+try:
+    device.execute(plan((1, 1, 1), (1, 2, 2)), [b"grad", None])
+except aclgrad_native.AclError as error:
+    print(error.fault)
+try:
+    while device.state().abandoned_count:
+        device.release_finished()
+        time.sleep(0.01)
+except aclgrad_native.AclError as error:
+    print(error.fault)
+"""
+
+
+def test_a_stream_of_which_nothing_is_known_loses_the_device(run_program: Callable[..., str], tmp_path: Path) -> None:
+    """Its memory cannot be used again; a new process finds out what the card can still do."""
+    assert run_program(LOST, str(shims.build(tmp_path, NEITHER))).splitlines() == ["internal", "device_lost"]

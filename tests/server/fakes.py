@@ -74,9 +74,6 @@ class FakeTensor:
     async def write_file(self, file: int, offset: int, deadline: float) -> None:
         os.pwrite(file, self.content, offset)
 
-    async def finish(self, deadline: float) -> None:
-        await asyncio.sleep(0)
-
     def close(self) -> None:
         self.staging.close(self)
 

@@ -229,6 +229,8 @@ std::vector<std::shared_ptr<Stream>> Runtime::StreamsOf(const Device& device) co
 }
 
 void* Runtime::AddContext(Device& device, bool is_default) {
+  // Before there is work: a kernel is no place to find out that the system has no more threads.
+  device.pool.Start();
   const auto context = std::make_shared<Context>(device, is_default);
   void* const handle = contexts_.Add(context);
   context->handle = handle;

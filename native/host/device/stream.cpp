@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "strict/strict.h"
@@ -24,13 +25,29 @@ Stream::~Stream() {
 }
 
 void Stream::Enqueue(Task task) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Push(std::move(task));
+  std::unique_lock<std::mutex> lock(mutex_);
+  Push(lock, std::move(task));
 }
 
 void Stream::EnqueueShort(Task task) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (closed_ || finished_ != enqueued_) return Push(std::move(task));
+  if (closed_ || finished_ != enqueued_) return Push(lock, std::move(task));
+  RunHere(lock, std::move(task));
+}
+
+void Stream::Push(std::unique_lock<std::mutex>& lock, Task task) {
+  for (;; ended_.wait(lock, [this] { return !lent_; })) {
+    if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
+    if (HasThread()) break;
+    // Without a thread nothing is queued; another caller may run its task at most.
+    if (!lent_) return RunHere(lock, std::move(task));
+  }
+  queue_.push_back(std::move(task));
+  ++enqueued_;
+  wake_.notify_one();
+}
+
+void Stream::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
   ++enqueued_;
   lent_ = true;
   lock.unlock();
@@ -43,12 +60,14 @@ void Stream::EnqueueShort(Task task) {
   wake_.notify_one();  // other threads may have enqueued tasks meanwhile
 }
 
-void Stream::Push(Task task) {
-  if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
-  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
-  queue_.push_back(std::move(task));
-  ++enqueued_;
-  wake_.notify_one();
+bool Stream::HasThread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { Work(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
 }
 
 void Stream::RunInOrder(const Task& task) {

@@ -1,4 +1,5 @@
-// A stream: a queue whose tasks run one after the other on the stream's own thread.
+// A stream: a queue whose tasks run one after the other on the stream's own thread. If the system refuses that thread,
+// they run on the threads that enqueue them.
 #pragma once
 
 #include <chrono>
@@ -29,7 +30,7 @@ class Stream {
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] void* context() const { return context_; }
 
-  // Returns at once. A later Synchronize reports what the task throws.
+  // Returns at once if the stream has a thread. A later Synchronize reports what the task throws.
   void Enqueue(Task task);
 
   // Runs the task on the calling thread if the stream is idle, and otherwise enqueues it. A later Synchronize reports
@@ -61,7 +62,10 @@ class Stream {
   void Join();
 
  private:
-  void Push(Task task);  // under the lock
+  // These two take the lock.
+  void Push(std::unique_lock<std::mutex>& lock, Task task);
+  void RunHere(std::unique_lock<std::mutex>& lock, Task task);
+  [[nodiscard]] bool HasThread();
   void Work();
   void Run(const Task& task);
 
@@ -75,7 +79,7 @@ class Stream {
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
   uint64_t late_waits_ = 0;  // in a row
-  bool lent_ = false;        // a caller of EnqueueShort runs a task
+  bool lent_ = false;        // a thread that enqueued a task runs it
   bool closed_ = false;
   bool dropping_ = false;
   std::optional<Error> error_;

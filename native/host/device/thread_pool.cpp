@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <system_error>
 
 namespace acl_host {
 
@@ -63,7 +64,6 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, const Body& body) {
   const auto loop = std::make_shared<Loop>(count, piece, body);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    StartWorkers();
     loops_.push_back(loop);
   }
   wake_.notify_all();
@@ -77,8 +77,15 @@ void ThreadPool::ParallelFor(int64_t count, int64_t grain, const Body& body) {
   loop->Wait();
 }
 
-void ThreadPool::StartWorkers() {
-  while (workers_.size() + 1 < static_cast<size_t>(threads_)) workers_.emplace_back([this] { Work(); });
+void ThreadPool::Start() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto wanted = static_cast<size_t>(threads_) - 1;
+  workers_.reserve(wanted);
+  try {
+    while (workers_.size() < wanted) workers_.emplace_back([this] { Work(); });
+  } catch (const std::system_error&) {
+    // The process has as many threads as it may have, for example by the limit of its container.
+  }
 }
 
 void ThreadPool::Work() {

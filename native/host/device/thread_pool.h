@@ -14,11 +14,15 @@ namespace acl_host {
 
 class ThreadPool {
  public:
-  // threads includes the thread that calls ParallelFor; workers start with the first loop that needs them.
+  // threads includes the thread that calls ParallelFor.
   explicit ThreadPool(int32_t threads) : threads_(threads) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Starts the workers, as many of them as the system allows. Loops run with those that exist; a later call starts the
+  // others.
+  void Start();
 
   using Body = std::function<void(int64_t begin, int64_t end)>;
 
@@ -30,7 +34,6 @@ class ThreadPool {
  private:
   struct Loop;
 
-  void StartWorkers();
   void Work();
 
   const int32_t threads_;

@@ -162,7 +162,6 @@ class StagedTensor:
     def read(self, ticket: object, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> None: ...
     def read_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
     def write_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
-    def finish(self, ticket: object, deadline: float) -> None: ...
     def close(self) -> None: ...
 
 @final
@@ -187,15 +186,35 @@ class Device:
         deterministic: bool = False,
         hang_timeout_ms: int = 60_000,
     ) -> None: ...
-    def submit(self, ticket: object, plan: CallPlan, contents: Sequence[Any], deadline: float) -> Cancellation: ...
+    def submit(
+        self,
+        ticket: object,
+        plan: CallPlan,
+        contents: Sequence[Any],
+        deadline: float,
+        wait_until: float | None = None,
+        released_ticket: object = None,
+    ) -> Cancellation:
+        """Begins no kernel after the deadline; waits for one that has begun until `wait_until`, if that is given.
+
+        `released_ticket` is returned when the call holds nothing more: if it is abandoned, later than its ticket.
+        """
     def submit_into(
-        self, ticket: object, plan: CallPlan, contents: Sequence[Any], target: StagedTensor, deadline: float
+        self,
+        ticket: object,
+        plan: CallPlan,
+        contents: Sequence[Any],
+        target: StagedTensor,
+        deadline: float,
+        wait_until: float | None = None,
+        released_ticket: object = None,
     ) -> Cancellation: ...
     def submit_batch(
         self,
         ticket: object,
         calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]],
         deadline: float,
+        released_ticket: object = None,
         stream_limit: int = ...,
     ) -> Cancellation:
         """Runs the calls on at most so many streams; by default on all.
@@ -207,7 +226,7 @@ class Device:
     ) -> None:
         """Makes a tensor of each size, in host memory if its flag is set.
 
-        `released_ticket` is returned when all of them are released, also if making them failed.
+        `released_ticket` is returned when the memory of all of them is free, also if making them failed.
         """
     def join(self, ticket: object, pieces: Sequence[bytes | memoryview]) -> None: ...
     def release_finished(self, ticket: object) -> None: ...

@@ -1,14 +1,18 @@
 """A device of the host library: what becomes of work whose caller has gone."""
 
 import asyncio
+import gc
+import json
 import os
+import time
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from aclgrad.errors import InvalidFieldError, LimitExceededError
+from aclgrad.errors import DeadlinePassedError, DeviceLostError, InvalidFieldError, LimitExceededError
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
@@ -177,3 +181,104 @@ async def test_sample_that_the_driver_does_not_answer_keeps_nobody_from_closing_
     await device.stop_sampling()
     monkeypatch.undo()
     assert not dropped.alive
+
+
+HANG_TIMEOUT_S = 1.0
+KERNEL_S = 3.0
+"""Of one kernel, so that work behind it waits for longer than until a hung kernel would be given up."""
+
+
+class Opened(NamedTuple):
+    device: Device
+    losses: list[DeviceLostError]
+
+
+@pytest.fixture
+async def faulty(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Opened]]]:
+    """Opens a device with a stream for large calls and one for small ones; it notes its losses."""
+    completions = Completions()
+
+    async def open_faulty(**host: Any) -> Opened:
+        # The library takes its configuration once, so nothing of an earlier test's may be left.
+        gc.collect()
+        config = tmp_path / "acl.json"
+        config.write_text(json.dumps({"host": host}))
+        settings = Settings(
+            backend="host", acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S
+        )
+        losses: list[DeviceLostError] = []
+        opened = await open_devices(settings, completions, lambda device, error: losses.append(error))
+        return Opened(opened.devices[0], losses)
+
+    yield open_faulty
+    completions.close()
+
+
+OpenFaulty = Callable[..., Awaitable[Opened]]
+
+
+async def test_work_that_never_began_is_no_hung_kernel(faulty: OpenFaulty) -> None:
+    """It waits behind another kernel, which has time, for longer than a kernel may take after its deadline."""
+    hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": round(KERNEL_S * 1000)}
+    device, losses = await faulty(faults=[hang])
+    plan = pooling_plan(1, 2, 2)
+    prepared = plan.with_prepared(device.prepare(plan))
+    contents = prepared.contents(())
+    ends = Ends()
+    running = [asyncio.ensure_future(device.execute(prepared, contents, LATER, ends)) for _ in range(2)]
+    late = [
+        asyncio.ensure_future(device.execute(prepared, contents, time.monotonic() + left_s, ends))
+        for left_s in (0.1, KERNEL_S - HANG_TIMEOUT_S)
+    ]
+    oldest_step_s = 0.0
+    while not all(each.done() for each in late):
+        device.check()
+        oldest_step_s = max(oldest_step_s, device.oldest_step_s)
+        await asyncio.sleep(0.01)
+    assert [type(each.exception()) for each in late] == [DeadlinePassedError] * 2
+    assert oldest_step_s < HANG_TIMEOUT_S / 2, "work that waits is shown as a step of the driver"
+    assert await asyncio.gather(*running) == [prepared.reply_prefix + bytes(16)] * 2
+    await wait_until(lambda: ends.count == 4)
+    assert losses == []
+    assert device.is_up
+
+
+async def holds_something(device: Device) -> bool:
+    sample = await device.take_sample()
+    return sample.pool.allocated_bytes != 0 or sample.leased_streams != 0
+
+
+async def test_what_an_abandoned_copy_held_is_free_when_its_end_is_reported(faulty: OpenFaulty) -> None:
+    """Its client has gone; the copy of its tensor goes on."""
+    slow = {"kind": "slow_copy", "at": 1, "duration_ms": 500}
+    device, _ = await faulty(host_pointers=False, faults=[slow])
+    ends = Ends()
+    (tensor,) = await device.stage([(SIZE, False)], LATER, ends)
+    with pytest.raises(DeadlinePassedError):
+        await tensor.write(0, memoryview(bytes(SIZE)), time.monotonic() + 0.1)
+    tensor.close()
+    assert await holds_something(device)
+    assert ends.count == 0
+    while ends.count == 0:
+        await device.release_finished()
+    assert not await holds_something(device)
+    assert ends.count == 1
+
+
+@pytest.mark.parametrize("host_pointers", [False, True])
+async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(faulty: OpenFaulty, host_pointers: bool) -> None:
+    """Its results are there at the deadline; the kernel of its first call still runs then."""
+    hang = {"kind": "hang", "at": 1, "duration_ms": 500}
+    device, _ = await faulty(host_pointers=host_pointers, faults=[hang])
+    plan = pooling_plan(1, 2, 2)
+    prepared = plan.with_prepared(device.prepare(plan))
+    ends = Ends()
+    calls = [(prepared, prepared.contents(()), b"")] * 3
+    _, errors = await device.execute_all(calls, time.monotonic() + 0.1, 2, ends)
+    assert [type(each) for each in errors] == [DeadlinePassedError] * 3
+    assert await holds_something(device)
+    assert ends.count == 0
+    while ends.count == 0:
+        await device.release_finished()
+    assert not await holds_something(device)
+    assert ends.count == 1

@@ -102,8 +102,6 @@ class Path:
 
     async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
         """Runs a plan whose inputs are complete and whose output stays on the device."""
-        call.enter(RUN)
-        await staged.output.finish(call.deadline)
         call.enter(WAIT)
         place = await self.admission.place(call.caller)
         call.enter(RUN)

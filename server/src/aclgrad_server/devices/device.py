@@ -1,7 +1,7 @@
 """The devices of an ACL library: they take calls, several at once, and never block the event loop.
 
 A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped and other work
-continues. In both cases `on_end` is called once, on the event loop, when the device is done.
+continues. In any case `on_end` is called once, on the event loop, when the work's memory is free.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices import native
-from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_POOL_BYTES, WORK_PER_S
@@ -92,8 +92,6 @@ class Device:
         self._sampling: asyncio.Task[DeviceSample] | None = None
         self.oldest_step_s = 0.0
         """How long the longest request to the driver has taken, and the wait for a kernel after its call's deadline."""
-        self._deadlines: dict[object, float] = {}
-        """Of the work that the device has; a hung kernel is waited for as long as `hang_timeout_s` after it."""
         self.soc_name = self._device.soc_name
         self.deterministic = self._device.is_deterministic
         self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
@@ -130,7 +128,7 @@ class Device:
         natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
         # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
         submit = self._device.submit_batch
-        reply, errors = await self._submit(submit, natives, deadline, streams, hung_at=math.inf, on_end=on_end)
+        reply, errors = await self._submit(submit, natives, deadline, _released(on_end), streams, hung_at=math.inf)
         translated: list[AclgradError | None] = []
         for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
             translated.append(None if error is None else self._error_of(error, plan))
@@ -140,8 +138,7 @@ class Device:
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
         """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
-        # The device returns this ticket in any case, also if nothing was staged.
-        natives = await self._submit(self._device.stage, lambda _: on_end(), tensors, deadline)
+        natives = await self._submit(self._device.stage, _released(on_end), tensors, deadline)
         return [StagedTensor(each, self._submit) for each in natives]
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
@@ -174,8 +171,7 @@ class Device:
     def check(self) -> None:
         """Raises DeviceLostError if the device is lost or one of its steps hangs; never blocks."""
         try:
-            late_s = time.monotonic() - min(self._deadlines.values(), default=math.inf)
-            self.oldest_step_s = max(self._device.oldest_step_s, late_s)
+            self.oldest_step_s = self._device.oldest_step_s
             self._device.check_steps()
         except native.AclError as error:
             raise self._error_of(error) from error
@@ -197,7 +193,8 @@ class Device:
     ) -> Any:
         """Submits a call, which ends with its kernel; if the kernel hangs beyond the deadline, the device is lost."""
         hung_at = deadline + self._hang_timeout_s
-        return await self._submit(submit, plan.prepared, *arguments, hung_at, plan=plan, hung_at=hung_at, on_end=on_end)
+        work = plan.prepared, *arguments, deadline, hung_at, _released(on_end)
+        return await self._submit(submit, *work, plan=plan, hung_at=hung_at)
 
     async def _submit(
         self,
@@ -208,25 +205,11 @@ class Device:
         on_end: OnEnd | None = None,
     ) -> Any:
         """Returns the result of native work, or raises our error; checks failures even if the caller has gone."""
-        look = None
-        if hung_at is not None:
-            look, on_end = partial(self._look, hung_at), self._watched(hung_at, on_end)
+        look = None if hung_at is None else partial(self._look, hung_at)
         try:
             return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
         except (native.AclError, native.InvalidValueError) as error:
             raise self._error_of(error, plan) from error
-
-    def _watched(self, hung_at: float, on_end: OnEnd | None) -> OnEnd:
-        """Notes the deadline of work, and returns what to call when it has ended."""
-        work = object()
-        self._deadlines[work] = hung_at - self._hang_timeout_s
-
-        def end() -> None:
-            del self._deadlines[work]
-            if on_end is not None:
-                on_end()
-
-        return end
 
     def _look(self, hung_at: float, error: Exception) -> None:
         """Checks whether failed work means a lost device, even if its client has gone."""
@@ -246,6 +229,11 @@ class Device:
     def _lose(self, error: DeviceLostError) -> None:
         self.is_up = False
         self._on_lost(self, error)
+
+
+def _released(on_end: OnEnd) -> Ticket:
+    """A ticket that the device returns in any case, when it holds nothing more of the work: also if that failed."""
+    return lambda _: on_end()
 
 
 OnLost = Callable[[Device, DeviceLostError], None]

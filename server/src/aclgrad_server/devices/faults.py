@@ -19,6 +19,12 @@ RETRY_AFTER_MEMORY_S: Final = 0.1
 
 _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None]]] = {
     "timeout": (DeadlinePassedError, "the device was not done in time", "allow more time", None),
+    "not_begun": (
+        DeadlinePassedError,
+        "the deadline passed before the device could begin",
+        "allow more time, or call a server with less to do",
+        None,
+    ),
     "memory": (
         DeviceMemoryError,
         "the device has not enough free memory",

@@ -34,10 +34,6 @@ class StagedTensor:
         """Writes the tensor into an open file; also raises OSError."""
         await self._with_file(self.native.write_file, file, offset, deadline)
 
-    async def finish(self, deadline: float) -> None:
-        """Waits until everything written to this tensor, or to one staged with it, has arrived."""
-        await self._submit(self.native.finish, deadline)
-
     def close(self) -> None:
         """Releases the tensor; work under way still ends."""
         self.native.close()
