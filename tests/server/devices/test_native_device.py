@@ -274,7 +274,7 @@ async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(faulty: O
     prepared = plan.with_prepared(device.prepare(plan))
     ends = Ends()
     calls = [(prepared, prepared.contents(()), b"")] * 3
-    _, errors = await device.execute_all(calls, time.monotonic() + 0.1, 2, ends)
+    _, errors = await device.execute_all(calls, time.monotonic() + 0.1, 1, ends)
     assert [type(each) for each in errors] == [DeadlinePassedError] * 3
     assert await holds_something(device)
     assert ends.count == 0
