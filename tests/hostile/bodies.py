@@ -1,7 +1,7 @@
 """Messages of attackers: small ones that ask for much, and large ones."""
 
 import gzip
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from grpc_health.v1 import health_pb2
@@ -40,6 +40,12 @@ def small() -> bytes:
 
 def large_reply(size_bytes: int) -> bytes:
     return frames.message(encode_request(pooling((1, size_bytes // 2**12, 2**10))))
+
+
+def pooling_request(gradient: np.ndarray[Any, Any]) -> bytes:
+    """Returns a call, without the header of a message, that makes one cell of each plane of a gradient."""
+    cell = TensorView("self", TensorType(FLOAT, (gradient.shape[0], 1, 1)))
+    return encode_request(OperatorCall(POOLING, (view_of_array("grad_output", gradient), cell), {}))
 
 
 def claim(size_bytes: int, with_a_byte: bool) -> bytes:
