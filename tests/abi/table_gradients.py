@@ -1,8 +1,8 @@
 """Gradients of the operator table on the library under test: every case, rows around the vectors, and drawn calls."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -55,14 +55,11 @@ def placed(array: np.ndarray, offset: int) -> np.ndarray:
     return view
 
 
-def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> np.ndarray:
-    """Runs the call on host memory as it is, every operand and the workspace at that offset."""
-    output = typed.spec.output.infer(typed.arguments)
-    out = placed(np.full(output.shape, 7, output.dtype.numpy), offset)
-    names = abi_names(typed.spec)
-    memory = {names[typed.spec.output.name]: out}
-    for name, array in typed.arrays().items():
-        memory[names[name]] = placed(device_array(typed, name, array, product), offset)
+@contextmanager
+def described(
+    acl: Library, typed: TypedCase, memory: Mapping[str, np.ndarray], product: Product
+) -> Iterator[list[object]]:
+    """Yields the call's arguments, with tensors in this memory by CANN's names."""
     with ExitStack() as stack:
         given: list[object] = []
         for name, value in arguments_of(typed, product).items():
@@ -72,6 +69,18 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
                 given.append(stack.enter_context(tensor))
             else:
                 given.append(stack.enter_context(acl.int_array(value)) if isinstance(value, tuple) else value)
+        yield given
+
+
+def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> np.ndarray:
+    """Runs the call on host memory as it is, every operand and the workspace at that offset."""
+    output = typed.spec.output.infer(typed.arguments)
+    out = placed(np.full(output.shape, 7, output.dtype.numpy), offset)
+    names = abi_names(typed.spec)
+    memory = {names[typed.spec.output.name]: out}
+    for name, array in typed.arrays().items():
+        memory[names[name]] = placed(device_array(typed, name, array, product), offset)
+    with described(acl, typed, memory, product) as given:
         size, executor = acl.plan(typed.spec.symbol, *given)
         workspace = placed(np.zeros(size, np.uint8), offset)
         acl.call(typed.spec.symbol, workspace.ctypes.data if size else None, size, executor, None)

@@ -14,8 +14,8 @@ from .roi_align import Roi
 from .test_roi_align_v2_backward import BOXES, gradient
 from .values import assert_close, random
 
-BOXES_IN_A_BATCH = 3276
-"""Of 8x8 bins with 2x2 samples, all of them inside: more than 2**18 entries of weights are not kept at a time."""
+BOXES_IN_A_BATCH = 284
+"""Of 8x8 bins with 2x2 samples: no more than about a mebibyte of weights is kept at a time."""
 
 
 def check(acl: Library, roi: Roi, boxes: np.ndarray) -> np.ndarray:
@@ -85,6 +85,29 @@ def test_rows_that_no_box_touches_are_zero(acl: Library) -> None:
 def test_batches(acl: Library, count: int, images: int) -> None:
     roi = Roi((images, 2, 21, 19), (8, 8), 1.0, 2)
     check(acl, roi, random_boxes(count, roi, reach=0.0))
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "pooled", "sampling_ratio"),
+    [
+        ((1, 2, 1, 60_000), (1, 1), 0),  # one bin with the weights of many cells
+        ((1, 2, 60_000, 1), (3, 1), 0),
+        ((2, 3, 3, 40_000), (2, 3), 0),
+        ((1, 1, 2, 9), (1, 40_000), 2),  # many bins
+        ((2, 5, 9, 2), (40_000, 1), 2),
+        ((1, 1, 2, 140_000), (2, 5), 0),  # a row of several bands
+    ],
+    ids=str,
+)
+def test_boxes_with_more_weights_than_a_batch(
+    acl: Library, shape: tuple[int, ...], pooled: tuple[int, int], sampling_ratio: int, aligned: bool
+) -> None:
+    roi = Roi(shape, pooled, 1.0, sampling_ratio, aligned)
+    boxes = random_boxes(5, roi)
+    boxes[1, 1:] = boxes[1, [3, 4, 1, 2]]  # reversed
+    boxes[3, 1:] /= 100  # a small one between large ones
+    check(acl, roi, boxes)
 
 
 def test_images_without_boxes_beside_batches(acl: Library) -> None:

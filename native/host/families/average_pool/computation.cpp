@@ -9,57 +9,51 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "families/average_pool/spread.h"
+#include "plan/scratch.h"
+#include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 32768;
-
-// Computes the rows of one thread.
+// Computes the tiles of one thread.
 template <typename T>
 class Rows {
  public:
-  Rows(const AveragePool& pool, const Windows& windows, const Launch& launch)
+  Rows(const AveragePool& pool, const Launch& launch)
       : pool_(pool),
-        windows_(windows),
         out_(launch.outputs[0]),
-        spread_(pool, windows, launch.inputs[0]),
-        sums_(static_cast<size_t>(pool.columns.size)) {}
+        spread_(pool, launch.inputs[0]),
+        depth_covers_(pool.depth, pool.depth.size, FindCovers),
+        row_covers_(pool.rows, pool.rows.size, FindCovers),
+        sum_memory_(SpreadRows<T>::TileColumns(pool)),
+        sums_(sum_memory_.data()) {}
 
-  // Rows [begin, end), counted through all planes and their depth.
-  void Make(int64_t begin, int64_t end) {
-    const int64_t height = pool_.rows.size;
-    for (int64_t slice = begin / height; slice * height < end; ++slice) {
-      const int64_t first = slice * height;
-      MakeSlice(slice, std::max(begin - first, int64_t{0}), std::min(end - first, height));
-    }
-  }
-
- private:
-  // Rows [y, end) of a slice.
-  void MakeSlice(int64_t slice, int64_t y, int64_t end) {
-    const auto row_bytes = static_cast<size_t>(pool_.columns.size) * sizeof(T);
-    const int64_t plane = slice / pool_.depth.size;
-    const Range& slices = windows_.depth.cover(slice % pool_.depth.size);
-    while (y < end) {
-      const Range& rows = windows_.rows.cover(y);
-      std::byte* const target = out_ + static_cast<size_t>(slice * pool_.rows.size + y) * row_bytes;
+  // The planes of the tile are the slices of all planes.
+  void Make(const Tile& tile) {
+    spread_.SetTile(tile.left, tile.right);
+    width_ = tile.width();
+    const int64_t plane = tile.plane / pool_.depth.size;
+    const Range slices = depth_covers_.At(tile.plane % pool_.depth.size);
+    for (int64_t y = tile.top; y < tile.bottom;) {
+      const Range rows = row_covers_.At(y);
+      const int64_t first_cell = (tile.plane * pool_.rows.size + y) * pool_.columns.size + tile.left;
+      std::byte* const target = out_ + static_cast<size_t>(first_cell) * sizeof(T);
       MakeRow(plane, slices, rows, target);
       int64_t made = 1;
-      while (y + made < end && windows_.rows.cover(y + made) == rows) ++made;
-      Repeat(target, row_bytes, made);
+      while (y + made < tile.bottom && row_covers_.At(y + made) == rows) ++made;
+      Repeat(target, made);
       y += made;
     }
   }
 
+ private:
   // Adds up the rows of windows that cover a row.
   void MakeRow(int64_t plane, const Range& slices, const Range& rows, std::byte* __restrict target) {
-    const int64_t width = pool_.columns.size;
+    const int64_t width = width_;
     const int64_t count = slices.size() * rows.size();
     if (count == 1) {
       RoundRow<T>(spread_.Make(plane, slices.begin, rows.begin), target, width);
@@ -68,23 +62,23 @@ class Rows {
       const Wide<T>* __restrict const second = spread_.Make(plane, slices.end - 1, rows.end - 1);
       Store(target, [=](int64_t x) { return first[x] + second[x]; });
     } else {
-      std::fill(sums_.begin(), sums_.end(), Wide<T>{});
+      std::fill_n(sums_, width, Wide<T>{});
       for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
         for (int64_t row = rows.begin; row < rows.end; ++row) {
           const Wide<T>* __restrict const spread = spread_.Make(plane, slice, row);
-          Wide<T>* __restrict const sums = sums_.data();
+          Wide<T>* __restrict const sums = sums_;
           for (int64_t x = 0; x < width; ++x) sums[x] += spread[x];
         }
       }
-      RoundRow<T>(sums_.data(), target, width);
+      RoundRow<T>(sums_, target, width);
     }
   }
 
   template <typename Value>
   void Store(std::byte* __restrict target, const Value& value) {
-    const int64_t width = pool_.columns.size;
+    const int64_t width = width_;
     if constexpr (kConverts<T>) {
-      Wide<T>* __restrict const sums = sums_.data();
+      Wide<T>* __restrict const sums = sums_;
       for (int64_t x = 0; x < width; ++x) sums[x] = value(x);
       RoundRow<T>(sums, target, width);
     } else {
@@ -92,34 +86,40 @@ class Rows {
     }
   }
 
-  // Copies the first row to all count rows; each copy is twice as long as the one before.
-  static void Repeat(std::byte* first, size_t row_bytes, int64_t count) {
+  // Copies the first row to all count rows. If a tile has the whole rows, each copy is twice as long as the one before.
+  void Repeat(std::byte* first, int64_t count) const {
+    const auto row_bytes = static_cast<size_t>(pool_.columns.size) * sizeof(T);
+    const bool is_whole = width_ == pool_.columns.size;
     for (int64_t made = 1; made < count;) {
-      const int64_t more = std::min(made, count - made);
-      std::memcpy(first + static_cast<size_t>(made) * row_bytes, first, static_cast<size_t>(more) * row_bytes);
+      const int64_t more = is_whole ? std::min(made, count - made) : 1;
+      const size_t bytes = is_whole ? static_cast<size_t>(more) * row_bytes : static_cast<size_t>(width_) * sizeof(T);
+      std::memcpy(first + static_cast<size_t>(made) * row_bytes, first, bytes);
       made += more;
     }
   }
 
   const AveragePool& pool_;
-  const Windows& windows_;
   std::byte* const out_;
   SpreadRows<T> spread_;
-  std::vector<Wide<T>> sums_;
+  Stretch<PooledAxis, Range> depth_covers_;
+  Stretch<PooledAxis, Range> row_covers_;
+  int64_t width_ = 0;
+  Scratch<Wide<T>> sum_memory_;
+  Wide<T>* const sums_;
 };
 
 }  // namespace
 
 template <>
 void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType type, const Launch& launch) {
-  const Windows windows(pool);
   const auto times = [](const PooledAxis& axis) { return axis.pooled / axis.size + 1; };
   const int64_t elements_per_row = pool.columns.size + pool.columns.pooled * times(pool.rows) * times(pool.depth);
   const auto make_rows = [&](auto tag) {
-    launch.pool.ParallelFor(pool.planes * pool.depth.size * pool.rows.size, kElementsPerPiece / elements_per_row + 1,
-                            [&](int64_t begin, int64_t end) {
-                              Rows<typename decltype(tag)::Type>(pool, windows, launch).Make(begin, end);
-                            });
+    using T = typename decltype(tag)::Type;
+    const int64_t slices = pool.planes * pool.depth.size;
+    const Tiles tiles{slices, pool.rows.size, pool.columns.size, SpreadRows<T>::TileColumns(pool)};
+    const TileWork work{slices * pool.rows.size * elements_per_row, sizeof(T), SpreadRows<T>::ScratchBytes(pool)};
+    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(pool, launch); });
   };
   type == ACL_DOUBLE ? make_rows(TypeTag<double>{}) : VisitFloatType(type, make_rows);
 }

@@ -1,4 +1,4 @@
-// Spreads rows of windows over the columns: each cell is the sum of the shares of the windows that cover it.
+// Spreads rows of windows over the columns of a tile: each cell is the sum of the shares of the windows that cover it.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -9,132 +9,28 @@
 
 #include "families/average_pool/computation.h"
 #include "families/average_pool/windows.h"
+#include "plan/scratch.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
 
-// The windows of an axis, and the windows that cover each of its cells.
-struct Axis {
-  explicit Axis(const PooledAxis& axis) : windows(WindowsOf(axis)), covers(CoversOf(axis.size, windows)) {}
-
-  [[nodiscard]] const Range& cover(int64_t cell) const { return covers[static_cast<size_t>(cell)]; }
-  [[nodiscard]] int64_t count(int64_t window) const { return windows[static_cast<size_t>(window)].count; }
-
-  // The largest number of windows that cover one cell.
-  [[nodiscard]] int64_t MostCovers() const {
-    int64_t most = 1;
-    for (const Range& each : covers) most = std::max(most, each.size());
-    return most;
+// How many rows of windows are kept: those of a depth times those of a height.
+struct Places {
+  explicit Places(const AveragePool& pool) {
+    constexpr int64_t kMost = 128;
+    const int64_t most_slices = PowerOfTwo(MostCovers(pool.depth));
+    const int64_t most_rows = PowerOfTwo(MostCovers(pool.rows));
+    if (most_slices > kMost / most_rows) return;
+    slices = most_slices;
+    rows = most_rows;
   }
 
-  std::vector<Window> windows;
-  std::vector<Range> covers;
-};
+  [[nodiscard]] int64_t count() const { return slices * rows; }
 
-// The windows of a plane: the same for all planes.
-struct Windows {
-  explicit Windows(const AveragePool& pool)
-      : divisor(static_cast<double>(pool.divisor)), depth(pool.depth), rows(pool.rows), columns(pool.columns) {
-    for (const Window& window : columns.windows) {
-      column_divisors.push_back(divisor == 0 ? static_cast<float>(window.count) : 1.0F);
-    }
-    if (pool.columns.kernel > 0 || columns.MostCovers() > 2 || pool.columns.pooled >= INT32_MAX) return;
-    for (const Range& cover : columns.covers) {
-      first.push_back(static_cast<int32_t>(cover.begin));
-      second.push_back(static_cast<int32_t>(cover.size() == 2 ? cover.begin + 1 : pool.columns.pooled));
-    }
-  }
-
-  // The divisor of a row of windows, without the factor of the columns.
-  [[nodiscard]] double RowDivisor(int64_t slice, int64_t row) const {
-    return divisor != 0 ? divisor : static_cast<double>(depth.count(slice)) * static_cast<double>(rows.count(row));
-  }
-
-  const double divisor;
-  const Axis depth;
-  const Axis rows;
-  const Axis columns;
-  std::vector<float> column_divisors;
-
-  // For an axis with one or two windows on each cell: the windows of each cell of a row. A cell with one window has the
-  // number of all windows as its second.
-  std::vector<int32_t> first;
-  std::vector<int32_t> second;
-};
-
-// Windows of one size over the axis with its padding: window i begins at cell i * stride of the padded axis.
-struct PaddedRow {
-  explicit PaddedRow(const PooledAxis& axis) {
-    // If the padding is larger than the axis, the windows of each cell are added one by one.
-    if (axis.kernel == 0 || axis.padding > axis.size) return;
-    const int64_t cells = axis.size + axis.padding;
-    stride = std::min(axis.stride, cells);  // a longer stride leaves one window
-    kernel = std::min(axis.kernel, cells);  // with ceilMode a window may reach far beyond the padding
-    const int64_t strides_of_window = (kernel + stride - 1) / stride;
-    size = std::max((axis.pooled - 1 + strides_of_window) * stride, cells);
-  }
-
-  int64_t stride = 0;
-  int64_t kernel = 0;
-  int64_t size = 0;  // 0 if it is not spread in this way
-};
-
-// Spreads rows of windows for one thread, and keeps the last few.
-template <typename T>
-class SpreadRows {
- public:
-  SpreadRows(const AveragePool& pool, const Windows& windows, const std::byte* grad_output)
-      : pool_(pool),
-        windows_(windows),
-        grad_output_(grad_output),
-        padded_(pool.columns),
-        is_one_to_one_(pool.columns.kernel == 0 && pool.columns.pooled == pool.columns.size),
-        spread_size_(std::max(padded_.size, pool.columns.size)),
-        grads_(kConverts<T> ? static_cast<size_t>(pool.columns.pooled) : 0),
-        shares_(static_cast<size_t>(pool.columns.pooled + 2 * kMargin)) {
-    constexpr int64_t kMostPlaces = 128;
-    const int64_t slices = PowerOfTwo(windows.depth.MostCovers());
-    const int64_t rows = PowerOfTwo(windows.rows.MostCovers());
-    if (slices <= kMostPlaces / rows) {
-      slices_ = slices;
-      rows_ = rows;
-    }
-    numbers_.resize(static_cast<size_t>(places()), -1);
-    spread_.resize(static_cast<size_t>(places() * spread_size_));
-  }
-
-  [[nodiscard]] int64_t places() const { return slices_ * rows_; }
-
-  // Returns each cell's sum of the shares of a row of windows. The result stays valid while other rows that cover the
-  // same cells are made, unless there is only one place.
-  const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
-    const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
-    const auto place = static_cast<size_t>((slice & (slices_ - 1)) * rows_ + (row & (rows_ - 1)));
-    Wide<T>* const memory = spread_.data() + place * static_cast<size_t>(spread_size_);
-    Wide<T>* const spread = padded_.size > 0 ? memory + pool_.columns.padding : memory;
-    if (numbers_[place] == number) return spread;
-    numbers_[place] = number;
-    const auto divisor = static_cast<Wide<T>>(windows_.RowDivisor(slice, row));
-    const int64_t count = pool_.columns.pooled;
-    const std::byte* const grad = grad_output_ + static_cast<size_t>(number * count) * sizeof(T);
-    Wide<T>* const shares = is_one_to_one_ ? spread : shares_.data() + kMargin;
-    if constexpr (kConverts<T>) {
-      WidenRow<T>(grad, grads_.data(), count);
-      Divide<float>(reinterpret_cast<const std::byte*>(grads_.data()), divisor, shares);
-    } else {
-      Divide<T>(grad, divisor, shares);
-    }
-    if (is_one_to_one_) {
-      // The shares are the sums.
-    } else if (padded_.size > 0) {
-      AddWindows(memory);
-    } else {
-      windows_.first.empty() ? AddCovers(spread) : AddPairs(spread);
-    }
-    return spread;
-  }
+  int64_t slices = 1;
+  int64_t rows = 1;
 
  private:
   // The least that is not below the number: dividing by others takes longer than spreading a short row.
@@ -143,61 +39,242 @@ class SpreadRows {
     while (power < least && power <= INT64_MAX / 2) power *= 2;
     return power;
   }
+};
 
-  // Shares before the first window and after the last, which are 0.
-  static constexpr int64_t kMargin = 2;
-
-  template <typename Source>
-  void Divide(const std::byte* __restrict grad, Wide<T> divisor, Wide<T>* __restrict shares) const {
-    const int64_t count = pool_.columns.pooled;
-    const float* __restrict const divisors = windows_.column_divisors.data();
-    for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<Source>(grad, i) / (divisor * divisors[i]);
+// Spreads rows of windows for one thread, and keeps the last few.
+template <typename T>
+class SpreadRows {
+ public:
+  SpreadRows(const AveragePool& pool, const std::byte* grad_output)
+      : pool_(pool),
+        columns_(pool.columns),
+        grad_output_(grad_output),
+        places_(pool),
+        is_one_to_one_(columns_.kernel == 0 && columns_.pooled == columns_.size),
+        has_pairs_(MostCovers(columns_) <= 2),
+        most_shares_(MostShares(pool)),
+        spread_size_(SpreadSize(pool)),
+        depth_counts_(pool.depth, pool.depth.pooled, CountCells),
+        row_counts_(pool.rows, pool.rows.pooled, CountCells),
+        share_memory_(most_shares_ + 1),
+        shares_(share_memory_.data()),
+        divisors_(static_cast<size_t>(most_shares_)),
+        numbers_(static_cast<size_t>(places_.count())),
+        spread_memory_(places_.count() * spread_size_),
+        spread_(spread_memory_.data()) {
+    if (columns_.kernel > 0 || is_one_to_one_) return;
+    const auto width = static_cast<size_t>(TileColumns(pool));
+    covers_.resize(has_pairs_ ? 0 : width);
+    first_.resize(has_pairs_ ? width : 0);
+    second_.resize(first_.size());
   }
 
-  void AddPairs(Wide<T>* __restrict spread) const {
-    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
-    const int32_t* __restrict const first = windows_.first.data();
-    const int32_t* __restrict const second = windows_.second.data();
-    const int64_t width = pool_.columns.size;
-    for (int64_t x = 0; x < width; ++x) spread[x] = shares[first[x]] + shares[second[x]];
+  // A tile's columns: so many that the rows that are kept stay in a core's cache.
+  [[nodiscard]] static int64_t TileColumns(const AveragePool& pool) {
+    constexpr int64_t kMostBytes = int64_t{128} << 10;
+    const int64_t kept = kMostBytes / (Places(pool).count() * int64_t{sizeof(Wide<T>)});
+    const bool is_adaptive = pool.columns.kernel == 0;
+    const int64_t windows_per_cell = is_adaptive ? pool.columns.pooled / pool.columns.size + 1 : 1;
+    return std::clamp<int64_t>(std::min(kept, kMostColumns / windows_per_cell), 1, pool.columns.size);
   }
 
-  // Gathering the windows of each cell would take several times as long.
-  void AddWindows(Wide<T>* row) const {
-    const int64_t stride = padded_.stride;
-    const int64_t kernel = padded_.kernel;
-    const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
-    if (are(1, 3)) return WriteWindows<1, 3>(row);
-    if (are(2, 2)) return WriteWindows<2, 2>(row);
-    if (are(2, 3)) return WriteWindows<2, 3>(row);
-    if (are(3, 3)) return WriteWindows<3, 3>(row);
-    // Adds one stride's length of each window at a time.
-    std::fill(row, row + padded_.size, Wide<T>{});
-    for (int64_t begin = 0; begin < kernel; begin += stride) {
-      const int64_t cells = std::min(stride, kernel - begin);
-      switch (cells == stride ? stride : 0) {
-        case 1:
-          AddPart<1>(row + begin);
-          break;
-        case 2:
-          AddPart<2>(row + begin);
-          break;
-        case 3:
-          AddPart<3>(row + begin);
-          break;
-        default:
-          for (int64_t cell = 0; cell < cells; ++cell) AddStrided(row + begin + cell, stride);
+  // About the memory of one thread.
+  [[nodiscard]] static int64_t ScratchBytes(const AveragePool& pool) {
+    return (Places(pool).count() * SpreadSize(pool) + MostShares(pool)) * int64_t{sizeof(Wide<T>)} +
+           MostShares(pool) * int64_t{sizeof(float)} + TileColumns(pool) * int64_t{sizeof(Range)};
+  }
+
+  [[nodiscard]] int64_t places() const { return places_.count(); }
+
+  // Goes on with the cells [left, right).
+  void SetTile(int64_t left, int64_t right) {
+    if (left == left_ && right == right_) return;
+    left_ = left;
+    right_ = right;
+    std::fill(numbers_.begin(), numbers_.end(), -1);
+    if (columns_.kernel > 0) {
+      const int64_t stride = columns_.stride;
+      blocks_ = {(left + columns_.padding) / stride, (right - 1 + columns_.padding) / stride + 1};
+      // Short strides are written as a whole, from the one in which the tile begins.
+      is_strided_ = stride <= kShortStride;
+      tile_begin_ = is_strided_ ? left + columns_.padding - blocks_.begin * stride : 0;
+      return;
+    }
+    if (is_one_to_one_) {
+      windows_ = {left, right};
+      return;
+    }
+    Range last{};
+    FindCovers(columns_, left, 1, &windows_);
+    FindCovers(columns_, right - 1, 1, &last);
+    windows_.end = last.end;
+    has_pairs_ ? FindPairs() : FindCovers(columns_, left, right - left, covers_.data());
+  }
+
+  // Returns each cell's sum of the shares of a row of windows. The result stays valid while other rows that cover the
+  // same cells are made, unless there is only one place.
+  const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
+    const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
+    const auto place = static_cast<size_t>((slice & (places_.slices - 1)) * places_.rows + (row & (places_.rows - 1)));
+    Wide<T>* const memory = spread_ + place * static_cast<size_t>(spread_size_);
+    if (numbers_[place] != number) {
+      numbers_[place] = number;
+      const double divisor =
+          pool_.divisor != 0 ? static_cast<double>(pool_.divisor)
+                             : static_cast<double>(depth_counts_.At(slice)) * static_cast<double>(row_counts_.At(row));
+      Spread({grad_output_ + static_cast<size_t>(number * columns_.pooled) * sizeof(T), static_cast<Wide<T>>(divisor)},
+             memory);
+    }
+    return memory + tile_begin_;
+  }
+
+ private:
+  // A row of gradOutput, and the divisor of its windows without the factor of the columns.
+  struct Row {
+    const std::byte* grad;
+    Wide<T> divisor;
+  };
+
+  static constexpr int64_t kMostColumns = 4096;
+  // The windows of a tile, and the earlier ones that reach into it.
+  static constexpr int64_t kMostShares = kMostColumns + 128;
+  // Up to it, one loop goes over all strides of a tile.
+  static constexpr int64_t kShortStride = 16;
+  // Windows or cells whose places are found at a time.
+  static constexpr int64_t kBlock = 256;
+
+  void Spread(const Row& row, Wide<T>* spread) {
+    if (is_one_to_one_) {
+      Divide(row, windows_, spread);
+    } else if (columns_.kernel > 0) {
+      AddWindows(row, spread);
+    } else {
+      has_pairs_ ? AddPairs(row, spread) : AddCovers(row, spread);
+    }
+  }
+
+  static int64_t MostShares(const AveragePool& pool) {
+    return std::min(kMostShares, pool.columns.pooled + 2 * TileColumns(pool));
+  }
+  // Elements from one row that is kept to the next: short strides begin before a tile and end behind it.
+  static int64_t SpreadSize(const AveragePool& pool) { return (TileColumns(pool) / 16 + 1) * 16 + 2 * kShortStride; }
+
+  // Computes the shares of some windows.
+  void Divide(const Row& row, const Range& windows, Wide<T>* __restrict shares) {
+    if (!(windows == divided_)) FindDivisors(windows);
+    const int64_t count = windows.size();
+    const std::byte* __restrict const grad = row.grad + windows.begin * int64_t{sizeof(T)};
+    const float* __restrict const divisors = divisors_.data();
+    const Wide<T> divisor = row.divisor;
+    if constexpr (kConverts<T>) {
+      WidenRow<T>(grad, shares, count);
+      for (int64_t i = 0; i < count; ++i) shares[i] = shares[i] / (divisor * divisors[i]);
+    } else {
+      for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<T>(grad, i) / (divisor * divisors[i]);
+    }
+  }
+
+  void FindDivisors(const Range& windows) {
+    divided_ = windows;
+    if (pool_.divisor != 0) {
+      std::fill_n(divisors_.data(), windows.size(), 1.0F);
+      return;
+    }
+    int64_t counts[kBlock];
+    for (int64_t begin = 0; begin < windows.size(); begin += kBlock) {
+      const int64_t count = std::min(windows.size() - begin, kBlock);
+      CountCells(columns_, windows.begin + begin, count, counts);
+      std::transform(counts, counts + count, divisors_.data() + begin,
+                     [](int64_t cells) { return static_cast<float>(cells); });
+    }
+  }
+
+  // The one or two windows of each cell; a cell with one window has a share of 0 as its second.
+  void FindPairs() {
+    Range covers[kBlock];
+    for (int64_t begin = left_; begin < right_; begin += kBlock) {
+      const int64_t count = std::min(right_ - begin, kBlock);
+      FindCovers(columns_, begin, count, covers);
+      for (int64_t i = 0; i < count; ++i) {
+        const auto x = static_cast<size_t>(begin - left_ + i);
+        first_[x] = static_cast<int32_t>(covers[i].begin - windows_.begin);
+        second_[x] = static_cast<int32_t>(covers[i].size() == 2 ? first_[x] + 1 : windows_.size());
       }
     }
   }
 
-  // The usual windows: writes each cell once, in loops that the compiler vectorises. Cells behind the windows stay 0.
+  // Only if a tile has one cell may its windows be too many to be divided at once.
+  void AddCovers(const Row& row, Wide<T>* spread) {
+    const auto width = static_cast<size_t>(right_ - left_);
+    std::fill_n(spread, width, Wide<T>{});
+    for (int64_t begin = windows_.begin; begin < windows_.end; begin += most_shares_) {
+      const Range windows{begin, std::min(begin + most_shares_, windows_.end)};
+      Divide(row, windows, shares_);
+      for (size_t x = 0; x < width; ++x) {
+        const int64_t end = std::min(covers_[x].end, windows.end);
+        Wide<T> sum = spread[x];
+        for (int64_t window = std::max(covers_[x].begin, begin); window < end; ++window) {
+          sum += shares_[window - begin];
+        }
+        spread[x] = sum;
+      }
+    }
+  }
+
+  void AddPairs(const Row& row, Wide<T>* __restrict spread) {
+    Divide(row, windows_, shares_);
+    shares_[windows_.size()] = Wide<T>{};
+    const Wide<T>* __restrict const shares = shares_;
+    const int32_t* __restrict const first = first_.data();
+    const int32_t* __restrict const second = second_.data();
+    const int64_t width = right_ - left_;
+    for (int64_t x = 0; x < width; ++x) spread[x] = shares[first[x]] + shares[second[x]];
+  }
+
+  // Windows of one size: window i begins at cell i * stride of the axis with its padding. Gathering the windows of each
+  // cell would take several times as long, so one stride's length of each window is added at a time.
+  void AddWindows(const Row& grad, Wide<T>* row) {
+    const int64_t stride = columns_.stride;
+    const int64_t kernel = columns_.kernel;
+    const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
+    if (are(1, 3)) return WriteWindows<1, 3>(grad, row);
+    if (are(2, 2)) return WriteWindows<2, 2>(grad, row);
+    if (are(2, 3)) return WriteWindows<2, 3>(grad, row);
+    if (are(3, 3)) return WriteWindows<3, 3>(grad, row);
+    std::fill_n(row, spread_size_, Wide<T>{});
+    // Stride b of the row has part p of window b - p.
+    const int64_t end = std::min((kernel - 1) / stride + 1, blocks_.end);
+    const int64_t most_parts = most_shares_ - blocks_.size();
+    for (int64_t begin = std::max<int64_t>(blocks_.begin - columns_.pooled + 1, 0); begin < end; begin += most_parts) {
+      const int64_t last = std::min(begin + most_parts, end) - 1;
+      Load(grad, {blocks_.begin - last, blocks_.end - begin});
+      for (int64_t part = begin; part <= last; ++part) {
+        const Wide<T>* const shares = shares_ + (last - part);
+        const int64_t cells = std::min(stride, kernel - part * stride);
+        is_strided_ ? AddPart(shares, cells, row) : AddRuns(shares, cells, row);
+      }
+    }
+  }
+
+  // Computes the shares of a range of windows, of which some may not exist.
+  void Load(const Row& grad, const Range& range) {
+    if (!(range == loaded_)) {
+      loaded_ = range;
+      windows_.begin = std::clamp<int64_t>(0, range.begin, range.end);
+      windows_.end = std::clamp(columns_.pooled, windows_.begin, range.end);
+      std::fill_n(shares_, range.size(), Wide<T>{});
+    }
+    Divide(grad, windows_, shares_ + (windows_.begin - range.begin));
+  }
+
+  // The usual windows: writes each cell once, in loops that the compiler vectorises.
   template <int64_t stride, int64_t kernel>
-  void WriteWindows(Wide<T>* __restrict row) const {
+  void WriteWindows(const Row& grad, Wide<T>* __restrict row) {
     constexpr int64_t kMostBefore = (kernel - 1) / stride;  // earlier windows that cover a cell
-    static_assert(stride <= kernel && kMostBefore <= kMargin);
-    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
-    const int64_t count = pool_.columns.pooled + kMostBefore;
+    static_assert(stride <= kernel);
+    Load(grad, {blocks_.begin - kMostBefore, blocks_.end});
+    const Wide<T>* __restrict const shares = shares_ + kMostBefore;
+    const int64_t count = blocks_.size();
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) {
         Wide<T> sum = shares[window];
@@ -207,43 +284,76 @@ class SpreadRows {
     }
   }
 
+  // Adds the first cells of each stride.
+  void AddPart(const Wide<T>* shares, int64_t cells, Wide<T>* row) const {
+    switch (cells == columns_.stride ? cells : 0) {
+      case 1:
+        return AddStrides<1>(shares, row);
+      case 2:
+        return AddStrides<2>(shares, row);
+      case 3:
+        return AddStrides<3>(shares, row);
+      default:
+        for (int64_t cell = 0; cell < cells; ++cell) AddStrided(shares, row + cell);
+    }
+  }
+
   template <int64_t stride>
-  void AddPart(Wide<T>* __restrict row) const {
-    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
-    const int64_t count = pool_.columns.pooled;
+  void AddStrides(const Wide<T>* __restrict shares, Wide<T>* __restrict row) const {
+    const int64_t count = blocks_.size();
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) row[window * stride + cell] += shares[window];
     }
   }
 
-  void AddStrided(Wide<T>* __restrict row, int64_t stride) const {
-    const Wide<T>* __restrict const shares = shares_.data() + kMargin;
-    const int64_t count = pool_.columns.pooled;
+  void AddStrided(const Wide<T>* __restrict shares, Wide<T>* __restrict row) const {
+    const int64_t count = blocks_.size();
+    const int64_t stride = columns_.stride;
     for (int64_t window = 0; window < count; ++window) row[window * stride] += shares[window];
   }
 
-  void AddCovers(Wide<T>* spread) const {
-    for (int64_t x = 0; x < pool_.columns.size; ++x) {
-      const Range& cover = windows_.columns.cover(x);
-      Wide<T> sum{};
-      for (int64_t window = cover.begin; window < cover.end; ++window)
-        sum += shares_[static_cast<size_t>(window + kMargin)];
-      spread[x] = sum;
+  // Adds the first cells of each long stride, as far as they are in the tile, where the row begins.
+  void AddRuns(const Wide<T>* shares, int64_t cells, Wide<T>* row) const {
+    const int64_t tile_begin = left_ + columns_.padding;
+    const int64_t tile_end = right_ + columns_.padding;
+    for (int64_t block = blocks_.begin; block < blocks_.end; ++block) {
+      const int64_t begin = block * columns_.stride;
+      const int64_t end = cells < tile_end - begin ? begin + cells : tile_end;
+      const Wide<T> share = shares[block - blocks_.begin];
+      for (int64_t cell = std::max(begin, tile_begin); cell < end; ++cell) row[cell - tile_begin] += share;
     }
   }
 
   const AveragePool& pool_;
-  const Windows& windows_;
+  const PooledAxis& columns_;
   const std::byte* const grad_output_;
-  const PaddedRow padded_;
+  const Places places_;
   const bool is_one_to_one_;  // whether each column is a window of its own
+  const bool has_pairs_;      // whether adaptive windows cover each cell at most twice
+  const int64_t most_shares_;
   const int64_t spread_size_;
-  int64_t slices_ = 1;
-  int64_t rows_ = 1;
-  std::vector<Wide<T>> grads_;  // a row of float16, widened
-  std::vector<Wide<T>> shares_;
+  Stretch<PooledAxis, int64_t> depth_counts_;
+  Stretch<PooledAxis, int64_t> row_counts_;
+
+  // The tile.
+  int64_t left_ = 0;
+  int64_t right_ = 0;
+  Range blocks_{0, 0};   // strides of windows of one size
+  Range loaded_{0, 0};   // the windows in shares_, of which some may not exist
+  Range windows_{0, 0};  // those that exist
+  bool is_strided_ = false;
+  int64_t tile_begin_ = 0;  // where the tile begins in a row of spread_
+
+  Scratch<Wide<T>> share_memory_;
+  Wide<T>* const shares_;
+  std::vector<float> divisors_;  // the columns' factor
+  Range divided_{0, 0};          // the windows that these belong to
+  std::vector<Range> covers_;
+  std::vector<int32_t> first_;
+  std::vector<int32_t> second_;
   std::vector<int64_t> numbers_;  // the row of windows in each place
-  std::vector<Wide<T>> spread_;
+  Scratch<Wide<T>> spread_memory_;
+  Wide<T>* const spread_;
 };
 
 }  // namespace

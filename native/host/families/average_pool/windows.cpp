@@ -5,59 +5,61 @@
 namespace acl_host {
 namespace {
 
-// Window i covers the cells [floor(i * size / count), ceil((i + 1) * size / count)). The fractions are carried from one
-// window to the next, so that no product can overflow.
-std::vector<Window> Divide(int64_t size, int64_t count) {
-  std::vector<Window> windows(static_cast<size_t>(count));
-  int64_t begin = 0;
-  int64_t remainder = 0;
-  for (Window& window : windows) {
-    window.cells.begin = begin;
-    begin += size / count;
-    // remainder + size % count may exceed 63 bits; the distance to count does not.
-    const int64_t distance = count - remainder;
-    if (size % count >= distance) {
-      ++begin;
-      remainder = size % count - distance;
-    } else {
-      remainder += size % count;
+// Calls visit(number, {floor(i * size / count), ceil((i + 1) * size / count)}) for i from first on: the cells of the
+// windows that divide size cells among count. With both exchanged, these are the windows that cover each cell.
+template <typename Visit>
+void Divide(int64_t size, int64_t count, int64_t first, int64_t number, const Visit& visit) {
+  // 128 bits for the product; the remainders are carried on.
+  const __int128 product = static_cast<__int128>(first) * size;
+  const bool is_short = product <= INT64_MAX;
+  int64_t begin = is_short ? static_cast<int64_t>(product) / count : static_cast<int64_t>(product / count);
+  int64_t remainder = static_cast<int64_t>(product - static_cast<__int128>(begin) * count);
+  const int64_t quotient = size / count;
+  const int64_t rest = size % count;
+  for (int64_t i = 0; i < number; ++i) {
+    int64_t next = begin + quotient;
+    remainder += rest;
+    if (remainder >= count) {
+      ++next;
+      remainder -= count;
     }
-    window.cells.end = begin + (remainder > 0 ? 1 : 0);
-    window.count = window.cells.size();
+    visit(i, Range{begin, next + (remainder > 0 ? 1 : 0)});
+    begin = next;
   }
-  return windows;
 }
 
 }  // namespace
 
-std::vector<Window> WindowsOf(const PooledAxis& axis) {
-  if (axis.kernel == 0) return Divide(axis.size, axis.pooled);
-  std::vector<Window> windows(static_cast<size_t>(axis.pooled));
-  int64_t begin = -axis.padding;
-  for (Window& window : windows) {
+void FindCovers(const PooledAxis& axis, int64_t first_cell, int64_t cells, Range* covers) {
+  if (axis.kernel == 0) {
+    return Divide(axis.pooled, axis.size, first_cell, cells, [=](int64_t i, const Range& each) { covers[i] = each; });
+  }
+  for (int64_t i = 0; i < cells; ++i) {
+    const int64_t place = first_cell + i + axis.padding;
+    const int64_t begin = place < axis.kernel ? 0 : (place - axis.kernel) / axis.stride + 1;
+    covers[i] = {begin, std::max(begin, std::min(place / axis.stride + 1, axis.pooled))};
+  }
+}
+
+void CountCells(const PooledAxis& axis, int64_t first_window, int64_t windows, int64_t* counts) {
+  if (axis.kernel == 0) {
+    return Divide(axis.size, axis.pooled, first_window, windows,
+                  [=](int64_t i, const Range& each) { counts[i] = each.size(); });
+  }
+  for (int64_t i = 0; i < windows; ++i) {
+    const int64_t begin = (first_window + i) * axis.stride - axis.padding;
     // 128 bits, because padding may be huge.
     const __int128 room = static_cast<__int128>(axis.size) + axis.padding - begin;
     const int64_t end = begin + static_cast<int64_t>(std::min<__int128>(axis.kernel, room));
-    window.cells = {std::max<int64_t>(begin, 0), std::min(end, axis.size)};
-    window.count = axis.counts_padding ? end - begin : window.cells.size();
-    begin += axis.stride;
+    counts[i] = axis.counts_padding ? end - begin : std::min(end, axis.size) - std::max<int64_t>(begin, 0);
   }
-  return windows;
 }
 
-std::vector<Range> CoversOf(int64_t size, const std::vector<Window>& windows) {
-  std::vector<Range> covers(static_cast<size_t>(size));
-  const auto count = static_cast<int64_t>(windows.size());
-  const auto cells = [&](int64_t window) { return windows[static_cast<size_t>(window)].cells; };
-  Range cover{0, 0};
-  for (Range& each : covers) {
-    const int64_t cell = &each - covers.data();
-    while (cover.begin < count && cells(cover.begin).end <= cell) ++cover.begin;
-    cover.end = std::max(cover.begin, cover.end);
-    while (cover.end < count && cells(cover.end).begin <= cell) ++cover.end;
-    each = cover;
-  }
-  return covers;
+int64_t MostCovers(const PooledAxis& axis) {
+  if (axis.kernel > 0) return std::min((axis.kernel - 1) / axis.stride + 1, axis.pooled);
+  const int64_t rest = axis.pooled % axis.size;
+  if (rest == 0) return axis.pooled / axis.size;
+  return axis.pooled / axis.size + (axis.size % rest == 0 ? 1 : 2);
 }
 
 }  // namespace acl_host

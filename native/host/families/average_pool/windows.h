@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 namespace acl_host {
 
@@ -27,15 +26,13 @@ struct PooledAxis {
 // An axis that is not pooled.
 inline constexpr PooledAxis kNotPooled{1, 1};
 
-// The cells of a window, and the number that it counts, which may include padding.
-struct Window {
-  Range cells;
-  int64_t count;
-};
+// Finds the windows that cover each of some cells. They are a range, because windows begin and end in order.
+void FindCovers(const PooledAxis& axis, int64_t first_cell, int64_t cells, Range* covers);
 
-[[nodiscard]] std::vector<Window> WindowsOf(const PooledAxis& axis);
+// Counts the cells of some windows, which may include padding.
+void CountCells(const PooledAxis& axis, int64_t first_window, int64_t windows, int64_t* counts);
 
-// For each cell along the axis, the windows that cover it. They are a range, because windows begin and end in order.
-[[nodiscard]] std::vector<Range> CoversOf(int64_t size, const std::vector<Window>& windows);
+// The largest number of windows that cover one cell, or a bit more.
+[[nodiscard]] int64_t MostCovers(const PooledAxis& axis);
 
 }  // namespace acl_host

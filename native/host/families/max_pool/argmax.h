@@ -21,39 +21,43 @@ class ArgmaxLayout {
   ArgmaxLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)
       : pool_(pool), table_(table), indices_(indices) {}
 
-  // Finds for each window of a block the number of the sum that it adds to, counted from row base. Returns false unless
-  // every window chose a cell of its own.
-  bool FindCells(const Block& block, int64_t base, int32_t, int32_t* cells) const {
+  // Finds for each window of a block the number of the sum that it adds to. Returns false unless every window chose a
+  // cell of its own. A whole plane has all of these cells.
+  bool FindCells(const Block& block, const Cells& sums, int32_t* cells) const {
     // A float represents the positions of a plane of this size exactly.
     constexpr int64_t kFloatCells = int64_t{1} << 24;
     const bool small = pool_.input.height <= kFloatCells / pool_.input.width;
-    return small ? FindCellsIn<float>(block, base, cells) : FindCellsIn<double>(block, base, cells);
+    const bool whole = sums.height() == pool_.input.height && sums.width() == pool_.input.width;
+    if (whole)
+      return small ? FindCellsIn<float, true>(block, sums, cells) : FindCellsIn<double, true>(block, sums, cells);
+    return small ? FindCellsIn<float, false>(block, sums, cells) : FindCellsIn<double, false>(block, sums, cells);
   }
 
-  // Calls add(cell, window) for the chosen cell of each window of a block, in order. A position outside its own window
+  // Calls add(y, x, window) for the chosen cell of each window of a block, in order. A position outside its own window
   // chooses nothing: a device compares the cells of a window with the position and finds none.
   template <typename Add>
-  void ForChosenCells(const Block& block, int64_t base, const Add& add) const {
+  void ForChosenCells(const Block& block, const Add& add) const {
     const std::byte* const values = ValuesOf(block);
     int64_t window = 0;
-    for (int64_t row = block.begin; row < block.end; ++row) {
-      const WindowRow rows(pool_, row);
-      for (int64_t column = 0; column < pool_.output.width; ++column, ++window) {
+    for (int64_t row = block.row; row < block.row + block.rows; ++row) {
+      const int64_t top = Top(pool_, row);
+      for (int64_t column = block.column; column < block.column + block.columns; ++column, ++window) {
         const int64_t cell = LoadElement<Index>(values, window);
         const int64_t y = cell / pool_.input.width;
         const int64_t x = cell % pool_.input.width;
         const int64_t left = Left(pool_, column);
-        const bool inside = rows.begin <= y && y < rows.end && left <= x && x - left < pool_.kernel.width && cell >= 0;
-        if (inside) add(cell - base * pool_.input.width, window);
+        const bool inside = cell >= 0 && y < pool_.input.height && top <= y && y - top < pool_.kernel.height &&
+                            left <= x && x - left < pool_.kernel.width;
+        if (inside) add(y, x, window);
       }
     }
   }
 
  private:
   // Floating-point division is vectorised, integer division is not. With enough digits the integer quotient is exact.
-  template <typename Real>
-  bool FindCellsIn(const Block& block, int64_t base, int32_t* __restrict cells) const {
-    const int64_t count = (block.end - block.begin) * pool_.output.width;
+  template <typename Real, bool kWhole>
+  bool FindCellsIn(const Block& block, const Cells& sums, int32_t* __restrict cells) const {
+    const int64_t count = block.count();
     const std::byte* __restrict const values = ValuesOf(block);
     const int32_t* __restrict const tops = table_.tops.data();
     const int32_t* __restrict const firsts = table_.firsts.data();
@@ -62,8 +66,12 @@ class ArgmaxLayout {
     const auto height = static_cast<uint32_t>(pool_.input.height);
     const auto divisor = static_cast<Real>(width);
     const auto window_height = static_cast<uint32_t>(pool_.kernel.height);
-    const auto first_top = static_cast<int32_t>(WindowRow(pool_, block.begin).top);
-    const auto band_begin = static_cast<uint32_t>(base * pool_.input.width);
+    const auto first_top = static_cast<int32_t>(Top(pool_, block.row));
+    const auto sums_top = static_cast<uint32_t>(sums.top);
+    const auto sums_left = static_cast<uint32_t>(sums.left);
+    const auto sums_height = static_cast<uint32_t>(sums.height());
+    const auto sums_width = static_cast<uint32_t>(sums.width());
+    const auto none = static_cast<uint32_t>(sums.none());
     uint32_t outside = 0;
     for (int64_t i = 0; i < count; ++i) {
       const auto position = LoadElement<Index>(values, i);
@@ -74,14 +82,20 @@ class ArgmaxLayout {
       const bool inside = (position == value) & (value >= 0) & (static_cast<uint32_t>(y) < height) &
                           (window_y < window_height) & (x - static_cast<uint32_t>(firsts[i]) < widths[i]);
       outside |= inside ? 0U : 1U;
-      cells[i] = static_cast<int32_t>(static_cast<uint32_t>(value) - band_begin);
+      if constexpr (kWhole) {
+        cells[i] = value;
+      } else {
+        const uint32_t row = static_cast<uint32_t>(y) - sums_top;
+        const uint32_t column = x - sums_left;
+        const bool held = (row < sums_height) & (column < sums_width);
+        cells[i] = static_cast<int32_t>(held ? row * sums_width + column : none);
+      }
     }
     return outside == 0;
   }
 
   [[nodiscard]] const std::byte* ValuesOf(const Block& block) const {
-    const int64_t first = (block.plane * pool_.output.height + block.begin) * pool_.output.width;
-    return indices_ + static_cast<size_t>(first) * sizeof(Index);
+    return indices_ + static_cast<size_t>(block.First(pool_)) * sizeof(Index);
   }
 
   const MaxPool& pool_;

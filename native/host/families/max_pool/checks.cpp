@@ -112,16 +112,13 @@ MaxPool CheckMaxPool(const MaxPoolArguments& arguments, const MaxPoolRules& rule
   return pool;
 }
 
-int64_t AddBands(Plan& plan, const MaxPool& pool) {
-  const int64_t bands = std::min<int64_t>(pool.batches * pool.channels, Runtime::Current()->config().threads);
-  uint64_t bytes = 0;
+int64_t AddSums(Plan& plan, const MaxPool& pool, int64_t element_bytes) {
+  const Tiles tiles = TilesOf(pool, TileSize(pool));
+  const int64_t pieces = MostPieces(tiles, WorkOf(pool, element_bytes));
+  const int64_t slots = std::min<int64_t>(pieces, Runtime::Current()->config().threads);
   // Plus room to align the start for float.
-  if (__builtin_mul_overflow(BandBytes(pool), static_cast<uint64_t>(bands), &bytes) ||
-      __builtin_add_overflow(bytes, alignof(float), &bytes)) {
-    FailInvalid("self: there is no workspace for planes of " + DimsText({pool.input.height, pool.input.width}));
-  }
-  plan.AddScratch(bytes);
-  return bands;
+  plan.AddScratch(TileBytes(pool) * static_cast<uint64_t>(slots) + alignof(float));
+  return slots;
 }
 
 }  // namespace acl_host

@@ -33,7 +33,7 @@ struct MaxPoolRules {
 // Checks in CANN's order and with CANN's codes; the operator checks the shape of indices.
 [[nodiscard]] MaxPool CheckMaxPool(const MaxPoolArguments& arguments, const MaxPoolRules& rules);
 
-// Adds scratch to the plan for the bands of all planes that can be computed at once; returns their number.
-[[nodiscard]] int64_t AddBands(Plan& plan, const MaxPool& pool);
+// Adds scratch to the plan for the sums of all tiles that are computed at once; returns their number.
+[[nodiscard]] int64_t AddSums(Plan& plan, const MaxPool& pool, int64_t element_bytes);
 
 }  // namespace acl_host

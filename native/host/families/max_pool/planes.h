@@ -1,7 +1,7 @@
 // The gradient of max pooling, plane by plane: every cell is the sum of gradOutput over the windows that chose it.
 //
-// Sums are in float32, windows in row-major order, and are rounded once. One thread computes each plane, so the result
-// does not depend on the number of threads.
+// Sums are in float32, windows in row-major order, and are rounded once. A plane is computed tile by tile; each tile
+// visits all windows that reach into it, so the result depends neither on the tiles nor on the number of threads.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -21,54 +21,69 @@
 namespace acl_host {
 namespace {
 
+// Computes the tiles of one thread.
 template <typename T, typename Layout, typename Sums>
 class Planes {
  public:
-  Planes(const MaxPool& pool, const WindowTable& table, const Launch& launch, Sums sums)
+  Planes(const MaxPool& pool, const Pair& tile, const Launch& launch, Sums sums)
       : pool_(pool),
-        table_(table),
+        tile_(tile),
+        table_(pool),
         grad_output_(launch.inputs[0]),
-        layout_(pool, table, launch.inputs[1]),
+        layout_(pool, table_, launch.inputs[1]),
         sums_(sums),
-        cells_(table.tops.size()),
-        grads_(table.tops.size()) {}
+        cells_(table_.tops.size()),
+        grads_(table_.tops.size()) {}
 
-  void Make(int64_t plane) {
-    const int64_t most_rows = std::max<int64_t>(kWindowsPerBlock / pool_.output.width, 1);
-    sums_.Begin(plane * pool_.input.height);
-    for (int64_t row = 0; row < pool_.output.height;) {
-      const WindowRow first(pool_, row);
-      // Later windows do not reach above the first row of this one.
-      if (!sums_.Holds(first)) sums_.AdvanceTo(first.begin);
-      Block block{plane, row, row + 1};
-      const int64_t end = std::min(row + most_rows, pool_.output.height);
-      while (block.end < end && sums_.Holds(WindowRow(pool_, block.end))) ++block.end;
-      Add(block);
-      row = block.end;
+  // Its rows are rows of tiles.
+  void Make(const Tile& tile) {
+    for (int64_t row = tile.top; row < tile.bottom; ++row) {
+      const int64_t top = row * tile_.height;
+      Sum(tile.plane, {top, std::min(top + tile_.height, pool_.input.height), tile.left, tile.right});
     }
-    sums_.AdvanceTo(pool_.input.height);
   }
 
  private:
-  void Add(const Block& block) {
-    const int64_t count = (block.end - block.begin) * pool_.output.width;
-    const int64_t first = (block.plane * pool_.output.height + block.begin) * pool_.output.width;
-    const std::byte* __restrict const grad = grad_output_ + static_cast<size_t>(first) * sizeof(T);
-    const int32_t* __restrict const cells = cells_.data();
-    float* __restrict const sums = sums_.sums();
-    if (table_.fits && layout_.FindCells(block, sums_.base(), static_cast<int32_t>(sums_.none()), cells_.data())) {
+  // Adds all windows that reach into the cells.
+  void Sum(int64_t plane, const Cells& cells) {
+    float* const sums = sums_.Begin(plane, cells);
+    const WindowRange rows = WindowsOver(cells.top, cells.bottom, pool_.kernel.height, pool_.stride.height,
+                                         pool_.padding.height, pool_.output.height);
+    const WindowRange columns = WindowsOver(cells.left, cells.right, pool_.kernel.width, pool_.stride.width,
+                                            pool_.padding.width, pool_.output.width);
+    const int64_t width = columns.end - columns.begin;
+    const bool whole_rows = width == pool_.output.width && width <= kWindowsPerBlock;
+    const int64_t most_rows = whole_rows ? kWindowsPerBlock / width : 1;
+    for (int64_t row = rows.begin; row < rows.end; row += most_rows) {
+      for (int64_t column = columns.begin; column < columns.end; column += kWindowsPerBlock) {
+        Add({plane, row, std::min(most_rows, rows.end - row), column, std::min(kWindowsPerBlock, columns.end - column)},
+            cells, sums);
+      }
+    }
+    sums_.End(plane, cells);
+  }
+
+  void Add(const Block& block, const Cells& cells, float* __restrict sums) {
+    const std::byte* __restrict const grad = grad_output_ + static_cast<size_t>(block.First(pool_)) * sizeof(T);
+    const int32_t* __restrict const numbers = cells_.data();
+    table_.Assign(block);
+    if (table_.fits && layout_.FindCells(block, cells, cells_.data())) {
       // Widened first, in vectors, because the additions are scalar.
+      const int64_t count = block.count();
       float* __restrict const grads = grads_.data();
       WidenRow<T>(grad, grads, count);
-      for (int64_t i = 0; i < count; ++i) sums[cells[i]] += grads[i];
+      for (int64_t i = 0; i < count; ++i) sums[numbers[i]] += grads[i];
     } else {
-      layout_.ForChosenCells(block, sums_.base(),
-                             [&](int64_t cell, int64_t window) { sums[cell] += WidenElement<T>(grad, window); });
+      layout_.ForChosenCells(block, [&](int64_t y, int64_t x, int64_t window) {
+        if (!cells.Holds(y, x)) return;
+        sums[(y - cells.top) * cells.width() + x - cells.left] += WidenElement<T>(grad, window);
+      });
     }
   }
 
   const MaxPool& pool_;
-  const WindowTable& table_;
+  const Pair tile_;
+  WindowTable table_;
   const std::byte* const grad_output_;
   Layout layout_;
   Sums sums_;
@@ -76,34 +91,35 @@ class Planes {
   std::vector<float> grads_;
 };
 
-template <typename T, typename Layout, typename Sums>
-void MakePlanes(const MaxPool& pool, const WindowTable& table, const Launch& launch, Sums sums, int64_t begin,
-                int64_t end) {
-  Planes<T, Layout, Sums> planes(pool, table, launch, sums);
-  for (int64_t plane = begin; plane < end; ++plane) planes.Make(plane);
-}
-
-// gradOutput and indices of the layout -> the gradient; the scratch has room for the bands of all threads.
+// A worker that leases its memory for sums.
 template <typename T, typename Layout>
-void MakeGradient(const MaxPool& pool, int64_t bands, const Launch& launch) {
-  constexpr int64_t kElementsPerPiece = 32768;
-  constexpr bool kInPlace = std::is_same_v<T, float> && Layout::kEachWindowAdds;
-  const WindowTable table(pool);
-  std::byte* const scratch = launch.scratch[0];
-  ScratchSlots slots(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(float), bands, BandBytes(pool));
+class LeasingPlanes {
+ public:
+  LeasingPlanes(const MaxPool& pool, const Launch& launch, ScratchSlots& slots)
+      : lease_(slots), planes_(pool, TileSize(pool), launch, {pool, lease_.memory(), launch.outputs[0]}) {}
+
+  void Make(const Tile& tile) { planes_.Make(tile); }
+
+ private:
+  const ScratchSlots::Lease lease_;
+  Planes<T, Layout, TileSums<T>> planes_;
+};
+
+// gradOutput and indices of the layout -> the gradient; the scratch has room for the sums of some threads.
+template <typename T, typename Layout>
+void MakeGradient(const MaxPool& pool, int64_t slots, const Launch& launch) {
+  const TileWork work = WorkOf(pool, sizeof(T));
   std::byte* const out = launch.outputs[0];
-  const bool in_place = kInPlace && InPlace::Fits(pool, out);
-  const int64_t elements_per_plane = pool.input.height * pool.input.width + pool.output.height * pool.output.width;
-  launch.pool.ParallelFor(pool.batches * pool.channels, kElementsPerPiece / elements_per_plane + 1,
-                          [&](int64_t begin, int64_t end) {
-                            if constexpr (kInPlace) {
-                              if (in_place) {
-                                return MakePlanes<T, Layout>(pool, table, launch, InPlace(pool, out), begin, end);
-                              }
-                            }
-                            const ScratchSlots::Lease band(slots);
-                            MakePlanes<T, Layout>(pool, table, launch, Band<T>(pool, band.memory(), out), begin, end);
-                          });
+  if constexpr (std::is_same_v<T, float> && Layout::kEachWindowAdds) {
+    if (InPlace::Fits(pool, out)) {
+      return ForTiles(launch.pool, TilesOf(pool, pool.input), work,
+                      [&] { return Planes<T, Layout, InPlace>(pool, pool.input, launch, InPlace(out)); });
+    }
+  }
+  std::byte* const scratch = launch.scratch[0];
+  ScratchSlots memory(scratch + (-reinterpret_cast<uintptr_t>(scratch)) % alignof(float), slots, TileBytes(pool));
+  ForTiles(launch.pool, TilesOf(pool, TileSize(pool)), work,
+           [&] { return LeasingPlanes<T, Layout>(pool, launch, memory); });
 }
 
 }  // namespace

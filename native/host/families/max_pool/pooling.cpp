@@ -4,15 +4,29 @@
 
 namespace acl_host {
 
-int64_t BandRows(const MaxPool& pool) {
+Pair TileSize(const MaxPool& pool) {
   constexpr int64_t kCells = 32768;
-  const int64_t window_rows = std::min(pool.kernel.height, pool.input.height);
-  const int64_t two_windows = window_rows + std::min(window_rows, pool.input.height - window_rows);
-  return std::clamp(kCells / pool.input.width, two_windows, pool.input.height);
+  constexpr int64_t kLeastRows = 16;
+  constexpr int64_t kSide = 181;  // of a square of so many cells
+  const int64_t window_rows = std::min(pool.kernel.height, kSide);
+  const int64_t rows = std::max(kCells / pool.input.width, std::clamp(int64_t{4} * window_rows, kLeastRows, kSide));
+  const int64_t height = std::min(rows, pool.input.height);
+  return {height, std::min(kCells / height, pool.input.width)};
 }
 
-uint64_t BandBytes(const MaxPool& pool) {
-  return static_cast<uint64_t>(BandRows(pool) * pool.input.width + 1) * sizeof(float);
+Tiles TilesOf(const MaxPool& pool, const Pair& tile) {
+  return {pool.planes(), (pool.input.height - 1) / tile.height + 1, pool.input.width, tile.width};
+}
+
+uint64_t TileBytes(const MaxPool& pool) {
+  const Pair tile = TileSize(pool);
+  return static_cast<uint64_t>(tile.height * tile.width + 1) * sizeof(float);
+}
+
+TileWork WorkOf(const MaxPool& pool, int64_t element_bytes) {
+  constexpr int64_t kBytesOfBlock = 65536;  // the tables of its windows
+  const int64_t elements = pool.input.height * pool.input.width + pool.output.height * pool.output.width;
+  return {pool.planes() * elements, element_bytes, static_cast<int64_t>(TileBytes(pool)) + kBytesOfBlock};
 }
 
 }  // namespace acl_host

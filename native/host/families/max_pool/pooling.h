@@ -1,9 +1,10 @@
-// The sizes of a max pooling, and the bands in which the sums of a plane are computed.
+// The sizes of a max pooling, and the tiles in which the sums of a plane are computed.
 #pragma once
 
 #include <cstdint>
 
 #include "plan/int_arrays.h"
+#include "plan/tiles.h"
 
 namespace acl_host {
 
@@ -15,13 +16,21 @@ struct MaxPool {
   Pair kernel;
   Pair stride;
   Pair padding;
+
+  [[nodiscard]] int64_t planes() const { return batches * channels; }
 };
 
-// The rows of a plane whose sums are computed at a time: the whole plane, or as many rows as fit a core's cache, but at
-// least the rows of two windows.
-[[nodiscard]] int64_t BandRows(const MaxPool& pool);
+// The cells of a plane whose sums are computed at a time: the whole plane, or as many rows as fit a core's cache, but
+// not so few that most windows reach beyond them.
+[[nodiscard]] Pair TileSize(const MaxPool& pool);
 
-// The band's sums, and one more for the windows that chose nothing.
-[[nodiscard]] uint64_t BandBytes(const MaxPool& pool);
+// One row of these tiles for each tile that is as high as that.
+[[nodiscard]] Tiles TilesOf(const MaxPool& pool, const Pair& tile);
+
+// The tile's sums, and one more for the windows that chose no cell of it.
+[[nodiscard]] uint64_t TileBytes(const MaxPool& pool);
+
+// What a thread takes, with these sums.
+[[nodiscard]] TileWork WorkOf(const MaxPool& pool, int64_t element_bytes);
 
 }  // namespace acl_host

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -11,55 +12,100 @@
 namespace acl_host {
 namespace {
 
-// Windows per block: whole rows, at least one.
 constexpr int64_t kWindowsPerBlock = 2048;
 
-// Rows [begin, end) of the windows of a plane.
+// Cells of a plane. Sums are numbered row by row; the last number is that of the cells elsewhere.
+struct Cells {
+  int64_t top;
+  int64_t bottom;
+  int64_t left;
+  int64_t right;
+
+  [[nodiscard]] int64_t height() const { return bottom - top; }
+  [[nodiscard]] int64_t width() const { return right - left; }
+  [[nodiscard]] int64_t none() const { return height() * width(); }
+  [[nodiscard]] bool Holds(int64_t y, int64_t x) const { return top <= y && y < bottom && left <= x && x < right; }
+};
+
+// Windows of a plane that lie side by side in memory: whole rows, or a part of one.
 struct Block {
   int64_t plane;
+  int64_t row;
+  int64_t rows;
+  int64_t column;
+  int64_t columns;
+
+  [[nodiscard]] int64_t count() const { return rows * columns; }
+  // The number of its first window, counted through all planes.
+  [[nodiscard]] int64_t First(const MaxPool& pool) const {
+    return (plane * pool.output.height + row) * pool.output.width + column;
+  }
+};
+
+struct WindowRange {
   int64_t begin;
   int64_t end;
 };
 
-// The rows of the input that a row of windows covers, without the padding; the windows begin at row top.
-struct WindowRow {
-  WindowRow(const MaxPool& pool, int64_t row)
-      : top(row * pool.stride.height - pool.padding.height),
-        begin(std::max<int64_t>(top, 0)),
-        end(top + std::min(pool.kernel.height, pool.input.height - top)) {}
+// The windows along an axis that reach into cells [begin, end).
+inline WindowRange WindowsOver(int64_t begin, int64_t end, int64_t kernel, int64_t stride, int64_t padding,
+                               int64_t windows) {
+  const int64_t place = begin + padding;
+  return {place < kernel ? 0 : (place - kernel) / stride + 1, std::min((end - 1 + padding) / stride + 1, windows)};
+}
 
-  int64_t top;
-  int64_t begin;
-  int64_t end;
-};
-
+int64_t Top(const MaxPool& pool, int64_t row) { return row * pool.stride.height - pool.padding.height; }
 int64_t Left(const MaxPool& pool, int64_t column) { return column * pool.stride.width - pool.padding.width; }
 
-// The places of a block's windows, row by row, as 32-bit numbers, because these make longer vectors. Blocks begin with
-// a row, so the table is the same for all blocks except for the first row.
-struct WindowTable {
+// The places of a block's windows, row by row, as 32-bit numbers, because these make longer vectors.
+class WindowTable {
+ public:
   explicit WindowTable(const MaxPool& pool)
-      : fits(std::max({pool.input.height, pool.input.width, pool.kernel.height, pool.kernel.width}) < INT32_MAX / 4 &&
-             BandRows(pool) * pool.input.width < INT32_MAX) {
-    if (!fits) return;
-    const int64_t rows = std::clamp<int64_t>(kWindowsPerBlock / pool.output.width, 1, pool.output.height);
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = 0; column < pool.output.width; ++column) {
-        const int64_t left = Left(pool, column);
-        const int64_t end = left + std::min(pool.kernel.width, pool.input.width - left);
-        tops.push_back(static_cast<int32_t>(row * pool.stride.height));
-        lefts.push_back(static_cast<int32_t>(left));
-        firsts.push_back(static_cast<int32_t>(std::max<int64_t>(left, 0)));
-        widths.push_back(static_cast<uint32_t>(end - std::max<int64_t>(left, 0)));
-      }
-    }
+      : fits(std::max({pool.input.height, pool.input.width, pool.kernel.height, pool.kernel.width}) < INT32_MAX / 4),
+        pool_(pool) {
+    const int64_t row = std::min(pool.output.width, kWindowsPerBlock);
+    const auto windows = static_cast<size_t>(std::min(kWindowsPerBlock / row, pool.output.height) * row);
+    for (std::vector<int32_t>* each : {&tops, &lefts, &firsts}) each->resize(windows);
+    widths.resize(windows);
   }
 
-  bool fits;                     // 32 bits are enough
+  // Finds the places, unless they are those of the block before: in other rows the windows lie side by side as well.
+  void Assign(const Block& block) {
+    if (!fits || (block.column == column_ && block.columns == columns_ && block.rows <= rows_)) return;
+    column_ = block.column;
+    columns_ = block.columns;
+    rows_ = block.rows;
+    for (int64_t row = 0; row < rows_; ++row) AssignRow(row);
+  }
+
+  const bool fits;               // 32 bits are enough
   std::vector<int32_t> tops;     // relative to the block's first row
   std::vector<int32_t> lefts;    // may lie on padding
   std::vector<int32_t> firsts;   // the first column on the input
   std::vector<uint32_t> widths;  // of the part on the input
+
+ private:
+  void AssignRow(int64_t row) {
+    const auto top = static_cast<int32_t>(row * pool_.stride.height);
+    const auto begin = static_cast<int32_t>(Left(pool_, column_));
+    const auto stride = static_cast<int32_t>(columns_ > 1 ? pool_.stride.width : 0);
+    const auto kernel = static_cast<int32_t>(pool_.kernel.width);
+    const auto width = static_cast<int32_t>(pool_.input.width);
+    const int64_t first = row * columns_;
+    for (int32_t i = 0; i < static_cast<int32_t>(columns_); ++i) {
+      const auto at = static_cast<size_t>(first + i);
+      const int32_t left = begin + i * stride;
+      tops[at] = top;
+      lefts[at] = left;
+      firsts[at] = std::max(left, 0);
+      widths[at] = static_cast<uint32_t>(std::min(left + kernel, width) - std::max(left, 0));
+    }
+  }
+
+  const MaxPool& pool_;
+  int64_t column_ = 0;
+  int64_t columns_ = 0;
+  int64_t rows_ = 0;
 };
 
 }  // namespace

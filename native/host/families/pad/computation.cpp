@@ -7,91 +7,70 @@
 #include "families/pad/computation.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
+#include "families/pad/columns.h"
 #include "families/pad/copies.h"
+#include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 32768;
+// A tile's columns, so that a few rows of sums stay in the first cache.
+template <typename T>
+constexpr int64_t kMostColumns = (16 << 10) / int64_t{sizeof(Wide<T>)};
 
-// How a row of padded cells becomes a row of cells: the same for all rows.
-struct Columns {
-  explicit Columns(const Pad& pad) : own(OwnCells(pad.columns)) {
-    const Range moved = MovedCells(pad.rule, pad.columns);
-    for (int64_t cell = 0; cell < moved.begin; ++cell) Add(pad, cell);
-    for (int64_t cell = moved.end; cell < pad.columns.size; ++cell) Add(pad, cell);
-    moves_all = moved.size() == pad.columns.padded && moved.size() == pad.columns.size;
-  }
-
-  struct Pair {
-    int64_t cell;
-    int64_t first;
-    int64_t second;
-  };
-
-  Range own;                    // cells that are not cropped: moved, unless they are in the lists below
-  std::vector<Pair> pairs;      // cells with two copies
-  std::vector<int64_t> others;  // cells with more copies, or with no copy
-  bool moves_all;
-
- private:
-  void Add(const Pad& pad, int64_t cell) {
-    const Copies copies(pad.rule, pad.columns, cell);
-    if (copies.count() == 1 && copies.first() == cell + pad.columns.before) return;
-    if (copies.count() != 2) return others.push_back(cell);
-    Pair pair{cell, copies.first(), 0};
-    copies.ForEach([&](int64_t copy) { pair.second = copy; });
-    pairs.push_back(pair);
-  }
-};
-
+// Computes the tiles of one thread.
 template <typename T>
 class Rows {
  public:
-  Rows(const Pad& pad, const Columns& columns, const Launch& launch)
+  Rows(const Pad& pad, const Launch& launch)
       : pad_(pad),
-        columns_(columns),
         grad_output_(launch.inputs[0]),
         out_(launch.outputs[0]),
-        moved_rows_(MovedCells(pad.rule, pad.rows)) {}
+        moved_rows_(MovedCells(pad.rule, pad.rows)),
+        columns_(pad) {}
 
-  // Rows [begin, end), counted through all planes and their depth.
-  void Make(int64_t begin, int64_t end) {
-    const int64_t size = pad_.rows.size;
-    for (int64_t row = begin; row < end;) {
-      const int64_t slice = row / size;
-      const Copies slices(pad_.rule, pad_.depth, slice % pad_.depth.size);
-      const int64_t stop = std::min(end - slice * size, size);
-      for (int64_t y = row - slice * size; y < stop;) y += MakeRows(slice, slices, y, stop);
-      row = slice * size + stop;
-    }
+  // The planes of the tile are the slices of all planes.
+  void Make(const Tile& tile) {
+    columns_.SetTile(tile.left, tile.right);
+    const Copies slices(pad_.rule, pad_.depth, tile.plane % pad_.depth.size);
+    for (int64_t y = tile.top; y < tile.bottom;) y += MakeRows(tile, slices, y);
   }
 
  private:
-  // Computes row y of a slice, or all rows of [y, stop) that can be moved at once; returns how many.
-  int64_t MakeRows(int64_t slice, const Copies& slices, int64_t y, int64_t stop) {
+  // Rows of padded cells of one slice, of which the same columns are added up.
+  struct Sources {
+    int64_t slice;  // the first slice of the plane
+    const Copies& slices;
+    const Copies& rows;
+  };
+
+  // Computes row y of the tile, or all rows from there that can be moved at once; returns how many.
+  int64_t MakeRows(const Tile& tile, const Copies& slices, int64_t y) {
     const Copies rows(pad_.rule, pad_.rows, y);
-    const int64_t padded_slice = slice / pad_.depth.size * pad_.depth.padded;
-    std::byte* const out = out_ + static_cast<size_t>((slice * pad_.rows.size + y) * pad_.columns.size) * sizeof(T);
+    const int64_t padded_slice = tile.plane / pad_.depth.size * pad_.depth.padded;
+    std::byte* const out =
+        out_ + static_cast<size_t>((tile.plane * pad_.rows.size + y) * pad_.columns.size) * sizeof(T);
     const int64_t count = slices.count() * rows.count();
     if (count > 1) {
-      AddRows(padded_slice, slices, rows);
-      FoldColumns<Wide<T>>(reinterpret_cast<const std::byte*>(sums_.data()), out);
+      FoldSums({padded_slice, slices, rows}, out);
     } else if (count == 0) {
-      std::memset(out, 0, static_cast<size_t>(pad_.columns.size) * sizeof(T));
-    } else if (columns_.moves_all) {
-      const bool moved = moved_rows_.begin <= y && y < moved_rows_.end;
-      const int64_t made = moved ? std::min(stop, moved_rows_.end) - y : 1;
+      std::memset(out + static_cast<size_t>(tile.left) * sizeof(T), 0, static_cast<size_t>(tile.width()) * sizeof(T));
+    } else {
       const std::byte* const grad = GradRow(padded_slice + slices.first(), rows.first());
+      if (!columns_.moves_all() || tile.width() < pad_.columns.size) {
+        FoldRow(grad, out);
+        return 1;
+      }
+      const bool moved = moved_rows_.begin <= y && y < moved_rows_.end;
+      const int64_t made = moved ? std::min(tile.bottom, moved_rows_.end) - y : 1;
       std::memcpy(out, grad, static_cast<size_t>(made * pad_.columns.size) * sizeof(T));
       return made;
-    } else {
-      FoldColumns<T>(GradRow(padded_slice + slices.first(), rows.first()), out);
     }
     return 1;
   }
@@ -100,78 +79,123 @@ class Rows {
     return grad_output_ + static_cast<size_t>((slice * pad_.rows.padded + row) * pad_.columns.padded) * sizeof(T);
   }
 
-  void AddRows(int64_t padded_slice, const Copies& slices, const Copies& rows) {
-    sums_.assign(static_cast<size_t>(pad_.columns.padded), Wide<T>{});
-    if constexpr (kConverts<T>) widened_.resize(sums_.size());
-    slices.ForEach([&](int64_t slice) {
-      rows.ForEach([&](int64_t row) {
-        const std::byte* const grad = GradRow(padded_slice + slice, row);
-        if constexpr (kConverts<T>) {
-          WidenRow<T>(grad, widened_.data(), pad_.columns.padded);
-          AddRow<Wide<T>>(reinterpret_cast<const std::byte*>(widened_.data()));
-        } else {
-          AddRow<T>(grad);
+  // Computes the cells of a row from one row of padded cells.
+  void FoldRow(const std::byte* grad, std::byte* out) const {
+    const Range& own = columns_.own();
+    std::memcpy(out + own.begin * int64_t{sizeof(T)}, grad + columns_.OwnCopy() * int64_t{sizeof(T)},
+                static_cast<size_t>(own.size()) * sizeof(T));
+    for (const Run& run : columns_) {
+      if (run.copies > 3) {
+        Wide<T> sum{};
+        for (int64_t copy = 0; copy < run.copies; ++copy) sum += WidenElement<T>(grad, run.first[0] + copy);
+        RoundElement<T>(out, run.begin, sum);
+      } else if (run.copies == 1) {
+        for (int64_t i = 0; i < run.size(); ++i) {
+          StoreElement(out, run.begin + i, LoadElement<T>(grad, run.first[0] + i * run.step[0]));
         }
-      });
-    });
+      } else {
+        Fold(run, out,
+             [&](size_t copy, int64_t i) { return WidenElement<T>(grad, run.first[copy] + i * run.step[copy]); });
+      }
+    }
   }
 
-  template <typename Source>
-  void AddRow(const std::byte* __restrict source) {
-    const int64_t columns = pad_.columns.padded;
-    Wide<T>* __restrict const sums = sums_.data();
-    for (int64_t column = 0; column < columns; ++column) sums[column] += LoadWide<Source>(source, column);
+  // Computes the cells of a row from several rows of padded cells. Short rows are added up as a whole.
+  void FoldSums(const Sources& sources, std::byte* out) {
+    const Wide<T>* const whole =
+        pad_.columns.padded <= kMostColumns<T> ? Sum(sources, 0, pad_.columns.padded, 0) : nullptr;
+    const auto sum = [&](int64_t first, int64_t count, size_t place) {
+      return whole != nullptr ? whole + first : Sum(sources, first, count, place);
+    };
+    const Range& own = columns_.own();
+    RoundRow<T>(sum(columns_.OwnCopy(), own.size(), 0), out + own.begin * int64_t{sizeof(T)}, own.size());
+    for (const Run& run : columns_) {
+      if (run.copies > 3) {
+        Wide<T> all{};
+        for (int64_t begin = 0; begin < run.copies; begin += kMostColumns<T>) {
+          const int64_t count = std::min(run.copies - begin, kMostColumns<T>);
+          const Wide<T>* const sums = sum(run.first[0] + begin, count, 0);
+          for (int64_t i = 0; i < count; ++i) all += sums[i];
+        }
+        RoundElement<T>(out, run.begin, all);
+        continue;
+      }
+      std::array<const Wide<T>*, 3> sums{};
+      for (size_t copy = 0; copy < static_cast<size_t>(run.copies); ++copy) {
+        const int64_t behind_first = std::min<int64_t>((run.size() - 1) * run.step[copy], 0);
+        sums[copy] = sum(run.first[copy] + behind_first, run.size(), copy) - behind_first;
+      }
+      if (run.copies == 1) {
+        for (int64_t i = 0; i < run.size(); ++i) RoundElement<T>(out, run.begin + i, sums[0][i * run.step[0]]);
+      } else {
+        Fold(run, out, [&](size_t copy, int64_t i) { return sums[copy][i * run.step[copy]]; });
+      }
+    }
   }
 
-  // Computes a row of the gradient from padded cells of type Source: T, or the type of its sums.
-  template <typename Source>
-  void FoldColumns(const std::byte* __restrict source, std::byte* __restrict out) const {
-    const Range& own = columns_.own;
-    const std::byte* const first_own = source + static_cast<size_t>(own.begin + pad_.columns.before) * sizeof(Source);
-    std::byte* const target = out + static_cast<size_t>(own.begin) * sizeof(T);
-    if constexpr (std::is_same_v<Source, T>) {
-      std::memcpy(target, first_own, static_cast<size_t>(own.size()) * sizeof(T));
+  // Computes cells with no, two or three copies: value(copy, i) is that of the run's cell i.
+  template <typename Value>
+  static void Fold(const Run& run, std::byte* out, const Value& value) {
+    const int64_t size = run.size();
+    if (run.copies == 0) {
+      std::memset(out + run.begin * int64_t{sizeof(T)}, 0, static_cast<size_t>(size) * sizeof(T));
+    } else if (run.copies == 2) {
+      for (int64_t i = 0; i < size; ++i) RoundElement<T>(out, run.begin + i, value(0, i) + value(1, i));
     } else {
-      RoundRow<T>(reinterpret_cast<const Source*>(first_own), target, own.size());
+      for (int64_t i = 0; i < size; ++i) {
+        RoundElement<T>(out, run.begin + i, Wide<T>{} + value(0, i) + value(1, i) + value(2, i));
+      }
     }
-    for (const Columns::Pair& pair : columns_.pairs) {
-      RoundElement<T>(out, pair.cell,
-                      WidenElement<Source>(source, pair.first) + WidenElement<Source>(source, pair.second));
-    }
-    for (const int64_t cell : columns_.others) FoldCell<Source>(source, out, cell);
   }
 
-  template <typename Source>
-  void FoldCell(const std::byte* source, std::byte* out, int64_t cell) const {
-    const Copies copies(pad_.rule, pad_.columns, cell);
-    if constexpr (std::is_same_v<Source, T>) {
-      if (copies.count() == 1) return StoreElement(out, cell, LoadElement<T>(source, copies.first()));
+  // Adds up some columns of the rows; each place holds one result.
+  const Wide<T>* Sum(const Sources& sources, int64_t first, int64_t count, size_t place) {
+    std::vector<Wide<T>>& memory = sums_[place];
+    if (memory.empty()) memory.resize(static_cast<size_t>(std::min(kMostColumns<T>, pad_.columns.padded)));
+    Wide<T>* const sums = memory.data();
+    std::fill_n(sums, count, Wide<T>{});
+    sources.slices.ForEach([&](int64_t slice) {
+      sources.rows.ForEach(
+          [&](int64_t row) { AddRow(GradRow(sources.slice + slice, row) + first * int64_t{sizeof(T)}, count, sums); });
+    });
+    return sums;
+  }
+
+  static void AddRow(const std::byte* __restrict source, int64_t count, Wide<T>* __restrict sums) {
+    if constexpr (kConverts<T>) {
+      constexpr int64_t kBlock = 256;
+      float widened[kBlock];
+      for (int64_t begin = 0; begin < count; begin += kBlock) {
+        const int64_t cells = std::min(count - begin, kBlock);
+        WidenRow<T>(source + begin * int64_t{sizeof(T)}, widened, cells);
+        for (int64_t i = 0; i < cells; ++i) sums[begin + i] += widened[i];
+      }
+    } else {
+      for (int64_t column = 0; column < count; ++column) sums[column] += LoadWide<T>(source, column);
     }
-    Wide<T> sum{};
-    copies.ForEach([&](int64_t copy) { sum += WidenElement<Source>(source, copy); });
-    RoundElement<T>(out, cell, sum);
   }
 
   const Pad& pad_;
-  const Columns& columns_;
   const std::byte* const grad_output_;
   std::byte* const out_;
   const Range moved_rows_;
-  std::vector<Wide<T>> sums_;
-  std::vector<Wide<T>> widened_;
+  Columns columns_;
+  std::array<std::vector<Wide<T>>, 3> sums_;
 };
 
 }  // namespace
 
 template <>
 void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const Launch& launch) {
-  const Columns columns(pad);
   const auto times = [](const PaddedAxis& axis) { return axis.padded / axis.size + 1; };
   const int64_t elements_per_row = (pad.columns.size + pad.columns.padded) * times(pad.rows) * times(pad.depth);
   VisitFloatOrComplexType(type, [&](auto tag) {
-    launch.pool.ParallelFor(
-        pad.planes * pad.depth.size * pad.rows.size, kElementsPerPiece / elements_per_row + 1,
-        [&](int64_t begin, int64_t end) { Rows<typename decltype(tag)::Type>(pad, columns, launch).Make(begin, end); });
+    using T = typename decltype(tag)::Type;
+    const int64_t slices = pad.planes * pad.depth.size;
+    const Tiles tiles{slices, pad.rows.size, pad.columns.size, kMostColumns<T>};
+    const TileWork work{slices * pad.rows.size * elements_per_row, sizeof(T),
+                        3 * std::min(kMostColumns<T>, pad.columns.padded) * int64_t{sizeof(Wide<T>)}};
+    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(pad, launch); });
   });
 }
 

@@ -1,5 +1,5 @@
-// Divides RoiAlign's gradient into bands of some rows and channels. A band is so small that its sums stay in the cache
-// of a core while all boxes of its image are added.
+// Divides RoiAlign's gradient into bands of some rows, columns and channels. A band is so small that its sums stay in
+// the cache of a core while all boxes of its image are added.
 //
 // A cell belongs to one band and is summed in the order of the boxes, so the result does not depend on the number of
 // threads or the division, in any bit.
@@ -12,20 +12,38 @@
 
 namespace acl_host {
 
-struct RoiBands {
-  int64_t lanes;   // channels of a band: 1, 4 or 16
-  int64_t groups;  // of channels
-  int64_t rows;    // of a band; the last one may have fewer
-  int64_t bands;   // of a plane
+// Cells of some images, in all channels.
+struct RoiRegion {
+  int64_t first_image;
+  int64_t end_image;
+  int64_t top;
+  int64_t bottom;
+  int64_t left;
+  int64_t right;
+};
 
-  [[nodiscard]] int64_t per_image() const { return groups * bands; }
+// All cells of some images.
+[[nodiscard]] RoiRegion WholeImages(const RoiAlign& roi, int64_t first_image, int64_t end_image);
+
+// The sizes of a band; those at an edge may be smaller.
+struct RoiBands {
+  int64_t lanes;   // channels: 1, 4 or 16
+  int64_t groups;  // of channels
+  int64_t rows;
+  int64_t columns;
+
+  // The number of bands of one image.
+  [[nodiscard]] int64_t CountIn(const RoiRegion& region) const;
 };
 
 [[nodiscard]] RoiBands DivideIntoBands(const RoiAlign& roi, int64_t threads);
 
 // The memory that the sums of a band need; it must start at a multiple of kRoiSumAlignment.
-[[nodiscard]] uint64_t RoiSumBytes(const RoiAlign& roi, const RoiBands& bands);
+[[nodiscard]] uint64_t RoiSumBytes(const RoiBands& bands);
 inline constexpr size_t kRoiSumAlignment = 64;
+
+// How many threads may work at once: so few that what all of them take is little beside the tensors.
+[[nodiscard]] int64_t MostThreads(const RoiAlign& roi, const RoiBands& bands);
 
 struct RoiBand {
   int64_t image;
@@ -33,8 +51,10 @@ struct RoiBand {
   int64_t channels;
   int64_t first_row;
   int64_t rows;
+  int64_t first_column;
+  int64_t columns;
 };
 
-[[nodiscard]] RoiBand BandAt(const RoiAlign& roi, const RoiBands& bands, int64_t image, int64_t number);
+[[nodiscard]] RoiBand BandAt(const RoiAlign& roi, const RoiBands& bands, const RoiRegion& region, int64_t number);
 
 }  // namespace acl_host

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace acl_host {
 namespace {
@@ -24,27 +25,31 @@ struct SampleRange {
   int64_t end;
 };
 
-// The samples of a bin that lie on the input, or up to one cell beside it. Uses a binary search, because a huge box has
-// most of its samples elsewhere.
-SampleRange SamplesOnInput(const RoiAxis& axis, int64_t bin, int64_t size) {
+// The samples of a bin from the position low up to high. Uses a binary search, because a huge box has most of its
+// samples elsewhere.
+SampleRange SamplesWithin(const RoiAxis& axis, int64_t bin, float low, float high) {
   const auto first_where = [&](const auto& holds) {
-    int64_t low = 0;
-    int64_t high = axis.samples;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
+    int64_t least = 0;
+    int64_t most = axis.samples;
+    while (least < most) {
+      const int64_t middle = least + (most - least) / 2;
       if (holds(Position(axis, bin, middle))) {
-        high = middle;
+        most = middle;
       } else {
-        low = middle + 1;
+        least = middle + 1;
       }
     }
-    return low;
+    return least;
   };
-  const auto last_cell = static_cast<float>(size);
-  const auto before = [](float position) { return position < -1.0F; };
-  const auto behind = [=](float position) { return position > last_cell; };
+  const auto before = [=](float position) { return position < low; };
+  const auto behind = [=](float position) { return position > high; };
   if (axis.bin >= 0) return {first_where([&](float position) { return !before(position); }), first_where(behind)};
   return {first_where([&](float position) { return !behind(position); }), first_where(before)};
+}
+
+// The samples of a bin that lie on the input, or up to one cell beside it.
+SampleRange SamplesOnInput(const RoiAxis& axis, int64_t bin, int64_t size) {
+  return SamplesWithin(axis, bin, -1.0F, static_cast<float>(size));
 }
 
 int64_t SamplesToVisit(const RoiAxis& axis, int64_t bins, int64_t size) {
@@ -94,14 +99,45 @@ RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates) 
   return box;
 }
 
-void RoiWeights::Assign(const RoiAxis& axis, int64_t bins, int64_t size) {
+int64_t MostShares(const RoiAxis& axis, int64_t bins, int64_t size) {
+  // The bins of an axis do not overlap; each end of a bin reaches two cells.
+  const float cells = std::min(std::abs(axis.bin) * static_cast<float>(bins), static_cast<float>(size));
+  const __int128 of_samples = static_cast<__int128>(2) * axis.samples * bins;
+  return static_cast<int64_t>(std::min<__int128>(of_samples, static_cast<int64_t>(cells) + int64_t{4} * bins));
+}
+
+void ForParts(const RoiAxis& axis, int64_t bins, int64_t size, int64_t shares,
+              const std::function<void(const RoiPart&)>& visit) {
+  const int64_t of_bin = std::max<int64_t>(MostShares(axis, 1, size), 1);
+  if (of_bin <= shares) {
+    const int64_t step = shares / of_bin;
+    for (int64_t bin = 0; bin < bins; bin += step) visit({bin, std::min(bin + step, bins), 0, size});
+    return;
+  }
+  const auto last_cell = static_cast<float>(size);
+  for (int64_t bin = 0; bin < bins; ++bin) {
+    const float first = std::clamp(Position(axis, bin, 0), 0.0F, last_cell);
+    const float last = std::clamp(Position(axis, bin, axis.samples - 1), 0.0F, last_cell);
+    const int64_t end = std::min(static_cast<int64_t>(std::max(first, last)) + 2, size);
+    int64_t cell = std::min(static_cast<int64_t>(std::min(first, last)), size - 1);
+    for (; cell < end; cell += shares) visit({bin, bin + 1, cell, std::min(cell + shares, end)});
+  }
+}
+
+void RoiWeights::Assign(const RoiAxis& axis, const RoiPart& part, int64_t size) {
+  part_ = part;
   shares_.clear();
   cells_.clear();
   bins_.clear();
-  bins_.reserve(static_cast<size_t>(bins) + 1);
-  for (int64_t bin = 0; bin < bins; ++bin) {
+  bins_.reserve(static_cast<size_t>(part.end_bin - part.first_bin) + 1);
+  // The samples of these cells, and maybe a few more, because a float may not have the number of a cell.
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float low = part.first_cell == 0 ? -1.0F : std::nextafter(static_cast<float>(part.first_cell - 1), -kInfinity);
+  const float high =
+      part.end_cell == size ? static_cast<float>(size) : std::nextafter(static_cast<float>(part.end_cell), kInfinity);
+  for (int64_t bin = part.first_bin; bin < part.end_bin; ++bin) {
     bins_.push_back(shares_.size());
-    const SampleRange range = SamplesOnInput(axis, bin, size);
+    const SampleRange range = SamplesWithin(axis, bin, low, high);
     for (int64_t sample = range.begin; sample < range.end; ++sample) AddSample(Position(axis, bin, sample), size);
   }
   bins_.push_back(shares_.size());
@@ -114,7 +150,7 @@ void RoiWeights::Assign(const RoiAxis& axis, int64_t bins, int64_t size) {
 }
 
 RoiWeights::Shares RoiWeights::OfBin(int64_t bin) const {
-  const auto index = static_cast<size_t>(bin);
+  const auto index = static_cast<size_t>(bin - part_.first_bin);
   return {shares_.data() + bins_[index], shares_.data() + bins_[index + 1]};
 }
 
@@ -129,7 +165,7 @@ void RoiWeights::AddSample(float position, int64_t size) {
 }
 
 void RoiWeights::Add(int64_t cell, double weight) {
-  if (weight == 0) return;
+  if (weight == 0 || cell < part_.first_cell || cell >= part_.end_cell) return;
   const int64_t slot = SlotOf(cell);
   const auto bin_shares = static_cast<std::ptrdiff_t>(shares_.size() - bins_.back());
   const auto same = [slot](const Share& share) { return share.slot == slot; };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace acl_host {
@@ -25,6 +26,11 @@ struct RoiAlign {
   float spatial_scale;
   int32_t sampling_ratio;
   bool aligned;
+
+  // Of gradOutput and the gradient.
+  [[nodiscard]] int64_t tensor_bytes() const {
+    return channels * (boxes * pooled_height * pooled_width + images * height * width) * int64_t{sizeof(float)};
+  }
 };
 
 // One axis of a box.
@@ -45,8 +51,23 @@ struct RoiBox {
 // coordinates: image id, x1, y1, x2, y2.
 [[nodiscard]] RoiBox MakeRoiBox(const RoiAlign& roi, const std::array<float, 5>& coordinates);
 
-// For each bin of an axis, the cells of its samples and their weights. Slots number the cells in the order of the
-// samples, so that sums of distant cells lie side by side.
+// Some bins of an axis, and the cells of which their weights are wanted.
+struct RoiPart {
+  int64_t first_bin;
+  int64_t end_bin;
+  int64_t first_cell;
+  int64_t end_cell;
+};
+
+// At most so many shares, see RoiWeights, but for boxes so large that float32 cannot count their cells.
+[[nodiscard]] int64_t MostShares(const RoiAxis& axis, int64_t bins, int64_t size);
+
+// Divides an axis into parts of about so many shares, in order; size is that of the input along the axis.
+void ForParts(const RoiAxis& axis, int64_t bins, int64_t size, int64_t shares,
+              const std::function<void(const RoiPart&)>& visit);
+
+// For each bin of a part of an axis, the cells of its samples and their weights. Slots number the cells in the order of
+// the samples, so that sums of distant cells lie side by side.
 class RoiWeights {
  public:
   struct Share {
@@ -63,8 +84,11 @@ class RoiWeights {
   };
 
   // size: of the input along the axis.
-  void Assign(const RoiAxis& axis, int64_t bins, int64_t size);
+  void Assign(const RoiAxis& axis, const RoiPart& part, int64_t size);
 
+  // The bins of the part.
+  [[nodiscard]] int64_t first_bin() const { return part_.first_bin; }
+  [[nodiscard]] int64_t end_bin() const { return part_.end_bin; }
   [[nodiscard]] Shares OfBin(int64_t bin) const;
   [[nodiscard]] const std::vector<int64_t>& cells() const { return cells_; }  // by slot
 
@@ -77,6 +101,7 @@ class RoiWeights {
   void Add(int64_t cell, double weight);
   [[nodiscard]] int64_t SlotOf(int64_t cell);
 
+  RoiPart part_{};
   std::vector<Share> shares_;
   std::vector<size_t> bins_;  // the first share of each bin, and the end
   std::vector<int64_t> cells_;

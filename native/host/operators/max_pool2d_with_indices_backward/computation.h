@@ -10,10 +10,10 @@
 namespace acl_host {
 
 // gradOutput and indices -> the gradient, of a floating-point type of up to 32 bits. A position outside its own window
-// adds nothing, as in the kernels of devices. The scratch has room for the bands of all threads.
+// adds nothing, as in the kernels of devices. The scratch has room for the sums of so many threads.
 template <VectorLevel>
 struct MaxPool2dWithIndicesBackward {
-  static void Run(const MaxPool& pool, aclDataType type, aclDataType index_type, int64_t bands, const Launch& launch);
+  static void Run(const MaxPool& pool, aclDataType type, aclDataType index_type, int64_t slots, const Launch& launch);
 };
 
 }  // namespace acl_host

@@ -32,11 +32,11 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(*arguments.indices);
   plan.AddOutput(*arguments.grad_input);
-  const int64_t bands = AddBands(plan, pool);
+  const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithIndicesBackward>(), pool, bands, type = arguments.self->data_type,
+  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithIndicesBackward>(), pool, slots, type = arguments.self->data_type,
                    index_type = arguments.indices->data_type](const Launch& launch) {
-    run(pool, type, index_type, bands, launch);
+    run(pool, type, index_type, slots, launch);
   });
   return plan;
 }

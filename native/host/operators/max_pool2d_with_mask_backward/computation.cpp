@@ -8,12 +8,12 @@
 namespace acl_host {
 
 template <>
-void MaxPool2dWithMaskBackward<VECTOR_LEVEL>::Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t bands,
+void MaxPool2dWithMaskBackward<VECTOR_LEVEL>::Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t slots,
                                                   const Launch& launch) {
   VisitFloatType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    kind == MaskKind::kArgmax ? MakeGradient<T, ArgmaxLayout<int32_t>>(pool, bands, launch)
-                              : MakeGradient<T, MaskLayout>(pool, bands, launch);
+    kind == MaskKind::kArgmax ? MakeGradient<T, ArgmaxLayout<int32_t>>(pool, slots, launch)
+                              : MakeGradient<T, MaskLayout>(pool, slots, launch);
   });
 }
 

@@ -13,10 +13,10 @@ namespace acl_host {
 enum class MaskKind { kArgmax, kBits };
 
 // gradOutput and the mask -> the gradient, of a floating-point type of up to 32 bits. The scratch has room for the
-// bands of all threads.
+// sums of so many threads.
 template <VectorLevel>
 struct MaxPool2dWithMaskBackward {
-  static void Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t bands, const Launch& launch);
+  static void Run(const MaxPool& pool, MaskKind kind, aclDataType type, int64_t slots, const Launch& launch);
 };
 
 }  // namespace acl_host

@@ -14,10 +14,6 @@
 namespace acl_host {
 namespace {
 
-bool Contains(const MaxPool& pool, int64_t y, int64_t x) {
-  return 0 <= y && y < pool.input.height && 0 <= x && x < pool.input.width;
-}
-
 // The layout of 910A, and of 1x1 windows everywhere: UINT16 words [N, C / 16, kH * kW, positions / 16 + 1, 16], where
 // bit c of a word says whether channel c of its 16 chose this cell of the window at this position.
 class MaskLayout {
@@ -30,58 +26,52 @@ class MaskLayout {
         table_(table),
         indices_(indices),
         words_per_cell_(MaskWordsPerCell(pool)),
-        cells_(pool.kernel.height * pool.kernel.width) {
-    if (cells_ > kMostCells) return;
-    for (int32_t y = 0; y < pool.kernel.height; ++y) {
-      for (int32_t x = 0; x < pool.kernel.width; ++x) {
-        rows_.push_back(y);
-        columns_.push_back(x);
-      }
-    }
-    // For windows without a cell: a row above all others.
-    rows_.push_back(INT32_MIN / 2);
-    columns_.push_back(0);
-    numbers_.resize(table.tops.size());
-  }
+        cells_(pool.kernel.height * pool.kernel.width),
+        numbers_(cells_ > kMostCells ? 0 : table.tops.size()) {}
 
-  // See ArgmaxLayout::FindCells. A window without a bit gets none; returns false if a window has several bits.
-  bool FindCells(const Block& block, int64_t base, int32_t none, int32_t* __restrict cells) {
+  // See ArgmaxLayout::FindCells. A window without a bit adds to none of the cells; returns false if a window has
+  // several bits.
+  bool FindCells(const Block& block, const Cells& sums, int32_t* __restrict cells) {
     if (numbers_.empty()) return false;
-    const int64_t count = (block.end - block.begin) * pool_.output.width;
+    const int64_t count = block.count();
     if (!FindNumbers(block, count)) return false;
     const uint16_t* __restrict const numbers = numbers_.data();
     const int32_t* __restrict const tops = table_.tops.data();
     const int32_t* __restrict const lefts = table_.lefts.data();
-    const int32_t* __restrict const rows = rows_.data();
-    const int32_t* __restrict const columns = columns_.data();
-    const auto width = static_cast<int32_t>(pool_.input.width);
-    const auto height = static_cast<int32_t>(pool_.input.height);
-    const auto first_top = static_cast<int32_t>(WindowRow(pool_, block.begin).top);
-    const auto band_begin = static_cast<int32_t>(base);
+    const auto no_cell = static_cast<int32_t>(cells_);
+    const auto window_width = static_cast<int32_t>(pool_.kernel.width);
+    // Exact, because a number and a width have 16 bits; a division of integers is not vectorised.
+    const auto divisor = static_cast<float>(window_width);
+    const auto first_top = static_cast<int32_t>(Top(pool_, block.row) - sums.top);
+    const auto sums_left = static_cast<int32_t>(sums.left);
+    const auto height = static_cast<uint32_t>(sums.height());
+    const auto width = static_cast<uint32_t>(sums.width());
+    const auto none = static_cast<uint32_t>(sums.none());
     for (int64_t i = 0; i < count; ++i) {
-      const int32_t y = first_top + tops[i] + rows[numbers[i]];
-      const int32_t x = lefts[i] + columns[numbers[i]];
-      const bool inside = (y >= 0) & (y < height) & (x >= 0) & (x < width);
-      cells[i] = inside ? (y - band_begin) * width + x : none;
+      const int32_t number = numbers[i];
+      const auto window_row = static_cast<int32_t>(static_cast<float>(number) / divisor);
+      const auto row = static_cast<uint32_t>(first_top + tops[i] + window_row);
+      const auto column = static_cast<uint32_t>(lefts[i] - sums_left + number - window_row * window_width);
+      const bool held = (number != no_cell) & (row < height) & (column < width);
+      cells[i] = static_cast<int32_t>(held ? row * width + column : none);
     }
     return true;
   }
 
   // See ArgmaxLayout; calls add for every set bit.
   template <typename Add>
-  void ForChosenCells(const Block& block, int64_t base, const Add& add) const {
+  void ForChosenCells(const Block& block, const Add& add) const {
     const std::byte* const words = WordsOf(block);
     const uint16_t bit = BitOf(block.plane);
     int64_t window = 0;
-    for (int64_t row = block.begin; row < block.end; ++row) {
-      const int64_t top = WindowRow(pool_, row).top;
-      for (int64_t column = 0; column < pool_.output.width; ++column, ++window) {
+    for (int64_t row = block.row; row < block.row + block.rows; ++row) {
+      const int64_t top = Top(pool_, row);
+      for (int64_t column = block.column; column < block.column + block.columns; ++column, ++window) {
         const int64_t left = Left(pool_, column);
         int64_t word = window;
         for (int64_t y = top; y < top + pool_.kernel.height; ++y) {
           for (int64_t x = left; x < left + pool_.kernel.width; ++x, word += words_per_cell_) {
-            const bool chosen = (LoadElement<uint16_t>(words, word) & bit) != 0;
-            if (chosen && Contains(pool_, y, x)) add((y - base) * pool_.input.width + x, window);
+            if ((LoadElement<uint16_t>(words, word) & bit) != 0) add(y, x, window);
           }
         }
       }
@@ -117,7 +107,7 @@ class MaskLayout {
   [[nodiscard]] const std::byte* WordsOf(const Block& block) const {
     const int64_t group =
         block.plane / pool_.channels * MaskChannelGroups(pool_) + block.plane % pool_.channels / kMaskChannels;
-    const int64_t word = group * cells_ * words_per_cell_ + block.begin * pool_.output.width;
+    const int64_t word = group * cells_ * words_per_cell_ + block.row * pool_.output.width + block.column;
     return indices_ + static_cast<size_t>(word) * sizeof(uint16_t);
   }
 
@@ -126,8 +116,6 @@ class MaskLayout {
   const std::byte* const indices_;
   const int64_t words_per_cell_;
   const int64_t cells_;
-  std::vector<int32_t> rows_;      // of each cell in its window
-  std::vector<int32_t> columns_;   // of each cell in its window
   std::vector<uint16_t> numbers_;  // of each window's chosen cell
 };
 

@@ -18,10 +18,10 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   plan.AddInput(kind == MaskKind::kArgmax ? ArgmaxTensor(*arguments.indices, pool)
                                           : MaskTensor(*arguments.indices, pool));
   plan.AddOutput(*arguments.grad_input);
-  const int64_t bands = AddBands(plan, pool);
+  const int64_t slots = AddSums(plan, pool, static_cast<int64_t>(aclDataTypeSize(arguments.self->data_type)));
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, bands,
-                   type = arguments.self->data_type](const Launch& launch) { run(pool, kind, type, bands, launch); });
+  plan.SetCompute([run = AtVectorLevel<MaxPool2dWithMaskBackward>(), pool, kind, slots,
+                   type = arguments.self->data_type](const Launch& launch) { run(pool, kind, type, slots, launch); });
   return plan;
 }
 

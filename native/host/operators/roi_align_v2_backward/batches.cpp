@@ -1,43 +1,34 @@
 #include "batches.h"
 
 #include <algorithm>
-#include <numeric>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
 #include <vector>
 
+#include "api/error.h"
 #include "plan/scratch_slots.h"
+#include "tensors/elements.h"
 
 namespace acl_host {
 namespace {
 
 constexpr int64_t kElementsPerPiece = 32768;
 constexpr int64_t kBoxesPerPiece = 256;
+constexpr int64_t kCoordinates = 5;
 
-// The most shares of a batch of boxes, whose weights are in memory at a time; 16 bytes each.
-constexpr int64_t kMostShares = int64_t{1} << 18;
+// With more samples a device would exceed its time limit, and a processor would take minutes.
+constexpr int64_t kMostSamples = int64_t{1} << 31;
 
-// Leaves out boxes of unknown images.
-void OrderByImage(const RoiAlign& roi, const RoiScratch& scratch) {
-  int64_t* const begins = scratch.image_begins;
-  std::fill(begins, begins + roi.images + 1, 0);
-  for (int64_t index = 0; index < roi.boxes; ++index) {
-    const int64_t image = scratch.boxes[index].image;
-    if (image >= 0) ++begins[image + 1];
-  }
-  std::partial_sum(begins, begins + roi.images + 1, begins);
-  for (int64_t index = 0; index < roi.boxes; ++index) {
-    const int64_t image = scratch.boxes[index].image;
-    if (image >= 0) scratch.order[begins[image]++] = index;
-  }
-  // Each begin has moved on to the next one.
-  std::copy_backward(begins, begins + roi.images, begins + roi.images + 1);
-  begins[0] = 0;
-}
-
-// An upper bound, except for boxes so large that float32 cannot count their cells.
-int64_t SharesOf(const RoiAlign& roi, const RoiBox& box) {
-  const int64_t bins = roi.pooled_height + roi.pooled_width;
-  return bins + std::min(2 * box.samples_to_visit, roi.height + roi.width + 2 * bins);
-}
+// The weights that are in memory at a time: so many bytes, and this part of the tensors' bytes.
+constexpr int64_t kWeightBytes = int64_t{1} << 20;
+constexpr int64_t kPartOfTensors = 16;
+// What they take about: for each box, for each bin, and for each share with its cell, while their arrays grow.
+constexpr int64_t kBytesOfBox = 512;
+constexpr int64_t kBytesOfBin = 8;
+constexpr int64_t kBytesOfShare = 48;
 
 class BoxAdder {
  public:
@@ -46,71 +37,162 @@ class BoxAdder {
       : roi_(roi),
         bands_(bands),
         launch_(launch),
-        scratch_(scratch),
-        slots_(scratch.sums, slots, RoiSumBytes(roi, bands)),
+        order_(scratch.order),
+        weight_bytes_(kWeightBytes + roi.tensor_bytes() / kPartOfTensors),
+        slots_(scratch.sums, slots, RoiSumBytes(bands)),
         add_(add) {}
+
+  // Leaves out boxes that contribute nothing.
+  void Order() {
+    std::atomic<int64_t> samples = 0;
+    launch_.pool.ParallelFor(roi_.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
+      int64_t own = 0;
+      for (int64_t index = begin; index < end; ++index) {
+        const RoiBox box = Box(index);
+        order_[index] = box.image < 0 ? -1 : static_cast<int32_t>(index);
+        own += std::min(box.samples_to_visit, kMostSamples + 1);
+      }
+      samples += own;
+    });
+    if (samples > kMostSamples) FailTooManySamples();
+    count_ = std::remove(order_, order_ + roi_.boxes, -1) - order_;
+    const auto is_before = [this](int32_t a, int32_t b) {
+      const int64_t image_a = ImageOf(a);
+      const int64_t image_b = ImageOf(b);
+      return image_a != image_b ? image_a < image_b : a < b;
+    };
+    // Most callers give the boxes image by image.
+    if (!std::is_sorted(order_, order_ + count_, is_before)) std::sort(order_, order_ + count_, is_before);
+  }
 
   // Adds boxes in batches, because the weights of all boxes may need too much memory.
   void AddAll() {
-    const int64_t count = scratch_.image_begins[roi_.images];
     int64_t image = 0;
     int64_t begin = 0;
     do {
-      const int64_t end = EndOfBatch(begin, count);
-      Weigh(begin, end);
+      const int64_t fitting = EndOfBatch(begin);
+      // The weights of one box may need too much, too.
+      const bool is_large = fitting == begin && begin < count_;
+      const int64_t end = is_large ? begin + 1 : fitting;
       // The image of the next batch's first box: it may be the last image of this batch.
-      const int64_t next_image = end == count ? roi_.images : ImageAt(end);
-      const bool divided = end < count && scratch_.image_begins[next_image] < end;
-      AddBatch(begin, end, image, divided ? next_image + 1 : next_image);
+      const int64_t next_image = end == count_ ? roi_.images : ImageOf(order_[end]);
+      const bool divided = end < count_ && BeginOf(next_image) < end;
+      Weigh(begin, fitting);
+      AddBatch(WholeImages(roi_, image, divided ? next_image + 1 : next_image), begin, fitting, begin);
+      if (is_large) AddInParts(begin);
       image = next_image;
       begin = end;
     } while (image < roi_.images);
   }
 
  private:
-  [[nodiscard]] const RoiBox& BoxAt(int64_t position) const { return scratch_.boxes[scratch_.order[position]]; }
-  [[nodiscard]] int64_t ImageAt(int64_t position) const { return BoxAt(position).image; }
+  [[nodiscard]] const std::byte* Coordinates(int64_t index) const {
+    return launch_.inputs[1] + static_cast<size_t>(index * kCoordinates) * sizeof(float);
+  }
 
-  [[nodiscard]] int64_t EndOfBatch(int64_t begin, int64_t count) const {
-    int64_t shares = 0;
+  // Computed where it is needed: an array of all boxes would be larger than the tensor of boxes.
+  [[nodiscard]] RoiBox Box(int64_t index) const {
+    std::array<float, kCoordinates> coordinates;
+    std::memcpy(coordinates.data(), Coordinates(index), sizeof(coordinates));
+    return MakeRoiBox(roi_, coordinates);
+  }
+
+  // Of a box that contributes something.
+  [[nodiscard]] int64_t ImageOf(int64_t index) const {
+    return static_cast<int64_t>(std::floor(LoadElement<float>(Coordinates(index), 0)));
+  }
+
+  // The position of the image's first box, or where it would be.
+  [[nodiscard]] int64_t BeginOf(int64_t image) const {
+    const auto is_before = [this](int32_t index, int64_t other) { return ImageOf(index) < other; };
+    return std::lower_bound(order_, order_ + count_, image, is_before) - order_;
+  }
+
+  [[noreturn]] void FailTooManySamples() const {
+    int64_t samples = 0;
+    int64_t index = 0;
+    while ((samples += std::min(Box(index).samples_to_visit, kMostSamples + 1)) <= kMostSamples) ++index;
+    throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "aclnnRoiAlignV2Backward: the boxes up to number " +
+                                                 std::to_string(index) + " have more than " +
+                                                 std::to_string(kMostSamples) + " samples along their axes");
+  }
+
+  [[nodiscard]] int64_t WeightBytes(const RoiBox& box) const {
+    const int64_t shares =
+        MostShares(box.rows, roi_.pooled_height, roi_.height) + MostShares(box.columns, roi_.pooled_width, roi_.width);
+    return kBytesOfBox + kBytesOfBin * (roi_.pooled_height + roi_.pooled_width) + kBytesOfShare * shares;
+  }
+
+  [[nodiscard]] int64_t EndOfBatch(int64_t begin) const {
+    int64_t bytes = 0;
     int64_t end = begin;
-    while (end < count) {
-      shares += SharesOf(roi_, BoxAt(end));
-      if (shares > kMostShares && end > begin) break;
+    while (end < count_) {
+      bytes += WeightBytes(Box(order_[end]));
+      if (bytes > weight_bytes_) break;
       ++end;
     }
     return end;
   }
 
   void Weigh(int64_t begin, int64_t end) {
+    // Arrays of an earlier batch might be larger than these boxes need.
+    weighted_.clear();
     weighted_.resize(static_cast<size_t>(end - begin));
     launch_.pool.ParallelFor(end - begin, kBoxesPerPiece, [&](int64_t first, int64_t last) {
       for (int64_t each = first; each < last; ++each) {
-        const RoiBox& box = BoxAt(begin + each);
+        const int64_t index = order_[begin + each];
+        const RoiBox box = Box(index);
         RoiWeighted& weighted = weighted_[static_cast<size_t>(each)];
-        weighted.index = scratch_.order[begin + each];
+        weighted.index = index;
         weighted.divisor = box.divisor;
-        weighted.rows.Assign(box.rows, roi_.pooled_height, roi_.height);
-        weighted.columns.Assign(box.columns, roi_.pooled_width, roi_.width);
+        weighted.rows.Assign(box.rows, {0, roi_.pooled_height, 0, roi_.height}, roi_.height);
+        weighted.columns.Assign(box.columns, {0, roi_.pooled_width, 0, roi_.width}, roi_.width);
       }
     });
   }
 
-  void AddBatch(int64_t begin, int64_t end, int64_t first_image, int64_t last_image) {
+  // Adds the box at a position bin by bin, or even a part of a bin's cells at a time.
+  void AddInParts(int64_t position) {
+    const int64_t index = order_[position];
+    const RoiBox box = Box(index);
+    const int64_t shares = weight_bytes_ / (2 * (kBytesOfShare + kBytesOfBin));
+    weighted_.resize(1);
+    RoiWeighted& weighted = weighted_[0];
+    weighted.index = index;
+    weighted.divisor = box.divisor;
+    ForParts(box.rows, roi_.pooled_height, roi_.height, shares, [&](const RoiPart& row_part) {
+      weighted.rows.Assign(box.rows, row_part, roi_.height);
+      if (weighted.rows.cells().empty()) return;
+      ForParts(box.columns, roi_.pooled_width, roi_.width, shares, [&](const RoiPart& column_part) {
+        weighted.columns.Assign(box.columns, column_part, roi_.width);
+        if (weighted.columns.cells().empty()) return;
+        const RoiRegion region{box.image,
+                               box.image + 1,
+                               weighted.rows.cells_begin(),
+                               weighted.rows.cells_end(),
+                               weighted.columns.cells_begin(),
+                               weighted.columns.cells_end()};
+        AddBatch(region, position, position + 1, std::numeric_limits<int64_t>::max());
+      });
+    });
+  }
+
+  // Adds the boxes at the positions [begin, end). Images whose boxes begin at fresh_from or later have no values yet.
+  void AddBatch(const RoiRegion& region, int64_t begin, int64_t end, int64_t fresh_from) {
     const RoiPlanes planes{roi_, launch_.inputs[0], launch_.outputs[0]};
-    const int64_t bands = (last_image - first_image) * bands_.per_image();
-    const int64_t elements = roi_.channels * (roi_.height * roi_.width * (last_image - first_image) +
+    const int64_t images = region.end_image - region.first_image;
+    const int64_t bands = images * bands_.CountIn(region);
+    const int64_t elements = roi_.channels * ((region.bottom - region.top) * (region.right - region.left) * images +
                                               roi_.pooled_height * roi_.pooled_width * (end - begin));
     launch_.pool.ParallelFor(bands, kElementsPerPiece / (elements / bands + 1) + 1, [&](int64_t first, int64_t last) {
       const ScratchSlots::Lease sums(slots_);
       for (int64_t number = first; number < last; ++number) {
-        const int64_t image = first_image + number / bands_.per_image();
-        const RoiBand band = BandAt(roi_, bands_, image, number % bands_.per_image());
-        const int64_t image_begin = scratch_.image_begins[image];
-        const int64_t boxes_begin = std::max(image_begin, begin) - begin;
-        const int64_t boxes_end = std::min(scratch_.image_begins[image + 1], end) - begin;
+        const RoiBand band = BandAt(roi_, bands_, region, number);
+        const int64_t image_begin = BeginOf(band.image);
+        const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
+        const int64_t boxes_end = std::clamp(BeginOf(band.image + 1), begin, end) - begin;
         add_(planes, band, bands_.lanes, sums.memory(), weighted_.data() + boxes_begin, weighted_.data() + boxes_end,
-             image_begin >= begin);
+             image_begin >= fresh_from);
       }
     });
   }
@@ -118,7 +200,9 @@ class BoxAdder {
   const RoiAlign& roi_;
   const RoiBands& bands_;
   const Launch& launch_;
-  const RoiScratch& scratch_;
+  int32_t* const order_;
+  int64_t count_ = 0;  // boxes that contribute something
+  const int64_t weight_bytes_;
   ScratchSlots slots_;
   const RoiAdd add_;
   std::vector<RoiWeighted> weighted_;
@@ -128,8 +212,9 @@ class BoxAdder {
 
 void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch) {
-  OrderByImage(roi, scratch);
-  BoxAdder(roi, bands, slots, add, launch, scratch).AddAll();
+  BoxAdder adder(roi, bands, slots, add, launch, scratch);
+  adder.Order();
+  adder.AddAll();
 }
 
 }  // namespace acl_host

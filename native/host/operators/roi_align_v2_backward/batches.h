@@ -14,15 +14,14 @@ namespace acl_host {
 
 // The addresses of a plan's scratch memory.
 struct RoiScratch {
-  RoiBox* boxes;          // the caller's; the rest is for AddRoiBoxes
-  int64_t* order;         // indices of boxes, by image and then in the given order
-  int64_t* image_begins;  // the begin of each image in order, and the end
-  std::byte* sums;        // of one band for each slot
+  int32_t* order;   // indices of boxes, by image and then in the given order
+  std::byte* sums;  // of one band for each slot
 };
 
 using RoiAdd = decltype(AtVectorLevel<RoiAlignV2Backward>());
 
-// Writes the whole gradient. slots is the number of threads that may work at once.
+// Writes the whole gradient. slots is the number of threads that may work at once. Throws if the boxes have more
+// samples than a device would visit in time.
 void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch);
 

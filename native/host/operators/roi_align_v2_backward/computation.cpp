@@ -50,7 +50,9 @@ class BandSum {
   void Add(const RoiWeighted& box) {
     const int64_t last_row = band_.first_row + band_.rows;
     if (box.rows.cells_begin() >= last_row || box.rows.cells_end() <= band_.first_row) return;
-    for (int64_t bin_row = 0; bin_row < roi_.pooled_height; ++bin_row) {
+    const int64_t last_column = band_.first_column + band_.columns;
+    if (box.columns.cells_begin() >= last_column || box.columns.cells_end() <= band_.first_column) return;
+    for (int64_t bin_row = box.rows.first_bin(); bin_row < box.rows.end_bin(); ++bin_row) {
       bool spread = false;
       for (const RoiWeights::Share& share : box.rows.OfBin(bin_row)) {
         const int64_t cell = box.rows.cells()[static_cast<size_t>(share.slot)];
@@ -62,26 +64,28 @@ class BandSum {
     }
   }
 
-  // Writes runs of rows, because these are contiguous in a plane.
+  // Writes runs of rows if these are contiguous in a plane.
   void Write() const {
+    const bool whole_rows = band_.columns == roi_.width;
     for (int64_t row = 0; row < band_.rows;) {
       const auto begin = touched_.begin() + row;
-      const int64_t rows = std::find(begin, touched_.end(), static_cast<uint8_t>(*begin == 0)) - begin;
+      const auto end = whole_rows ? std::find(begin, touched_.end(), static_cast<uint8_t>(*begin == 0)) : begin + 1;
+      const int64_t cells = (end - begin) * band_.columns;
       if (*begin != 0) {
-        WriteSums(row, rows * roi_.width);
+        WriteSums(row, cells);
       } else if (fresh_) {
         for (int lane = 0; lane < band_.channels; ++lane) {
-          std::memset(RowOf(row, lane), 0, static_cast<size_t>(rows * roi_.width) * sizeof(float));
+          std::memset(RowOf(row, lane), 0, static_cast<size_t>(cells) * sizeof(float));
         }
       }
-      row += rows;
+      row += end - begin;
     }
   }
 
  private:
   void SpreadColumns(const RoiWeighted& box, int64_t bin_row) {
     spread_.assign(box.columns.cells().size(), {});
-    for (int64_t bin = 0; bin < roi_.pooled_width; ++bin) {
+    for (int64_t bin = box.columns.first_bin(); bin < box.columns.end_bin(); ++bin) {
       const RoiWeights::Shares shares = box.columns.OfBin(bin);
       if (shares.empty()) continue;
       const Lanes<kLanes> grad = LoadBin(box, bin_row, bin);
@@ -104,25 +108,32 @@ class BandSum {
   }
 
   void AddRow(int64_t row, const std::vector<int64_t>& cells, float weight) {
-    Lanes<kLanes>* const sums = sums_ + row * roi_.width;
+    Lanes<kLanes>* const sums = sums_ + row * band_.columns;
     if (touched_[static_cast<size_t>(row)] == 0) {
       touched_[static_cast<size_t>(row)] = 1;
       BeginRow(row, sums);
     }
-    for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], spread_[slot], weight);
+    if (band_.columns == roi_.width) {
+      for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], spread_[slot], weight);
+      return;
+    }
+    for (size_t slot = 0; slot < cells.size(); ++slot) {
+      const int64_t column = cells[slot] - band_.first_column;
+      if (0 <= column && column < band_.columns) AddScaled(sums[column], spread_[slot], weight);
+    }
   }
 
   void BeginRow(int64_t row, Lanes<kLanes>* sums) const {
-    std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(roi_.width) * sizeof(*sums));
+    std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(band_.columns) * sizeof(*sums));
     if (fresh_) return;
     for (int lane = 0; lane < band_.channels; ++lane) {
       const std::byte* const out = RowOf(row, lane);
-      for (int64_t x = 0; x < roi_.width; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
+      for (int64_t x = 0; x < band_.columns; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
     }
   }
 
   void WriteSums(int64_t row, int64_t cells) const {
-    const Lanes<kLanes>* const sums = sums_ + row * roi_.width;
+    const Lanes<kLanes>* const sums = sums_ + row * band_.columns;
     int64_t cell = 0;
     for (; cell + kTileCells <= cells; cell += kTileCells) {
       const Tile<kLanes> tile(sums + cell);
@@ -137,8 +148,8 @@ class BandSum {
 
   [[nodiscard]] std::byte* RowOf(int64_t row, int lane) const {
     const int64_t plane = band_.image * roi_.channels + band_.first_channel + lane;
-    return planes_.grad_input +
-           static_cast<size_t>((plane * roi_.height + band_.first_row + row) * roi_.width) * sizeof(float);
+    const int64_t first_cell = (plane * roi_.height + band_.first_row + row) * roi_.width + band_.first_column;
+    return planes_.grad_input + static_cast<size_t>(first_cell) * sizeof(float);
   }
 
   const RoiAlign& roi_;

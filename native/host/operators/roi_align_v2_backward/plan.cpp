@@ -20,11 +20,7 @@
 namespace acl_host {
 namespace {
 
-constexpr int64_t kBoxesPerPiece = 256;
 constexpr int64_t kCoordinates = 5;
-
-// With more samples a device would exceed its time limit, and a processor would take minutes.
-constexpr int64_t kMostSamples = int64_t{1} << 31;
 
 // Samples along each axis of a bin up to which the run time is proportional to the gradients' bytes.
 constexpr int64_t kFewSamples = 4;
@@ -35,30 +31,8 @@ T* Aligned(std::byte* memory) {
   return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
 }
 
-void CheckWork(const RoiAlign& roi, const RoiBox* boxes) {
-  int64_t samples = 0;
-  for (int64_t index = 0; index < roi.boxes; ++index) {
-    samples += boxes[index].samples_to_visit;
-    if (samples > kMostSamples) {
-      throw Error(ACL_ERROR_RT_AICORE_TIMEOUT, "aclnnRoiAlignV2Backward: the boxes up to number " +
-                                                   std::to_string(index) + " have more than " +
-                                                   std::to_string(kMostSamples) + " samples along their axes");
-    }
-  }
-}
-
 void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch) {
-  const RoiScratch scratch{Aligned<RoiBox>(launch.scratch[0]), Aligned<int64_t>(launch.scratch[1]),
-                           Aligned<int64_t>(launch.scratch[2]), Aligned<std::byte>(launch.scratch[3])};
-  launch.pool.ParallelFor(roi.boxes, kBoxesPerPiece, [&](int64_t begin, int64_t end) {
-    for (int64_t index = begin; index < end; ++index) {
-      std::array<float, kCoordinates> coordinates;
-      std::memcpy(coordinates.data(), launch.inputs[1] + static_cast<size_t>(index) * sizeof(coordinates),
-                  sizeof(coordinates));
-      scratch.boxes[index] = MakeRoiBox(roi, coordinates);
-    }
-  });
-  CheckWork(roi, scratch.boxes);
+  const RoiScratch scratch{Aligned<int32_t>(launch.scratch[0]), Aligned<std::byte>(launch.scratch[1])};
   AddRoiBoxes(roi, bands, slots, add, launch, scratch);
 }
 
@@ -152,13 +126,12 @@ Plan MakePlan(const Arguments& arguments) {
   plan.AddInput(*arguments.grad_output);
   plan.AddInput(*arguments.boxes);
   plan.AddOutput(*arguments.grad_input);
+  if (boxes > INT32_MAX) FailInvalid("boxes: expected less than 2^31, got " + std::to_string(boxes));
   const int64_t threads = Runtime::Current()->config().threads;
   const RoiBands bands = DivideIntoBands(roi, threads);
-  const int64_t slots = std::min(threads, roi.images * bands.per_image());
-  AddArray(plan, roi.boxes, sizeof(RoiBox));
-  AddArray(plan, roi.boxes, sizeof(int64_t));
-  AddArray(plan, roi.images + 1, sizeof(int64_t));
-  AddArray(plan, slots, RoiSumBytes(roi, bands));
+  const int64_t slots = std::min(threads, MostThreads(roi, bands));
+  AddArray(plan, roi.boxes, sizeof(int32_t));
+  AddArray(plan, slots, RoiSumBytes(bands));
   // With a ratio of 0 the number of samples grows with the box.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
   plan.SetCompute([roi, bands, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const Launch& launch) {

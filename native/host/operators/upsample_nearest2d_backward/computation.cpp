@@ -10,118 +10,120 @@
 #include <cstring>
 #include <vector>
 
+#include "plan/scratch.h"
+#include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
 
-constexpr int64_t kElementsPerPiece = 32768;
+// Cells of a tile, and copies that are added up at a time: up to four copies of each cell have a loop of their own.
+constexpr int64_t kMostColumns = 2048;
+constexpr int64_t kMostCopies = 4 * kMostColumns;
 
-// The begin of each cell's copies along an axis; they end at the begin of the next cell's copies.
+// Finds where the copies of cells begin along an axis; they end at the begin of the next cell's copies.
 class Copies {
  public:
-  explicit Copies(const UpsampledAxis& axis) : begins_(static_cast<size_t>(axis.size) + 1) {
-    axis.rule == NearestRule::kScale ? BeginByScale(axis) : BeginBySource(axis);
-    factor_ = axis.upsampled % axis.size == 0 ? axis.upsampled / axis.size : 0;
-    for (int64_t cell = 0; cell <= axis.size; ++cell) {
-      if (begin(cell) != cell * factor_) factor_ = 0;
-    }
+  explicit Copies(const UpsampledAxis& axis)
+      : axis_(axis), size_(static_cast<float>(axis.size)), upsampled_(static_cast<float>(axis.upsampled)) {
+    scale_ = axis.scale > 0 ? axis.scale : upsampled_ / size_;
+    step_ = axis.rule == NearestRule::kReciprocal && axis.scale > 0 ? 1.0F / axis.scale : size_ / upsampled_;
   }
 
-  [[nodiscard]] int64_t begin(int64_t cell) const { return begins_[static_cast<size_t>(cell)]; }
-  [[nodiscard]] int64_t end(int64_t cell) const { return begins_[static_cast<size_t>(cell) + 1]; }
-  // The number of copies of each cell if it is the same for all, otherwise 0.
-  [[nodiscard]] int64_t factor() const { return factor_; }
+  // Of a cell from 0 to the number of cells.
+  [[nodiscard]] int64_t Begin(int64_t cell) const {
+    if (axis_.rule == NearestRule::kScale) return Clamp(std::ceil(static_cast<float>(cell) * scale_));
+    if (cell == axis_.size) return axis_.upsampled;
+    // The first copy that is not of an earlier cell is looked for around its likely place, ever farther away.
+    int64_t high = Clamp(static_cast<float>(cell) / step_);
+    int64_t low = high;
+    for (int64_t reach = 1; low > 0 && !IsBefore(low - 1, cell); reach *= 2) low = std::max(low - reach, int64_t{0});
+    for (int64_t reach = 1; high < axis_.upsampled && IsBefore(high, cell); reach *= 2) {
+      low = high + 1;
+      high = std::min(high + reach, axis_.upsampled);
+    }
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      IsBefore(middle, cell) ? low = middle + 1 : high = middle;
+    }
+    return low;
+  }
+
+  static void Fill(const UpsampledAxis& axis, int64_t first, int64_t count, int64_t* begins) {
+    const Copies copies(axis);
+    for (int64_t i = 0; i < count; ++i) begins[i] = copies.Begin(first + i);
+  }
 
  private:
-  void BeginByScale(const UpsampledAxis& axis) {
-    const float scale =
-        axis.scale > 0 ? axis.scale : static_cast<float>(axis.upsampled) / static_cast<float>(axis.size);
-    for (size_t cell = 0; cell < begins_.size(); ++cell) {
-      const float begin = std::ceil(static_cast<float>(cell) * scale);
-      begins_[cell] = begin < static_cast<float>(axis.upsampled) ? static_cast<int64_t>(begin) : axis.upsampled;
-    }
+  [[nodiscard]] int64_t Clamp(float copy) const {
+    return copy < upsampled_ ? static_cast<int64_t>(copy) : axis_.upsampled;
   }
 
-  void BeginBySource(const UpsampledAxis& axis) {
-    const bool has_scale = axis.rule == NearestRule::kReciprocal && axis.scale > 0;
-    const float step =
-        has_scale ? 1.0F / axis.scale : static_cast<float>(axis.size) / static_cast<float>(axis.upsampled);
-    int64_t next = 0;
-    for (int64_t copy = 0; copy < axis.upsampled; ++copy) {
-      const float source = std::floor(static_cast<float>(copy) * step);
-      const int64_t last = axis.size - 1;
-      const int64_t cell = source < static_cast<float>(last) ? static_cast<int64_t>(source) : last;
-      while (next <= cell) begins_[static_cast<size_t>(next++)] = copy;
-    }
-    while (next <= axis.size) begins_[static_cast<size_t>(next++)] = axis.upsampled;
+  // Whether it is a copy of an earlier cell. Sources ascend with the copies, also after rounding, up to the last cell.
+  [[nodiscard]] bool IsBefore(int64_t copy, int64_t cell) const {
+    const float source = std::floor(static_cast<float>(copy) * step_);
+    return source < static_cast<float>(axis_.size - 1) && static_cast<int64_t>(source) < cell;
   }
 
-  std::vector<int64_t> begins_;
-  int64_t factor_;
+  const UpsampledAxis& axis_;
+  const float size_;
+  const float upsampled_;
+  float scale_;
+  float step_;
 };
 
-// Computes the rows of one thread.
+// Computes the tiles of one thread.
 template <typename T>
 class Rows {
  public:
-  Rows(const Upsampling& upsampling, const Copies& rows, const Copies& columns, const Launch& launch)
+  Rows(const Upsampling& upsampling, const Launch& launch)
       : upsampling_(upsampling),
-        rows_(rows),
-        columns_(columns),
+        rows_(upsampling.rows, upsampling.rows.size + 1, Copies::Fill),
         grad_output_(launch.inputs[0]),
         out_(launch.outputs[0]),
-        sums_(static_cast<size_t>(upsampling.columns.upsampled)),
-        widened_(sums_.size()),
-        folded_(static_cast<size_t>(upsampling.columns.size)) {}
+        begins_(static_cast<size_t>(std::min(kMostColumns, upsampling.columns.size) + 1)),
+        sum_memory_(std::min(kMostCopies, upsampling.columns.upsampled)),
+        folded_memory_(std::min(kMostColumns, upsampling.columns.size)),
+        sums_(sum_memory_.data()),
+        folded_(folded_memory_.data()) {}
 
-  // Rows [begin, end), counted through all planes.
-  void Make(int64_t begin, int64_t end) {
-    const auto row_bytes = folded_.size() * sizeof(T);
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t plane = row / upsampling_.rows.size;
-      const int64_t y = row % upsampling_.rows.size;
-      std::byte* const out = out_ + static_cast<size_t>(row) * row_bytes;
-      if (rows_.begin(y) == rows_.end(y)) {
-        std::memset(out, 0, row_bytes);
+  void Make(const Tile& tile) {
+    SetTile(tile);
+    const int64_t height = upsampling_.rows.size;
+    for (int64_t y = tile.top; y < tile.bottom; ++y) {
+      const int64_t first_cell = (tile.plane * height + y) * upsampling_.columns.size + tile.left;
+      std::byte* const out = out_ + static_cast<size_t>(first_cell) * sizeof(T);
+      first_row_ = rows_.At(y);
+      row_count_ = rows_.At(y + 1) - first_row_;
+      first_row_ += tile.plane * upsampling_.rows.upsampled;
+      if (row_count_ == 0) {
+        std::memset(out, 0, static_cast<size_t>(width_) * sizeof(T));
       } else {
-        AddRows(plane * upsampling_.rows.upsampled + rows_.begin(y), rows_.end(y) - rows_.begin(y));
-        FoldColumns();
-        RoundRow<T>(folded_.data(), out, upsampling_.columns.size);
+        RoundRow<T>(Fold(), out, width_);
       }
     }
   }
 
  private:
-  void AddRows(int64_t first, int64_t count) {
-    const int64_t columns = upsampling_.columns.upsampled;
-    for (int64_t row = 0; row < count; ++row) {
-      const std::byte* const grad = grad_output_ + static_cast<size_t>((first + row) * columns) * sizeof(T);
-      if constexpr (kConverts<T>) {
-        WidenRow<T>(grad, widened_.data(), columns);
-        AddRow<float>(reinterpret_cast<const std::byte*>(widened_.data()), row == 0);
-      } else {
-        AddRow<T>(grad, row == 0);
-      }
+  void SetTile(const Tile& tile) {
+    if (tile.left == left_) return;
+    left_ = tile.left;
+    width_ = tile.width();
+    Copies::Fill(upsampling_.columns, tile.left, width_ + 1, begins_.data());
+    factor_ = begins_[1] - begins_[0];
+    for (size_t cell = 1; cell < static_cast<size_t>(width_); ++cell) {
+      if (begins_[cell + 1] - begins_[cell] != factor_) factor_ = 0;
     }
   }
 
-  template <typename Source>
-  void AddRow(const std::byte* __restrict grad, bool first) {
-    const int64_t columns = upsampling_.columns.upsampled;
-    float* __restrict const sums = sums_.data();
-    if (first) {
-      for (int64_t column = 0; column < columns; ++column) sums[column] = LoadWide<Source>(grad, column);
-    } else {
-      for (int64_t column = 0; column < columns; ++column) sums[column] += LoadWide<Source>(grad, column);
-    }
-  }
-
-  void FoldColumns() {
-    switch (columns_.factor()) {
+  // Returns the sums of the copies of a row.
+  const float* Fold() {
+    const int64_t begin = begins_[0];
+    switch (factor_) {
       case 1:
-        return folded_.swap(sums_);
+        AddRows(begin, width_);
+        return sums_;
       case 2:
         return FoldBy<2>();
       case 3:
@@ -129,36 +131,98 @@ class Rows {
       case 4:
         return FoldBy<4>();
       default:
-        for (int64_t cell = 0; cell < upsampling_.columns.size; ++cell) {
-          float sum = 0;
-          for (int64_t copy = columns_.begin(cell); copy < columns_.end(cell); ++copy) {
-            sum += sums_[static_cast<size_t>(copy)];
-          }
-          folded_[static_cast<size_t>(cell)] = sum;
-        }
+        return FoldUneven();
     }
   }
 
   template <int64_t factor>
-  void FoldBy() {
-    const float* __restrict const sums = sums_.data();
-    float* __restrict const folded = folded_.data();
-    const int64_t cells = upsampling_.columns.size;
+  const float* FoldBy() {
+    AddRows(begins_[0], width_ * factor);
+    const float* __restrict const sums = sums_;
+    float* __restrict const folded = folded_;
+    const int64_t cells = width_;
     for (int64_t cell = 0; cell < cells; ++cell) {
       float sum = sums[cell * factor];
       for (int64_t copy = 1; copy < factor; ++copy) sum += sums[cell * factor + copy];
       folded[cell] = sum;
     }
+    return folded;
+  }
+
+  const float* FoldUneven() {
+    const auto width = static_cast<size_t>(width_);
+    std::fill_n(folded_, width, 0.0F);
+    size_t cell = 0;
+    for (int64_t begin = begins_[0]; begin < begins_[width]; begin += kMostCopies) {
+      const int64_t end = std::min(begin + kMostCopies, begins_[width]);
+      AddRows(begin, end - begin);
+      for (; cell < width && begins_[cell] < end; ++cell) {
+        float sum = folded_[cell];
+        const int64_t last = std::min(begins_[cell + 1], end);
+        for (int64_t copy = std::max(begins_[cell], begin); copy < last; ++copy) {
+          sum += sums_[copy - begin];
+        }
+        folded_[cell] = sum;
+        if (begins_[cell + 1] > end) break;
+      }
+    }
+    return folded_;
+  }
+
+  // Adds up some columns of the row's copies.
+  void AddRows(int64_t column, int64_t count) {
+    const auto grad = [&](int64_t row) {
+      const int64_t first = (first_row_ + row) * upsampling_.columns.upsampled + column;
+      return grad_output_ + static_cast<size_t>(first) * sizeof(T);
+    };
+    int64_t row = 0;
+    if (kConverts<T> || row_count_ == 1) {
+      WidenRow<T>(grad(row++), sums_, count);
+    } else {
+      AddTwo(grad(0), grad(1), count);
+      row = 2;
+    }
+    while (row < row_count_) AddRow(grad(row++), count);
+  }
+
+  void AddTwo(const std::byte* __restrict first, const std::byte* __restrict second, int64_t count) {
+    float* __restrict const sums = sums_;
+    for (int64_t i = 0; i < count; ++i) sums[i] = LoadWide<T>(first, i) + LoadWide<T>(second, i);
+  }
+
+  void AddRow(const std::byte* __restrict grad, int64_t count) {
+    float* __restrict const sums = sums_;
+    if constexpr (kConverts<T>) {
+      constexpr int64_t kBlock = 256;
+      float widened[kBlock];
+      for (int64_t begin = 0; begin < count; begin += kBlock) {
+        const int64_t cells = std::min(count - begin, kBlock);
+        WidenRow<T>(grad + begin * int64_t{sizeof(T)}, widened, cells);
+        for (int64_t i = 0; i < cells; ++i) sums[begin + i] += widened[i];
+      }
+    } else {
+      for (int64_t i = 0; i < count; ++i) sums[i] += LoadWide<T>(grad, i);
+    }
   }
 
   const Upsampling& upsampling_;
-  const Copies& rows_;
-  const Copies& columns_;
+  Stretch<UpsampledAxis, int64_t> rows_;
   const std::byte* const grad_output_;
   std::byte* const out_;
-  std::vector<float> sums_;
-  std::vector<float> widened_;
-  std::vector<float> folded_;
+
+  // The tile, where the copies of its cells begin, and how many each cell has if it is the same number, otherwise 0.
+  int64_t left_ = -1;
+  int64_t width_ = 0;
+  std::vector<int64_t> begins_;
+  int64_t factor_ = 0;
+
+  // The copies of a row.
+  int64_t first_row_ = 0;
+  int64_t row_count_ = 0;
+  Scratch<float> sum_memory_;
+  Scratch<float> folded_memory_;
+  float* const sums_;
+  float* const folded_;
 };
 
 }  // namespace
@@ -166,15 +230,16 @@ class Rows {
 template <>
 void UpsampleNearest2dBackward<VECTOR_LEVEL>::Run(const Upsampling& upsampling, aclDataType type,
                                                   const Launch& launch) {
-  const Copies rows(upsampling.rows);
-  const Copies columns(upsampling.columns);
+  const UpsampledAxis& columns = upsampling.columns;
   const int64_t grad_rows_per_row = upsampling.rows.upsampled / upsampling.rows.size + 1;
-  const int64_t elements_per_row = upsampling.columns.size + upsampling.columns.upsampled * grad_rows_per_row;
+  const int64_t elements_per_row = columns.size + columns.upsampled * grad_rows_per_row;
+  const Tiles tiles{upsampling.planes, upsampling.rows.size, columns.size, kMostColumns};
+  const int64_t scratch_bytes =
+      std::min(kMostCopies, columns.upsampled) * int64_t{sizeof(float)} + std::min(kMostColumns, columns.size) * 12;
   VisitFloatType(type, [&](auto tag) {
-    launch.pool.ParallelFor(upsampling.planes * upsampling.rows.size, kElementsPerPiece / elements_per_row + 1,
-                            [&](int64_t begin, int64_t end) {
-                              Rows<typename decltype(tag)::Type>(upsampling, rows, columns, launch).Make(begin, end);
-                            });
+    using T = typename decltype(tag)::Type;
+    const TileWork work{upsampling.planes * upsampling.rows.size * elements_per_row, sizeof(T), scratch_bytes};
+    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(upsampling, launch); });
   });
 }
 

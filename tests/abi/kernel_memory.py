@@ -1,0 +1,67 @@
+"""What a call takes of memory beside its tensors, in a process of its own."""
+
+import ctypes
+import gc
+from pathlib import Path
+
+import numpy as np
+
+from aclgrad.operators.cases import TypedCase
+from aclgrad.products import Product
+from tests.call_file import device_array
+from tests.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
+
+from .acl import Library
+from .table_calls import abi_names
+from .table_gradients import described
+
+MEBIBYTE = 2**20
+
+
+def print_excesses(acl: Library, product: str, cells: int) -> None:
+    """Prints a line for each call that takes more than it may, and the number of calls."""
+    acl.call("aclInit", None)
+    acl.call("aclrtSetDevice", 0)
+    count = 0
+    for typed in long_calls(Product(product), cells):
+        tensors, beside = _measure(acl, typed, Product(product))
+        if tensors + beside > MAX_OF_TENSORS * tensors + MAX_BESIDE_BYTES:
+            print(f"{typed}: {beside / MEBIBYTE:.1f} MiB beside {tensors / MEBIBYTE:.1f} MiB of tensors")
+        count += 1
+    print(count)
+
+
+def _measure(acl: Library, typed: TypedCase, product: Product) -> tuple[int, int]:
+    """Runs the call; returns the bytes that it reads and writes, and the most that the process took beside them."""
+    names, output = abi_names(typed.spec), typed.spec.output.infer(typed.arguments)
+    out = np.full(output.shape, 7, output.dtype.numpy)
+    unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
+    arrays = {name: array for name, array in long_arrays(typed).items() if name not in unread}
+    memory = {names[name]: device_array(typed, name, arrays.pop(name), product) for name in list(arrays)}
+    tensor_bytes = out.nbytes + sum(array.nbytes for array in memory.values())
+    memory |= {names[name]: out for name in (*unread, typed.spec.output.name)}
+    with described(acl, typed, memory, product) as given:
+        _give_back()
+        before = _forget_peak()
+        size, executor = acl.plan(typed.spec.symbol, *given)
+        workspace = np.zeros(size, np.uint8)  # counted as what the call takes
+        acl.call(typed.spec.symbol, workspace.ctypes.data if size else None, size, executor, None)
+        acl.call("aclrtSynchronizeStream", None)
+        return tensor_bytes, _peak_bytes() - before
+
+
+def _give_back() -> None:
+    """Returns to the system what earlier calls have freed: a call must not grow into it unseen."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _forget_peak() -> int:
+    """Returns the resident memory, which is the peak from now on."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak_bytes()
+
+
+def _peak_bytes() -> int:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024

@@ -1,0 +1,28 @@
+"""Kernels take little memory beside their tensors, whatever the shapes: nobody counts it before a call runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aclgrad.products import Product
+
+CELLS = 2**20
+
+
+@pytest.mark.needs("host memory")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("product", "threads"),
+    [(Product.ATLAS_A2, 2), (Product.ATLAS_A2, 64), (Product.ASCEND_950, 2), (Product.ATLAS_TRAINING, 1)],
+)
+def test_a_kernel_takes_little_beside_its_tensors(
+    run_program: Callable[..., list[str]], tmp_path: Path, product: Product, threads: int
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"host": {"product": product, "threads": threads}}))
+    program = f"from tests.abi.kernel_memory import print_excesses\nprint_excesses(acl, {str(product)!r}, {CELLS})\n"
+    *excesses, count = run_program(program, ACL_HOST_CONFIG=str(config))
+    assert excesses == []
+    assert int(count) > 200
