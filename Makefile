@@ -167,11 +167,11 @@ test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients
 test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
 	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
 
-soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device and check that the server does not grow
-	SOAK_CALLS=100000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
+soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device, and one of each shape: the server neither grows nor takes what is not counted
+	SOAK_CALLS=100000 CALL_CELLS=16777216 $(BIN)/python -m pytest -s tests/soak/test_growth.py tests/soak/test_call_memory.py
 
 soak-short: $(BUILT) ## The same with 5,000 calls
-	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py
+	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py tests/soak/test_call_memory.py
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tests.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
