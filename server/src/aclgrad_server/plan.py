@@ -1,5 +1,6 @@
 """A call that has passed the checks of the operator table and this server's limits, in the form that devices take."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -7,7 +8,7 @@ from typing import Any, Final
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
-from aclgrad.operators.values import ValueRule
+from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
@@ -16,6 +17,7 @@ from aclgrad_server.limits import SMALL_BYTES, SMALL_S, WORK_PER_S
 Source = type[Announced] | type[SharedRange]
 """The source of bytes that are not in the message: chunks, or shared memory."""
 _NOTHING: Final[Mapping[str, Any]] = {}
+_WORK_OF_AN_ELEMENT: Final = 16  # additions for each element that any operator may need
 _CALL_WORK: Final = 1500.0  # what a call takes besides its additions: some ten microseconds
 
 
@@ -80,9 +82,16 @@ def _content(data: memoryview | Announced | SharedRange | None, payloads: Sequen
 
 
 def plan_call(
-    call: OperatorCall, product: Product, max_tensor_bytes: int, shape_only: bool | None = None
+    call: OperatorCall,
+    product: Product,
+    max_tensor_bytes: int,
+    shape_only: bool | None = None,
+    max_work: float = math.inf,
 ) -> OperatorPlan:
-    """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`."""
+    """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`.
+
+    Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that.
+    """
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
@@ -102,6 +111,10 @@ def plan_call(
     for each, tensor in zip(spec.inputs, inputs, strict=True):
         _check_presence(each, tensor, arguments, product, shape_only)
     output_memory = _output_memory(call, name, output)
+    work = spec.work(arguments)
+    # The work of boxes depends on their values, which are checked before a device has them.
+    if not any(isinstance(rule, BoxRule) for rule in rules):
+        _check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in inputs)))
     return OperatorPlan(
         spec,
         inputs,
@@ -113,9 +126,16 @@ def plan_call(
         any(tensor.type.element_count == 0 for tensor in inputs),
         output_memory is not None or any(isinstance(tensor.data, SharedRange) for tensor in inputs),
         response_prefix(name, output),
-        _CALL_WORK + spec.work(arguments),
+        _CALL_WORK + work,
         output_memory,
     )
+
+
+def _check_work(work: float, limit: float) -> None:
+    if work > limit:
+        problem = f"takes {work:.3g} additions and the limit is {limit:.3g}: a device that takes so long counts as lost"
+        remedy = "make the windows smaller, or split the call"
+        raise LimitExceededError.at("call", problem, remedy, {"work": f"{work:.0f}", "limit": f"{limit:.0f}"})
 
 
 def _check_tensor_size(field: str, type: TensorType, limit: int) -> None:

@@ -32,7 +32,7 @@ from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
-from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES
+from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
@@ -107,7 +107,9 @@ class Server:
         if access is not None:
             admission.bounds = access.bounds
         state.admission = admission
-        planner = Planner(product, settings.max_tensor_bytes, group.shape_only, group.devices[0].prepare, turned_off)
+        max_work = WORK_PER_S * settings.hang_timeout_s
+        prepare = group.devices[0].prepare
+        planner = Planner(product, settings.max_tensor_bytes, group.shape_only, prepare, turned_off, max_work)
         path = Path(group.devices, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]

@@ -120,3 +120,15 @@ def test_deflate_is_not_served(compressing_server: Server) -> None:
         pytest.raises(grpc.RpcError, match="'deflate' is disabled"),
     ):
         execute(channel, call(ZEROS, (1, 1, 1)))
+
+
+@pytest.mark.parametrize("message", [b"\xff\xff", b"\x1f\x8b" + bytes(50)], ids=["protobuf", "gzip"])
+def test_a_reflection_request_that_cannot_be_read_tells_nothing_of_the_server(
+    compressing_server: Server, message: bytes
+) -> None:
+    method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+    with compressing_server.channel() as channel, pytest.raises(grpc.RpcError) as caught:
+        list(channel.stream_stream(method)(iter([message]), timeout=60))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details() == "the message is not a ServerReflectionRequest"
+    assert "Traceback" not in compressing_server.log

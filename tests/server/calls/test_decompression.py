@@ -1,6 +1,7 @@
 """Nobody's message grows before its memory is claimed."""
 
 import gzip
+import random
 import struct
 import zlib
 
@@ -60,10 +61,33 @@ def lying(content: bytes, size: int) -> bytes:
     ids=["more", "much more", "less", "cut", "two", "wrong checksum", "nothing", "zeros"],
 )
 async def test_what_is_no_whole_gzip_of_its_size_is_malformed(message: bytes) -> None:
-    with pytest.raises(MalformedRequestError, match="gzip is not whole"):
+    with pytest.raises(MalformedRequestError, match=r"gzip is not whole|larger than what its gzip"):
         await decompressed(message, 2**32)
     with pytest.raises(MalformedRequestError):
         decompressed_small(message, 2**32)
+
+
+def empty_blocks(size_bytes: int) -> bytes:
+    """Returns a gzip without content that takes long to read: blocks that end at once."""
+    stream = zlib.compressobj(9, zlib.DEFLATED, 31)
+    blocks = b"".join(stream.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return blocks[:10] + b"\x00\x00\x00\xff\xff" * (size_bytes // 5) + b"\x03\x00" + bytes(8)
+
+
+async def test_what_is_larger_than_its_content_is_refused_unread() -> None:
+    """Blocks without content would hold the event loop, and the only thread that decompresses."""
+    message = empty_blocks(2**20)
+    with pytest.raises(MalformedRequestError, match="larger than what its gzip says"):
+        await decompressed(message, LIMIT)
+    with pytest.raises(MalformedRequestError, match="larger than what its gzip says"):
+        decompressed_small(message)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 2**20])
+async def test_content_that_cannot_be_compressed_is_not_taken_for_that(size: int) -> None:
+    content = random.Random(1).randbytes(size)
+    for level in (0, 1, 9):
+        assert await decompressed(gzip.compress(content, level), LIMIT) == content
 
 
 def test_no_request_begins_as_gzip_does() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.calls.room import Room
 from aclgrad_server.limits import MAX_WAITING_SMALL_CALLS, SMALL_BYTES, SMALL_S, WORK_PER_S
 from aclgrad_server.plan import is_small
@@ -115,3 +116,39 @@ async def test_a_claim_is_not_widened_while_others_wait() -> None:
 )
 def test_small_is_what_takes_little_memory_and_little_time(size_bytes: int, work: float, expected: bool) -> None:
     assert is_small(size_bytes, work) is expected
+
+
+async def test_small_replies_that_nobody_fetches_leave_room_for_other_callers() -> None:
+    admission = admission_of()
+    limit = admission.small.memories[0].limit
+    for _ in range(limit // SMALL_BYTES // 2):
+        await admission.memory(A, SMALL_BYTES, is_small=True)
+    waiting = await begun(admission.memory(A, SMALL_BYTES, is_small=True))
+    assert not waiting.done(), "nobody else asks, and half of the memory is for those who will"
+    assert (await admission.memory(B, SMALL_BYTES, is_small=True))[1].is_granted
+    waiting.cancel()
+
+
+async def test_what_bounds_an_identity_counts_in_all_rooms() -> None:
+    bounds = Bounds(size_bytes=1000, waiting=2)
+    admission = Admission(1, 8, [1000], Clock(), bounds=lambda caller: bounds, small_limit=1)
+    held = (await admission.memory(A, 600))[1]
+    waiting = [await begun(admission.memory(A, 600, is_small=True)), await begun(admission.memory(A, 600))]
+    assert not any(task.done() for task in waiting)
+    with pytest.raises(ServerBusyError):
+        await admission.memory(A, 600, is_small=True)
+    held.give_back()
+    admission.sweep()
+    await settle()
+    assert sum(task.done() for task in waiting) == 1
+    for task in waiting:
+        task.cancel()
+
+
+async def test_one_long_call_hardly_changes_how_many_wait() -> None:
+    clock = Clock()
+    admission = admission_of(places=4, clock=clock)
+    place = await admission.place(A, is_small=True)
+    clock.now += 120
+    admission.small.ran(place)
+    assert admission.small.waiting_limit > 50

@@ -7,8 +7,10 @@ import pytest
 
 from aclgrad import errors
 from aclgrad.operators.cases import typed_cases
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Arguments
 from aclgrad.products import Product
-from aclgrad.tensors import TensorView, view_of_array
+from aclgrad.tensors import Announced, TensorView, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
 from aclgrad_server.plan import check_reply_size, plan_call
 from tests.server.fakes import NO_LIMIT, tensor
@@ -227,3 +229,40 @@ def test_inputs_are_called_by_their_fields_alone(call: OperatorCall) -> None:
     told = " ".join(map(str, caught.value.violations))
     assert "inputs[self]" in told
     assert not re.search(r"(?<!inputs\[)\b(self|grad_output)\b", told)
+
+
+def announced(name: str, *shape: int) -> TensorView:
+    """Returns a tensor whose values are in the message."""
+    type = tensor(name, *shape).type
+    return TensorView(name, type, Announced(0, type.size_bytes))
+
+
+@pytest.mark.parametrize(
+    ("operator", "pooled", "size"),
+    [
+        ("adaptive_avg_pool3d_backward", (1, 1, 4000, 1), (1, 2800, 1, 2800)),
+        ("adaptive_avg_pool2d_backward", (1, 2**20, 1), (1, 1, 2**20)),
+    ],
+)
+def test_few_bytes_do_not_keep_a_device_busy_until_it_counts_as_lost(
+    operator: str, pooled: tuple[int, ...], size: tuple[int, ...]
+) -> None:
+    call = OperatorCall(operator, (announced("grad_output", *pooled), tensor("self", *size)), {})
+    with pytest.raises(errors.LimitExceededError, match=r"additions and the limit is 9e\+09"):
+        plan_call(call, Product.ATLAS_A2, NO_LIMIT, True, max_work=9e9)
+
+
+@pytest.mark.parametrize(("pooled", "size"), [((3, 5, 7), (3, 9, 4)), ((1, 6, 4), (1, 3, 8)), ((2, 1, 1), (2, 8, 8))])
+def test_work_of_adaptive_pooling_is_the_cells_of_all_windows(pooled: tuple[int, ...], size: tuple[int, ...]) -> None:
+    def cells(count: int, length: int) -> int:
+        return sum(-(-(i + 1) * length // count) - i * length // count for i in range(count))
+
+    inputs = {"grad_output": tensor("x", *pooled).type, "self": tensor("x", *size).type}
+    expected = pooled[0] * cells(pooled[1], size[1]) * cells(pooled[2], size[2])
+    assert OPERATORS["adaptive_avg_pool2d_backward"].work(Arguments(inputs, {})) == expected
+
+
+def test_work_in_proportion_to_the_tensors_is_never_too_much() -> None:
+    inputs = (announced("grad_output", 1, 2**10, 2**10), tensor("self", 1, 2**11, 2**11))
+    call = OperatorCall("adaptive_avg_pool2d_backward", inputs, {})
+    assert plan_call(call, Product.ATLAS_A2, NO_LIMIT, True, max_work=1.0).work > 1

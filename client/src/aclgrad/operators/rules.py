@@ -1,5 +1,6 @@
 """Rules about shapes and dtypes that several operators share. Each yields what is wrong, or nothing."""
 
+import math
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
@@ -49,3 +50,13 @@ def equal_sizes(field: str, have: tuple[int, ...], of: str, want: tuple[int, ...
     """The shape equals that of `of`."""
     if have != want:
         yield Violation(field, f"is {have}, but {of} is {want}", f"send {want}")
+
+
+def adaptive_work(arguments: Arguments, axes: int) -> float:
+    """Returns the additions of adaptive average pooling over the last `axes` dimensions.
+
+    Along an axis, the windows of `pooled` cells over `size` have size + pooled - gcd(size, pooled) cells together.
+    """
+    pooled, input = arguments.inputs["grad_output"].shape, arguments.inputs["self"].shape
+    windows = [size + count - math.gcd(size, count) for size, count in zip(input[-axes:], pooled[-axes:], strict=True)]
+    return float(math.prod(input[:-axes]) * math.prod(windows))

@@ -64,6 +64,10 @@ class Admission:
             small_bytes = [SMALL_BYTES * (small_limit + MAX_WAITING_SMALL_CALLS)] * len(bytes_limits)
             self.small = Room(self, small_limit, MAX_WAITING_SMALL_CALLS, small_bytes, is_paced=True, clock=clock)
         self.rooms = {"large": self.large, "small": self.small} if small_limit else {"large": self.large}
+        self.has_small = bool(small_limit)
+        for one, other in zip(self.large.memories, self.small.memories, strict=True):
+            if one is not other:
+                one.others, other.others = (other,), (one,)
         self._gates = [gate for room in self.rooms.values() for gate in room.gates]
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
@@ -85,7 +89,8 @@ class Admission:
         check_size(size_bytes, memories[index].limit)
         if size_bytes > (limit := self.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
-        return index, await memories[index].take(caller, size_bytes, waits_for_client)
+        # The reply of a small call has no claim of its own, and its client decides when it is fetched.
+        return index, await memories[index].take(caller, size_bytes, waits_for_client or (is_small and self.has_small))
 
     async def reply(self, caller: str, size_bytes: int) -> Claim:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
@@ -163,6 +168,10 @@ class Admission:
     def asking_count(self) -> int:
         """How many callers count as ones that ask."""
         return len(self._seen)
+
+    def waiting(self, caller: str) -> int:
+        """Returns how many calls of the caller wait, for whatever."""
+        return sum(len(gate.queues.get(caller, ())) for gate in self._gates)
 
     def others_ask(self, caller: str) -> bool:
         """Returns whether another caller asked within `ASKING_S`, or waits."""

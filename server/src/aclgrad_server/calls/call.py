@@ -103,7 +103,11 @@ class Call:
             return None
         read: bytes = message
         if self.decompress is not None:
+            since, begin = self.waits_since, time.monotonic()
+            self.waits_since = None  # it is not the client that is slow
             read = await self.decompress(read)
+            if since is not None and not self.is_replying:
+                self.waits_since = since + time.monotonic() - begin
         self.received_bytes += len(read)
         return read
 

@@ -12,6 +12,7 @@ from aclgrad_server.limits import SMALL_BYTES
 _MAGIC: Final = b"\x1f\x8b"
 """How gzip begins (RFC 1952), and no protobuf message: it would be a field of wire type 7, which does not exist."""
 _LENGTH_BYTES: Final = 4  # at the end of gzip: the size of its content, modulo 2^32
+_OVERHEAD_BYTES: Final = 1024
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _threads: Final = ThreadPoolExecutor(1, "decompress")
 """One thread, so that compressed messages take no more than one core."""
@@ -46,6 +47,9 @@ def _size_of(message: bytes, limit_bytes: int) -> int:
         remedy = "send larger calls in chunks (ExecuteOperatorChunked), and fewer calls in one batch"
         metadata = {"size": str(size_bytes), "max_message_bytes": str(limit_bytes)}
         raise LimitExceededError.at("message", problem, remedy, metadata)
+    # Blocks without content take time, too. Honest gzip is hardly larger than what it contains.
+    if len(message) > size_bytes + size_bytes // 8 + _OVERHEAD_BYTES:
+        raise MalformedRequestError("the message is compressed, and larger than what its gzip says that it contains")
     return size_bytes
 
 

@@ -70,6 +70,8 @@ class Gate:
         self._callers = callers
         self._counts_bytes = counts_bytes
         self._held: dict[str, int] = {}
+        self.others: tuple[Gate, ...] = ()
+        """Gates whose units count with those of this one for what a caller may have at all times."""
         self._turns: dict[str, int] = {}
         """How many turns each caller that waits has had in this round."""
         self._loss: Callable[[], AclgradError] | None = None
@@ -105,6 +107,10 @@ class Gate:
                 self.serve()
             raise
         return claim
+
+    def held_by(self, caller: str) -> int:
+        """Returns how many units the caller has."""
+        return self._held.get(caller, 0)
 
     def widen(self, claim: Claim, most: int) -> None:
         """Adds units that nobody waits for to a granted claim, until it has `most`."""
@@ -143,10 +149,13 @@ class Gate:
 
     def _exceeds_share(self, claim: Claim) -> bool:
         held = self._held.get(claim.caller, 0)
+        in_all = held + sum(other.held_by(claim.caller) for other in self.others)
+        if not in_all:
+            return False
+        if self._counts_bytes and in_all + claim.units > self._callers.bounds(claim.caller).size_bytes:
+            return True
         if not held:
             return False
-        if self._counts_bytes and held + claim.units > self._callers.bounds(claim.caller).size_bytes:
-            return True
         return held + claim.units > self._share and (claim.waits_for_client or self._callers.others_ask(claim.caller))
 
     def _end_turn(self, caller: str) -> None:

@@ -1,5 +1,6 @@
 """From received bytes to plans; a call of the same form as an earlier one is not parsed and checked again."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -32,6 +33,7 @@ class Planner:
         shape_only: bool | None = None,
         prepare: Callable[[OperatorPlan], Any] = lambda plan: None,
         turned_off: Mapping[str, str] = _NONE,
+        max_work: float = math.inf,
     ) -> None:
         def plan(call: OperatorCall) -> OperatorPlan:
             try:
@@ -49,7 +51,7 @@ class Planner:
                     remedy="use a server on another card; the log of this one says more",
                     metadata={"operator": call.operator, "why": why},
                 )
-            checked = plan_call(call, product, max_tensor_bytes, shape_only)
+            checked = plan_call(call, product, max_tensor_bytes, shape_only, max_work)
             return checked.with_prepared(prepare(checked))
 
         def plan_of_form(rest: bytes, lengths: tuple[int, ...]) -> OperatorPlan:

@@ -22,6 +22,9 @@ class Callers(Protocol):
     def others_ask(self, caller: str, /) -> bool:
         """Returns whether another caller asks for something."""
 
+    def waiting(self, caller: str, /) -> int:
+        """Returns how many calls of the caller wait in all rooms."""
+
 
 class Room:
     """Lets `running_limit` calls run on so many bytes of each device, and further ones wait.
@@ -83,7 +86,8 @@ class Room:
 
     def ran(self, place: Claim) -> None:
         """Gives back a place whose call has run."""
-        run_s = self._clock() - place.since
+        # A single long one says little about the next ones.
+        run_s = min(self._clock() - place.since, _WAIT_S)
         self._mean_run_s += _WEIGHT * (run_s - self._mean_run_s)
         place.give_back()
 
@@ -102,7 +106,7 @@ class Room:
         share = max(1, limit // 2)
         waiting = sum(len(gate.queues.get(caller, ())) for gate in self.gates)
         bound = self.bounds(caller).waiting
-        if waiting >= bound or (waiting >= share and self.others_ask(caller)):
+        if self._callers.waiting(caller) >= bound or (waiting >= share and self.others_ask(caller)):
             self.share_refusals += 1
             raise _busy("this client", self.running_limit + min(share, bound))
 

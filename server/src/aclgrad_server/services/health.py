@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import grpc.aio
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
@@ -120,10 +121,14 @@ class Health:
             code, problem = _too_slow(self._client_timeout_s)
         except RequestError as error:
             problem = error.message
-        except ValueError:
+        except DecodeError:
             pass
         await context.abort(code, problem)
         raise AssertionError("abort raises")
+
+
+class _NotARequestError(Exception):
+    """A message that cannot be read."""
 
 
 class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
@@ -142,6 +147,9 @@ class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
                     yield reply
         except TimeoutError:
             await context.abort(*_too_slow(self._client_timeout_s))
+        except _NotARequestError:
+            problem = "the message is not a ServerReflectionRequest"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
         except AccessDeniedError as error:
             await context.abort(error.code, error.message)
 
@@ -151,14 +159,17 @@ class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
                 request = await anext(requests, None)
             if request is None:
                 return
-            yield request
+            try:
+                yield reflection_pb2.ServerReflectionRequest.FromString(decompressed_small(request))
+            except (RequestError, DecodeError):
+                raise _NotARequestError from None
 
 
 def add_reflection(server: grpc.aio.Server, client_timeout_s: float, access: Access | None = None) -> None:
     """Lets tools such as grpcurl discover the services, for those who may execute operators."""
-    handler = grpc.stream_stream_rpc_method_handler(
+    handler: Any = grpc.stream_stream_rpc_method_handler(
         _Reflection(client_timeout_s, access).ServerReflectionInfo,
-        lambda message: reflection_pb2.ServerReflectionRequest.FromString(decompressed_small(message)),
+        None,  # read by the servicer: gRPC would log what is wrong with a message, and tell it to the client
         reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
     methods = {"ServerReflectionInfo": handler}

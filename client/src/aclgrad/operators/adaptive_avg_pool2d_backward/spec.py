@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aclgrad.errors import Violation
-from aclgrad.operators.rules import same_dtype, same_leading_sizes
+from aclgrad.operators.rules import adaptive_work, same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec, Tolerance, same_on
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -61,4 +61,5 @@ SPEC = OperatorSpec(
         "bfloat16": Tolerance(relative=8e-3, absolute=1e-4),
     },
     coarse={(product, dtype): _HALF for product in _IN_HALF for dtype in ("float32", "float16")},
+    work=lambda arguments: adaptive_work(arguments, axes=2),
 )
