@@ -54,3 +54,20 @@ async def outcomes(server: Server, channels: int, calls: int) -> Counter[str]:
 @pytest.mark.parametrize(("channels", "calls"), [(1, 64), (1, 150), (1, 500), (1, 2000), (20, 50)])
 async def test_no_call_of_a_raw_client_is_lost(busy_server: Server, channels: int, calls: int) -> None:
     assert await outcomes(busy_server, channels, calls) == {"OK": channels * calls}
+
+
+async def test_no_call_is_lost_beside_others_that_are_cancelled(busy_server: Server) -> None:
+    """Calls that were cancelled take some time to go, and count meanwhile."""
+    found: Counter[str] = Counter()
+    async with channel_to(busy_server, 0) as channel:
+        method = channel.unary_unary(UNARY)
+        await method(REQUEST, timeout=TIMEOUT_S)
+        for _ in range(10):
+            cancelled = [method(REQUEST, timeout=TIMEOUT_S) for _ in range(100)]
+            await asyncio.sleep(0)
+            for call in cancelled:
+                call.cancel()
+            honest = [method(REQUEST, timeout=TIMEOUT_S) for _ in range(100)]
+            ends = await asyncio.gather(*honest, return_exceptions=True)
+            found.update("OK" if isinstance(end, bytes) else str(end) for end in ends)
+    assert found == {"OK": 1000}
