@@ -14,17 +14,20 @@ namespace {
 template <typename T>
 class Scratch {
  public:
-  explicit Scratch(int64_t count) : memory_(static_cast<size_t>(count) + kAlignment / sizeof(T)) {}
-
-  [[nodiscard]] T* data() {
+  explicit Scratch(int64_t count) : memory_(static_cast<size_t>(count) + kAlignment / sizeof(T)) {
     const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return memory_.data() + (kAlignment - address % kAlignment) % kAlignment / sizeof(T);
+    data_ = memory_.data() + (kAlignment - address % kAlignment) % kAlignment / sizeof(T);
   }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  [[nodiscard]] T* data() const { return data_; }
 
  private:
   static constexpr size_t kAlignment = 64;
 
   std::vector<T> memory_;
+  T* data_;
 };
 
 // Values along an axis, of which a stretch is in memory. Quick if most are looked up near the one before.
@@ -38,22 +41,23 @@ class Stretch {
       : axis_(axis), size_(size), fill_(fill), values_(static_cast<size_t>(std::min(size, kLength))) {}
 
   [[nodiscard]] Value At(int64_t index) {
-    const int64_t first = index / kLength * kLength;
-    if (first != first_) {
-      first_ = first;
-      fill_(axis_, first, std::min(size_ - first, kLength), values_.data());
-    }
-    return values_[static_cast<size_t>(index - first)];
+    if (index < first_ || index >= first_ + kLength) Find(index);
+    return values_[static_cast<size_t>(index - first_)];
   }
 
  private:
+  [[gnu::noinline]] void Find(int64_t index) {
+    first_ = index / kLength * kLength;
+    fill_(axis_, first_, std::min(size_ - first_, kLength), values_.data());
+  }
+
   static constexpr int64_t kLength = 512;
 
   const Axis& axis_;
   const int64_t size_;
   const Fill fill_;
   std::vector<Value> values_;
-  int64_t first_ = -1;
+  int64_t first_ = -kLength;
 };
 
 }  // namespace

@@ -143,7 +143,8 @@ class SpreadRows {
   // Windows or cells whose places are found at a time.
   static constexpr int64_t kBlock = 256;
 
-  void Spread(const Row& row, Wide<T>* spread) {
+  // Not inlined, so that finding a row that is kept stays short.
+  [[gnu::noinline]] void Spread(const Row& row, Wide<T>* spread) {
     if (is_one_to_one_) {
       Divide(row, windows_, spread);
     } else if (columns_.kernel > 0) {

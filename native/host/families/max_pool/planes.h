@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "families/max_pool/sums.h"
 #include "families/max_pool/windows.h"
 #include "plan/plan.h"
+#include "plan/scratch.h"
 #include "plan/scratch_slots.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
@@ -32,8 +32,8 @@ class Planes {
         grad_output_(launch.inputs[0]),
         layout_(pool, table_, launch.inputs[1]),
         sums_(sums),
-        cells_(table_.tops.size()),
-        grads_(table_.tops.size()) {}
+        cells_(table_.most_windows),
+        grads_(table_.most_windows) {}
 
   // Its rows are rows of tiles.
   void Make(const Tile& tile) {
@@ -87,8 +87,8 @@ class Planes {
   const std::byte* const grad_output_;
   Layout layout_;
   Sums sums_;
-  std::vector<int32_t> cells_;
-  std::vector<float> grads_;
+  Scratch<int32_t> cells_;
+  Scratch<float> grads_;
 };
 
 // A worker that leases its memory for sums.

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "families/max_pool/pooling.h"
+#include "plan/scratch.h"
 
 namespace acl_host {
 namespace {
@@ -62,12 +62,12 @@ class WindowTable {
  public:
   explicit WindowTable(const MaxPool& pool)
       : fits(std::max({pool.input.height, pool.input.width, pool.kernel.height, pool.kernel.width}) < INT32_MAX / 4),
-        pool_(pool) {
-    const int64_t row = std::min(pool.output.width, kWindowsPerBlock);
-    const auto windows = static_cast<size_t>(std::min(kWindowsPerBlock / row, pool.output.height) * row);
-    for (std::vector<int32_t>* each : {&tops, &lefts, &firsts}) each->resize(windows);
-    widths.resize(windows);
-  }
+        most_windows(MostWindows(pool)),
+        tops(most_windows),
+        lefts(most_windows),
+        firsts(most_windows),
+        widths(most_windows),
+        pool_(pool) {}
 
   // Finds the places, unless they are those of the block before: in other rows the windows lie side by side as well.
   void Assign(const Block& block) {
@@ -78,13 +78,19 @@ class WindowTable {
     for (int64_t row = 0; row < rows_; ++row) AssignRow(row);
   }
 
-  const bool fits;               // 32 bits are enough
-  std::vector<int32_t> tops;     // relative to the block's first row
-  std::vector<int32_t> lefts;    // may lie on padding
-  std::vector<int32_t> firsts;   // the first column on the input
-  std::vector<uint32_t> widths;  // of the part on the input
+  const bool fits;             // 32 bits are enough
+  const int64_t most_windows;  // of a block
+  Scratch<int32_t> tops;       // relative to the block's first row
+  Scratch<int32_t> lefts;      // may lie on padding
+  Scratch<int32_t> firsts;     // the first column on the input
+  Scratch<uint32_t> widths;    // of the part on the input
 
  private:
+  static int64_t MostWindows(const MaxPool& pool) {
+    const int64_t row = std::min(pool.output.width, kWindowsPerBlock);
+    return std::min(kWindowsPerBlock / row, pool.output.height) * row;
+  }
+
   void AssignRow(int64_t row) {
     const auto top = static_cast<int32_t>(row * pool_.stride.height);
     const auto begin = static_cast<int32_t>(Left(pool_, column_));
@@ -92,13 +98,16 @@ class WindowTable {
     const auto kernel = static_cast<int32_t>(pool_.kernel.width);
     const auto width = static_cast<int32_t>(pool_.input.width);
     const int64_t first = row * columns_;
+    int32_t* __restrict const row_tops = tops.data() + first;
+    int32_t* __restrict const row_lefts = lefts.data() + first;
+    int32_t* __restrict const row_firsts = firsts.data() + first;
+    uint32_t* __restrict const row_widths = widths.data() + first;
     for (int32_t i = 0; i < static_cast<int32_t>(columns_); ++i) {
-      const auto at = static_cast<size_t>(first + i);
       const int32_t left = begin + i * stride;
-      tops[at] = top;
-      lefts[at] = left;
-      firsts[at] = std::max(left, 0);
-      widths[at] = static_cast<uint32_t>(std::min(left + kernel, width) - std::max(left, 0));
+      row_tops[i] = top;
+      row_lefts[i] = left;
+      row_firsts[i] = std::max(left, 0);
+      row_widths[i] = static_cast<uint32_t>(std::min(left + kernel, width) - std::max(left, 0));
     }
   }
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <vector>
 
 #include "families/pad/columns.h"
 #include "families/pad/copies.h"
+#include "plan/scratch.h"
 #include "plan/tiles.h"
 #include "tensors/elements.h"
 #include "tensors/rows.h"
@@ -33,7 +33,13 @@ class Rows {
         grad_output_(launch.inputs[0]),
         out_(launch.outputs[0]),
         moved_rows_(MovedCells(pad.rule, pad.rows)),
-        columns_(pad) {}
+        columns_(pad),
+        sums_(SumsOf(pad)) {}
+
+  // The sums that a thread keeps: of a row, or of each copy of a tile.
+  static int64_t SumsOf(const Pad& pad) {
+    return pad.columns.padded <= kMostColumns<T> ? pad.columns.padded : 3 * kMostColumns<T>;
+  }
 
   // The planes of the tile are the slices of all planes.
   void Make(const Tile& tile) {
@@ -128,39 +134,43 @@ class Rows {
       if (run.copies == 1) {
         for (int64_t i = 0; i < run.size(); ++i) RoundElement<T>(out, run.begin + i, sums[0][i * run.step[0]]);
       } else {
-        Fold(run, out, [&](size_t copy, int64_t i) { return sums[copy][i * run.step[copy]]; });
+        Fold(run, out, [sums, step = run.step](size_t copy, int64_t i) { return sums[copy][i * step[copy]]; });
       }
     }
   }
 
   // Computes cells with no, two or three copies: value(copy, i) is that of the run's cell i.
   template <typename Value>
-  static void Fold(const Run& run, std::byte* out, const Value& value) {
+  static void Fold(const Run& run, std::byte* out, const Value value) {
     const int64_t size = run.size();
+    std::byte* const target = out + run.begin * int64_t{sizeof(T)};
     if (run.copies == 0) {
-      std::memset(out + run.begin * int64_t{sizeof(T)}, 0, static_cast<size_t>(size) * sizeof(T));
+      std::memset(target, 0, static_cast<size_t>(size) * sizeof(T));
     } else if (run.copies == 2) {
-      for (int64_t i = 0; i < size; ++i) RoundElement<T>(out, run.begin + i, value(0, i) + value(1, i));
+      for (int64_t i = 0; i < size; ++i) RoundElement<T>(target, i, value(0, i) + value(1, i));
     } else {
       for (int64_t i = 0; i < size; ++i) {
-        RoundElement<T>(out, run.begin + i, Wide<T>{} + value(0, i) + value(1, i) + value(2, i));
+        RoundElement<T>(target, i, Wide<T>{} + value(0, i) + value(1, i) + value(2, i));
       }
     }
   }
 
   // Adds up some columns of the rows; each place holds one result.
   const Wide<T>* Sum(const Sources& sources, int64_t first, int64_t count, size_t place) {
-    std::vector<Wide<T>>& memory = sums_[place];
-    if (memory.empty()) memory.resize(static_cast<size_t>(std::min(kMostColumns<T>, pad_.columns.padded)));
-    Wide<T>* const sums = memory.data();
-    std::fill_n(sums, count, Wide<T>{});
+    Wide<T>* const sums = sums_.data() + static_cast<int64_t>(place) * kMostColumns<T>;
+    bool is_first = true;
     sources.slices.ForEach([&](int64_t slice) {
-      sources.rows.ForEach(
-          [&](int64_t row) { AddRow(GradRow(sources.slice + slice, row) + first * int64_t{sizeof(T)}, count, sums); });
+      sources.rows.ForEach([&](int64_t row) {
+        const std::byte* const grad = GradRow(sources.slice + slice, row) + first * int64_t{sizeof(T)};
+        is_first ? AddRow<true>(grad, count, sums) : AddRow<false>(grad, count, sums);
+        is_first = false;
+      });
     });
     return sums;
   }
 
+  // Adds to the sums, or to 0.
+  template <bool kFirst>
   static void AddRow(const std::byte* __restrict source, int64_t count, Wide<T>* __restrict sums) {
     if constexpr (kConverts<T>) {
       constexpr int64_t kBlock = 256;
@@ -168,10 +178,11 @@ class Rows {
       for (int64_t begin = 0; begin < count; begin += kBlock) {
         const int64_t cells = std::min(count - begin, kBlock);
         WidenRow<T>(source + begin * int64_t{sizeof(T)}, widened, cells);
-        for (int64_t i = 0; i < cells; ++i) sums[begin + i] += widened[i];
+        float* __restrict const block = sums + begin;
+        for (int64_t i = 0; i < cells; ++i) block[i] = (kFirst ? 0.0F : block[i]) + widened[i];
       }
     } else {
-      for (int64_t column = 0; column < count; ++column) sums[column] += LoadWide<T>(source, column);
+      for (int64_t i = 0; i < count; ++i) sums[i] = (kFirst ? Wide<T>{} : sums[i]) + LoadWide<T>(source, i);
     }
   }
 
@@ -180,7 +191,7 @@ class Rows {
   std::byte* const out_;
   const Range moved_rows_;
   Columns columns_;
-  std::array<std::vector<Wide<T>>, 3> sums_;
+  Scratch<Wide<T>> sums_;
 };
 
 }  // namespace
@@ -194,7 +205,7 @@ void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const Laun
     const int64_t slices = pad.planes * pad.depth.size;
     const Tiles tiles{slices, pad.rows.size, pad.columns.size, kMostColumns<T>};
     const TileWork work{slices * pad.rows.size * elements_per_row, sizeof(T),
-                        3 * std::min(kMostColumns<T>, pad.columns.padded) * int64_t{sizeof(Wide<T>)}};
+                        Rows<T>::SumsOf(pad) * int64_t{sizeof(Wide<T>)}};
     ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(pad, launch); });
   });
 }

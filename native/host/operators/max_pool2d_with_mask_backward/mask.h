@@ -27,7 +27,7 @@ class MaskLayout {
         indices_(indices),
         words_per_cell_(MaskWordsPerCell(pool)),
         cells_(pool.kernel.height * pool.kernel.width),
-        numbers_(cells_ > kMostCells ? 0 : table.tops.size()) {}
+        numbers_(cells_ > kMostCells ? 0 : static_cast<size_t>(table.most_windows)) {}
 
   // See ArgmaxLayout::FindCells. A window without a bit adds to none of the cells; returns false if a window has
   // several bits.
