@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "families/average_pool/computation.h"
+#include "families/average_pool/shares.h"
 #include "families/average_pool/windows.h"
 #include "plan/scratch.h"
 #include "tensors/elements.h"
-#include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
@@ -52,13 +52,10 @@ class SpreadRows {
         places_(pool),
         is_one_to_one_(columns_.kernel == 0 && columns_.pooled == columns_.size),
         has_pairs_(MostCovers(columns_) <= 2),
-        most_shares_(MostShares(pool)),
         spread_size_(SpreadSize(pool)),
         depth_counts_(pool.depth, pool.depth.pooled, CountCells),
         row_counts_(pool.rows, pool.rows.pooled, CountCells),
-        share_memory_(most_shares_ + 1),
-        shares_(share_memory_.data()),
-        divisors_(static_cast<size_t>(most_shares_)),
+        shares_(pool, MostShares(pool)),
         numbers_(static_cast<size_t>(places_.count())),
         spread_memory_(places_.count() * spread_size_),
         spread_(spread_memory_.data()) {
@@ -129,24 +126,16 @@ class SpreadRows {
   }
 
  private:
-  // A row of gradOutput, and the divisor of its windows without the factor of the columns.
-  struct Row {
-    const std::byte* grad;
-    Wide<T> divisor;
-  };
-
   static constexpr int64_t kMostColumns = 4096;
   // The windows of a tile, and the earlier ones that reach into it.
   static constexpr int64_t kMostShares = kMostColumns + 128;
   // Up to it, one loop goes over all strides of a tile.
   static constexpr int64_t kShortStride = 16;
-  // Windows or cells whose places are found at a time.
-  static constexpr int64_t kBlock = 256;
 
   // Not inlined, so that finding a row that is kept stays short.
-  [[gnu::noinline]] void Spread(const Row& row, Wide<T>* spread) {
+  [[gnu::noinline]] void Spread(const GradRow<T>& row, Wide<T>* spread) {
     if (is_one_to_one_) {
-      Divide(row, windows_, spread);
+      shares_.Divide(row, windows_, spread);
     } else if (columns_.kernel > 0) {
       AddWindows(row, spread);
     } else {
@@ -160,38 +149,9 @@ class SpreadRows {
   // Elements from one row that is kept to the next: short strides begin before a tile and end behind it.
   static int64_t SpreadSize(const AveragePool& pool) { return (TileColumns(pool) / 16 + 1) * 16 + 2 * kShortStride; }
 
-  // Computes the shares of some windows.
-  void Divide(const Row& row, const Range& windows, Wide<T>* __restrict shares) {
-    if (!(windows == divided_)) FindDivisors(windows);
-    const int64_t count = windows.size();
-    const std::byte* __restrict const grad = row.grad + windows.begin * int64_t{sizeof(T)};
-    const float* __restrict const divisors = divisors_.data();
-    const Wide<T> divisor = row.divisor;
-    if constexpr (kConverts<T>) {
-      WidenRow<T>(grad, shares, count);
-      for (int64_t i = 0; i < count; ++i) shares[i] = shares[i] / (divisor * divisors[i]);
-    } else {
-      for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<T>(grad, i) / (divisor * divisors[i]);
-    }
-  }
-
-  void FindDivisors(const Range& windows) {
-    divided_ = windows;
-    if (pool_.divisor != 0) {
-      std::fill_n(divisors_.data(), windows.size(), 1.0F);
-      return;
-    }
-    int64_t counts[kBlock];
-    for (int64_t begin = 0; begin < windows.size(); begin += kBlock) {
-      const int64_t count = std::min(windows.size() - begin, kBlock);
-      CountCells(columns_, windows.begin + begin, count, counts);
-      std::transform(counts, counts + count, divisors_.data() + begin,
-                     [](int64_t cells) { return static_cast<float>(cells); });
-    }
-  }
-
   // The one or two windows of each cell; a cell with one window has a share of 0 as its second.
   void FindPairs() {
+    constexpr int64_t kBlock = 256;
     Range covers[kBlock];
     for (int64_t begin = left_; begin < right_; begin += kBlock) {
       const int64_t count = std::min(right_ - begin, kBlock);
@@ -205,27 +165,25 @@ class SpreadRows {
   }
 
   // Only if a tile has one cell may its windows be too many to be divided at once.
-  void AddCovers(const Row& row, Wide<T>* spread) {
+  void AddCovers(const GradRow<T>& row, Wide<T>* spread) {
     const auto width = static_cast<size_t>(right_ - left_);
     std::fill_n(spread, width, Wide<T>{});
-    for (int64_t begin = windows_.begin; begin < windows_.end; begin += most_shares_) {
-      const Range windows{begin, std::min(begin + most_shares_, windows_.end)};
-      Divide(row, windows, shares_);
+    for (int64_t begin = windows_.begin; begin < windows_.end; begin += shares_.most()) {
+      const Range windows{begin, std::min(begin + shares_.most(), windows_.end)};
+      const Wide<T>* const shares = shares_.Of(row, windows);
       for (size_t x = 0; x < width; ++x) {
         const int64_t end = std::min(covers_[x].end, windows.end);
         Wide<T> sum = spread[x];
         for (int64_t window = std::max(covers_[x].begin, begin); window < end; ++window) {
-          sum += shares_[window - begin];
+          sum += shares[window - begin];
         }
         spread[x] = sum;
       }
     }
   }
 
-  void AddPairs(const Row& row, Wide<T>* __restrict spread) {
-    Divide(row, windows_, shares_);
-    shares_[windows_.size()] = Wide<T>{};
-    const Wide<T>* __restrict const shares = shares_;
+  void AddPairs(const GradRow<T>& row, Wide<T>* __restrict spread) {
+    const Wide<T>* __restrict const shares = shares_.Of(row, windows_);
     const int32_t* __restrict const first = first_.data();
     const int32_t* __restrict const second = second_.data();
     const int64_t width = right_ - left_;
@@ -234,7 +192,7 @@ class SpreadRows {
 
   // Windows of one size: window i begins at cell i * stride of the axis with its padding. Gathering the windows of each
   // cell would take several times as long, so one stride's length of each window is added at a time.
-  void AddWindows(const Row& grad, Wide<T>* row) {
+  void AddWindows(const GradRow<T>& grad, Wide<T>* row) {
     const int64_t stride = columns_.stride;
     const int64_t kernel = columns_.kernel;
     const auto are = [=](int64_t a_stride, int64_t a_kernel) { return stride == a_stride && kernel == a_kernel; };
@@ -245,36 +203,25 @@ class SpreadRows {
     std::fill_n(row, spread_size_, Wide<T>{});
     // Stride b of the row has part p of window b - p.
     const int64_t end = std::min((kernel - 1) / stride + 1, blocks_.end);
-    const int64_t most_parts = most_shares_ - blocks_.size();
+    const int64_t most_parts = shares_.most() - blocks_.size();
     for (int64_t begin = std::max<int64_t>(blocks_.begin - columns_.pooled + 1, 0); begin < end; begin += most_parts) {
       const int64_t last = std::min(begin + most_parts, end) - 1;
-      Load(grad, {blocks_.begin - last, blocks_.end - begin});
+      const Wide<T>* const first = shares_.OfAny(grad, {blocks_.begin - last, blocks_.end - begin});
       for (int64_t part = begin; part <= last; ++part) {
-        const Wide<T>* const shares = shares_ + (last - part);
+        const Wide<T>* const shares = first + (last - part);
         const int64_t cells = std::min(stride, kernel - part * stride);
         is_strided_ ? AddPart(shares, cells, row) : AddRuns(shares, cells, row);
       }
     }
   }
 
-  // Computes the shares of a range of windows, of which some may not exist.
-  void Load(const Row& grad, const Range& range) {
-    if (!(range == loaded_)) {
-      loaded_ = range;
-      windows_.begin = std::clamp<int64_t>(0, range.begin, range.end);
-      windows_.end = std::clamp(columns_.pooled, windows_.begin, range.end);
-      std::fill_n(shares_, range.size(), Wide<T>{});
-    }
-    Divide(grad, windows_, shares_ + (windows_.begin - range.begin));
-  }
-
   // The usual windows: writes each cell once, in loops that the compiler vectorises.
   template <int64_t stride, int64_t kernel>
-  void WriteWindows(const Row& grad, Wide<T>* __restrict row) {
+  void WriteWindows(const GradRow<T>& grad, Wide<T>* __restrict row) {
     constexpr int64_t kMostBefore = (kernel - 1) / stride;  // earlier windows that cover a cell
     static_assert(stride <= kernel);
-    Load(grad, {blocks_.begin - kMostBefore, blocks_.end});
-    const Wide<T>* __restrict const shares = shares_ + kMostBefore;
+    const Range windows{blocks_.begin - kMostBefore, blocks_.end};
+    const Wide<T>* __restrict const shares = shares_.OfAny(grad, windows) + kMostBefore;
     const int64_t count = blocks_.size();
     for (int64_t window = 0; window < count; ++window) {
       for (int64_t cell = 0; cell < stride; ++cell) {
@@ -331,7 +278,6 @@ class SpreadRows {
   const Places places_;
   const bool is_one_to_one_;  // whether each column is a window of its own
   const bool has_pairs_;      // whether adaptive windows cover each cell at most twice
-  const int64_t most_shares_;
   const int64_t spread_size_;
   Stretch<PooledAxis, int64_t> depth_counts_;
   Stretch<PooledAxis, int64_t> row_counts_;
@@ -340,15 +286,11 @@ class SpreadRows {
   int64_t left_ = 0;
   int64_t right_ = 0;
   Range blocks_{0, 0};   // strides of windows of one size
-  Range loaded_{0, 0};   // the windows in shares_, of which some may not exist
-  Range windows_{0, 0};  // those that exist
+  Range windows_{0, 0};  // adaptive windows that cover it
   bool is_strided_ = false;
   int64_t tile_begin_ = 0;  // where the tile begins in a row of spread_
 
-  Scratch<Wide<T>> share_memory_;
-  Wide<T>* const shares_;
-  std::vector<float> divisors_;  // the columns' factor
-  Range divided_{0, 0};          // the windows that these belong to
+  Shares<T> shares_;
   std::vector<Range> covers_;
   std::vector<int32_t> first_;
   std::vector<int32_t> second_;

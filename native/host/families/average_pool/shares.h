@@ -1,0 +1,104 @@
+// The shares of windows: gradOutput, divided by the divisors of the windows.
+// In an unnamed namespace, because each vector level has its own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "families/average_pool/computation.h"
+#include "families/average_pool/windows.h"
+#include "plan/scratch.h"
+#include "tensors/elements.h"
+#include "tensors/rows.h"
+
+namespace acl_host {
+namespace {
+
+// A row of gradOutput, and the divisor of its windows without the factor of the columns.
+template <typename T>
+struct GradRow {
+  const std::byte* grad;
+  Wide<T> divisor;
+};
+
+// Computes the shares of some windows of a row at a time.
+template <typename T>
+class Shares {
+ public:
+  // most: windows at a time.
+  Shares(const AveragePool& pool, int64_t most)
+      : columns_(pool.columns),
+        has_divisor_(pool.divisor != 0),
+        most_(most),
+        divisors_(static_cast<size_t>(most)),
+        memory_(most + 1),
+        shares_(memory_.data()) {}
+
+  [[nodiscard]] int64_t most() const { return most_; }
+
+  // Returns the shares of windows that exist, and a share of 0 behind them.
+  const Wide<T>* Of(const GradRow<T>& row, const Range& windows) {
+    Divide(row, windows, shares_);
+    shares_[windows.size()] = Wide<T>{};
+    return shares_;
+  }
+
+  // Returns the shares of a range of windows; those that do not exist have a share of 0. For these windows alone.
+  const Wide<T>* OfAny(const GradRow<T>& row, const Range& range) {
+    if (!(range == loaded_)) {
+      loaded_ = range;
+      windows_.begin = std::clamp<int64_t>(0, range.begin, range.end);
+      windows_.end = std::clamp(columns_.pooled, windows_.begin, range.end);
+      std::fill_n(shares_, range.size(), Wide<T>{});
+    }
+    Divide(row, windows_, shares_ + (windows_.begin - range.begin));
+    return shares_;
+  }
+
+  // Computes the shares of windows that exist.
+  void Divide(const GradRow<T>& row, const Range& windows, Wide<T>* __restrict shares) {
+    if (!(windows == divided_)) FindDivisors(windows);
+    const int64_t count = windows.size();
+    const std::byte* __restrict const grad = row.grad + windows.begin * int64_t{sizeof(T)};
+    const float* __restrict const divisors = divisors_.data();
+    const Wide<T> divisor = row.divisor;
+    if constexpr (kConverts<T>) {
+      WidenRow<T>(grad, shares, count);
+      for (int64_t i = 0; i < count; ++i) shares[i] = shares[i] / (divisor * divisors[i]);
+    } else {
+      for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<T>(grad, i) / (divisor * divisors[i]);
+    }
+  }
+
+ private:
+  void FindDivisors(const Range& windows) {
+    divided_ = windows;
+    if (has_divisor_) {
+      std::fill_n(divisors_.data(), windows.size(), 1.0F);
+      return;
+    }
+    constexpr int64_t kBlock = 256;
+    int64_t counts[kBlock];
+    for (int64_t begin = 0; begin < windows.size(); begin += kBlock) {
+      const int64_t count = std::min(windows.size() - begin, kBlock);
+      CountCells(columns_, windows.begin + begin, count, counts);
+      std::transform(counts, counts + count, divisors_.data() + begin,
+                     [](int64_t cells) { return static_cast<float>(cells); });
+    }
+  }
+
+  const PooledAxis& columns_;
+  const bool has_divisor_;
+  const int64_t most_;
+  Range loaded_{0, 0};           // the range in shares_
+  Range windows_{0, 0};          // the windows of it that exist
+  std::vector<float> divisors_;  // the columns' factor
+  Range divided_{0, 0};          // the windows that these belong to
+  Scratch<Wide<T>> memory_;
+  Wide<T>* const shares_;
+};
+
+}  // namespace
+}  // namespace acl_host
