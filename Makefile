@@ -141,7 +141,7 @@ test-monitoring: $(BUILT) $(PROMETHEUS) ## Test alerts and dashboard with Promet
 	$(BIN)/python -m pytest tests/monitoring
 
 rehearse-alerts: $(BUILT) $(PROMETHEUS) ## Put servers into each state that an alert is for, and see it fire: SCENES="full_queue killed"
-	$(BIN)/python -m tests.monitoring $(SCENES)
+	$(BIN)/python -m tools.alerts $(SCENES)
 
 # Unpacked and not installed, because the package starts a service. The lists of packages may be missing, which takes root.
 $(PROMETHEUS):
@@ -165,24 +165,24 @@ test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients
 	$(BIN)/python -m pytest tests/portable
 
 test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
-	$(BIN)/python -m pytest -s tests/soak/test_huge_tensors.py
+	$(BIN)/python -m pytest -s tools/soak/test_huge_tensors.py
 
 soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device, and one of each shape: the server neither grows nor takes what is not counted
-	SOAK_CALLS=100000 CALL_CELLS=16777216 $(BIN)/python -m pytest -s tests/soak/test_growth.py tests/soak/test_call_memory.py
+	SOAK_CALLS=100000 CALL_CELLS=16777216 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
 
 soak-short: $(BUILT) ## The same with 5,000 calls
-	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tests/soak/test_growth.py tests/soak/test_call_memory.py
+	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
-	$(BIN)/python -m tests.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
+	$(BIN)/python -m tools.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
 
 hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers that an honest client uses, and judge its service: HOSTILE_FLAGS="costly watches"
-	$(BIN)/python -m tests.hostile $(HOSTILE_FLAGS)
+	$(BIN)/python -m tools.hostile $(HOSTILE_FLAGS)
 
 hostile-short: $(BUILT) build/hostile/libslow_look.so ## Part of each attack in 90 seconds, without judging percentiles
-	$(BIN)/python -m tests.hostile --short $(HOSTILE_FLAGS)
+	$(BIN)/python -m tools.hostile --short $(HOSTILE_FLAGS)
 
-build/hostile/libslow_look.so: tests/hostile/slow_look.cpp
+build/hostile/libslow_look.so: tools/hostile/slow_look.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -shared -fPIC $< -ldl -o $@
 
@@ -209,40 +209,40 @@ sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on sanitized h
 ##@ Measure
 
 bench: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks h2load build/bench/pool build/bench/libcopies.so ## Compare the server with a bare gRPC echo, and measure the runtime and the pool: BENCH_FLAGS=--help
-	$(BIN)/python -m tests.benchmarks $(BENCH_FLAGS)
+	$(BIN)/python -m tools.benchmarks $(BENCH_FLAGS)
 
-build/bench/pool: tests/benchmarks/pool.cpp $(NATIVE)
+build/bench/pool: tools/benchmarks/pool.cpp $(NATIVE)
 	mkdir -p $(@D)
 	$(PYTHON) native/operator_table.py $(@D)
 	$(CXX) -std=c++17 -O3 -pthread -Inative/include -Inative/runtime -I$(@D) $< native/runtime/*.cpp -ldl -o $@
 
 # -fno-builtin, because the compiler would otherwise turn the copy loop of memcpy into a call of memcpy.
-build/bench/libcopies.so: tests/benchmarks/copies.cpp
+build/bench/libcopies.so: tools/benchmarks/copies.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -fno-builtin -shared -fPIC $< -ldl -o $@
 
 bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure the overhead of aclgrad.torch per call (installs PyTorch)
-	$(BIN)/python -m tests.benchmarks.bridge
+	$(BIN)/python -m tools.benchmarks.bridge
 
 bench-concurrency: $(BUILT) ## Measure the ways of one client to make many small calls, and what out= saves: BENCH_FLAGS=--quick
-	$(BIN)/python -m tests.benchmarks.concurrency $(BENCH_FLAGS)
+	$(BIN)/python -m tools.benchmarks.concurrency $(BENCH_FLAGS)
 
 bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Compare the kernels' times with PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
-	$(BIN)/python -m tests.benchmarks.kernels $(BENCH_FLAGS)
+	$(BIN)/python -m tools.benchmarks.kernels $(BENCH_FLAGS)
 
-build/bench-kernels/libtouch.so: tests/benchmarks/touch.cpp
+build/bench-kernels/libtouch.so: tools/benchmarks/touch.cpp
 	mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -shared -fPIC $< -o $@
 
 load: $(BUILT) $(BIN)/.setup-load ## Load a server and a bare echo with Locust, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
-	$(BIN)/python -m tests.load $(LOAD_FLAGS)
+	$(BIN)/python -m tools.load $(LOAD_FLAGS)
 
 load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a minute
-	$(BIN)/python -m tests.load short
+	$(BIN)/python -m tools.load short
 
 load-second-opinion: $(BUILT) h2load ## The same loads with h2load, which is not a gRPC client and takes little CPU time
-	$(BIN)/python -m tests.load.second_opinion
+	$(BIN)/python -m tools.load.second_opinion
 
 h2load: ## Install h2load from Debian's nghttp2-client if it is missing; needs root
 	@$(call debian,h2load,nghttp2-client)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import aclgrad
-from tests.calling import AnyClient, maybe_await
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await
+from tools.serving import Server
 
 # What takes long on a busy machine is no defect.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

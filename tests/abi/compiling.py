@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .prototypes import INCLUDE
+from tools.abi.prototypes import INCLUDE
 
 TESTS = Path(__file__).resolve().parents[1]
 PROGRAMS = TESTS / "abi" / "programs"

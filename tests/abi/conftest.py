@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from .acl import Library
-from .quirks import ABILITIES
+from tools.abi.acl import Library
+
+from .quirks import ABILITIES, TestedLibrary
 
 ACL_ERROR_REPEAT_INITIALIZE = 100002
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +35,7 @@ def library_path() -> str:
 
 @pytest.fixture(scope="package")
 def opened(library_path: str) -> Library:
-    return Library(library_path)
+    return TestedLibrary(library_path)
 
 
 @pytest.fixture(scope="package")
@@ -77,7 +78,8 @@ def run_program(library_path: str, opened: Library) -> Callable[..., list[str]]:
     def run(program: str, **environment: str) -> list[str]:
         if "ACL_HOST_CONFIG" in environment and "settings" not in opened.abilities:
             pytest.skip(f"needs a library that {ABILITIES['settings']}")
-        preamble = f"import ctypes, threading\nfrom tests.abi.acl import *\nacl = Library({library_path!r})\n"
+        preamble = "import ctypes, threading\nfrom tools.abi.acl import *\nfrom tests.abi.quirks import TestedLibrary\n"
+        preamble += f"acl = TestedLibrary({library_path!r})\n"
         finished = subprocess.run(
             [sys.executable, "-c", preamble + program],
             env={**os.environ, "PYTHONPATH": str(ROOT), **environment},

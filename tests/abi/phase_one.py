@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .acl import DataType, Format, Library
+from tools.abi.acl import DataType, Format, Library
 
 NULL, INVALID = 161001, 161002
 

@@ -3,6 +3,10 @@
 The host library can do everything here. Other libraries, such as CANN's, need not.
 """
 
+from typing import Any
+
+from tools.abi.acl import Library
+
 ABILITIES = {
     "settings": "reads the key `host` of its configuration: products, limits, faults, strict mode",
     "host memory": "takes addresses of host memory for device memory",
@@ -31,3 +35,28 @@ OPTIONAL = {
 
 OF_THE_HOST_LIBRARY = "aclHostPointersUsable"
 """Whoever exports it has all abilities."""
+
+
+class TestedLibrary(Library):
+    """The library under test, with what it can do; a test of a function that it does not have is skipped."""
+
+    __test__ = False
+
+    def __init__(self, paths: str) -> None:
+        super().__init__(paths, OPTIONAL)
+        self.abilities = set(ABILITIES) if OF_THE_HOST_LIBRARY in vars(self) else set()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OPTIONAL:
+            import pytest  # here, because programs of the tests start twice as fast without it
+
+            pytest.skip(f"the library has no {name}")
+        raise AttributeError(name)
+
+    def told(self, text: str) -> str:
+        """What the library says instead of the host library's words: nothing that a test can know, if not those."""
+        return text if "texts" in self.abilities else ""
+
+    def says(self, text: str) -> bool:
+        """Whether the thread's message has the text, as far as the library says such things."""
+        return self.told(text) in self.message()

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import aclgrad_native
 from tests.sanitizers import COMPILER
-
-from .prototypes import INCLUDE, declarations, parameters
+from tools.abi.prototypes import INCLUDE, declarations, parameters
 
 PACKAGES = {"libascendcl.so": "acl", "libnnopbase.so": "aclnn", "libopapi.so": "aclnnop"}
 """Libraries, and the folder of headers that each has the functions of."""

@@ -8,10 +8,10 @@ from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
+from tools.abi.acl import DataType, Format
+from tools.abi.prototypes import read_prototypes
 
-from .acl import DataType, Format
 from .phase_one import INVALID, NULL, Arguments, Tensor
-from .prototypes import read_prototypes
 
 _PROTOTYPES = read_prototypes()
 

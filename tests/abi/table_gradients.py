@@ -14,8 +14,8 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from tests.call_file import PRODUCT, device_array
+from tools.abi.acl import Library
 
-from .acl import Library
 from .phase_one import Tensor
 from .table_calls import abi_names, arguments_of
 

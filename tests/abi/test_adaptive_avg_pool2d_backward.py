@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
 
 NAME = "aclnnAdaptiveAvgPool2dBackward"
 # Relative and absolute: half a step of each type, subnormals included, and some for the float32 sums.

@@ -11,8 +11,8 @@ import pytest
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import case
+from tools.abi.acl import DataType, Format, Library
 
-from .acl import DataType, Format, Library
 from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
 from .table_gradients import assert_defined, gradient
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from .acl import Library
+from tools.abi.acl import Library
 
 NAME = "aclnnAdaptiveAvgPool2dBackward"
 THREADS = 8

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
 
 RT_PARAM_INVALID, RT_INVALID_DEVICEID, RT_CONTEXT_NULL = 107000, 107001, 107002
 RT_STREAM_CONTEXT, RT_INVALID_HANDLE, RT_SYSPARAMOPT_NOT_SET = 107003, 107017, 107021

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .acl import Library
+from tools.abi.acl import Library
 
 RT_PARAM_INVALID, RT_INVALID_HANDLE = 107000, 107017
 TIMESTAMP_INVALID, TIMESTAMP_REVERSAL = 107006, 107007

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .acl import DeviceTensor, Library
+from tools.abi.acl import DeviceTensor, Library
 
 NAME = "aclnnAdaptiveAvgPool2dBackward"
 PARAM_NULLPTR, PARAM_INVALID, RUNTIME_ERROR = 161001, 161002, 361001

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .prototypes import INCLUDE, read_prototypes
+from tools.abi.prototypes import INCLUDE, read_prototypes
 
 
 @pytest.mark.needs("exports")

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
 
 ALL = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(1, 1, 1, -1)
 

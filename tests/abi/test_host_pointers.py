@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .acl import DATA_TYPES, Library
+from tools.abi.acl import DATA_TYPES, Library
+
 from .table_gradients import placed
 from .values import assert_close, random
 

@@ -7,8 +7,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tools.abi.acl import DataType, Library
+
 from . import max_pool
-from .acl import DataType, Library
 from .max_pool import Pool
 from .values import VIEWS, assert_close, random, storage_of
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from .acl import DataType, Format, Library
+from tools.abi.acl import DataType, Format, Library
+
 from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
 
 NAME = "aclnnMaxUnpool2dBackward"

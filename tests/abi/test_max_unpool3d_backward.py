@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from .acl import AclError, Library
+from tools.abi.acl import AclError, Library
+
 from .values import random
 
 NAME = "aclnnMaxUnpool3dBackward"

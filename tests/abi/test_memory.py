@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
 
 RT_PARAM_INVALID, RT_MEMORY_ALLOCATION = 107000, 207001
 HBM, HBM_NORMAL, DDR = 1, 5, 0

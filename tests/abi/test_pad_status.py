@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from .acl import DataType, Format, Library
+from tools.abi.acl import DataType, Format, Library
+
 from .phase_one import INVALID, NULL, Arguments, Tensor, phase_one
 
 OPERATORS = [

@@ -12,8 +12,8 @@ import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from tools.abi.acl import Library
 
-from .acl import Library
 from .phase_one import INVALID, Refused, phase_one
 from .table_calls import Row, rows_of
 from .test_max_pool2d_with_mask_backward_status import ON_910A

@@ -12,9 +12,9 @@ import pytest
 from aclgrad.operators.cases import typed_cases
 from tests import sanitizers
 from tests.call_file import PRODUCT, split_outputs, write_calls
+from tools.abi.prototypes import INCLUDE
 
 from .compiling import compile_program
-from .prototypes import INCLUDE
 from .table_gradients import assert_defined
 
 SANITIZE = sanitizers.SANITIZE

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
 
 NAME = "aclnnAdaptiveAvgPool2dBackward"
 INNER, INNER_NULLPTR, PARAM_NULLPTR = 561000, 561103, 161001

@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
+
 from .values import TOLERANCE, VIEWS, assert_close, random, storage_of
 
 NAME = "aclnnReplicationPad2dBackward"

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from tools.abi.acl import AclError, Format, Library
+
 from . import roi_align
-from .acl import AclError, Format, Library
 from .roi_align import Roi
 from .values import VIEWS, assert_close, random, storage_of
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tools.abi.acl import Library
+
 from . import roi_align
-from .acl import Library
 from .roi_align import Roi
 from .test_roi_align_v2_backward import BOXES, gradient
 from .values import assert_close, random

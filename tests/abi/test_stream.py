@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .acl import Library
+from tools.abi.acl import Library
 
 RT_PARAM_INVALID, RT_INVALID_HANDLE, RT_NO_STREAM_RESOURCE, RT_STREAM_SYNC_TIMEOUT = 107000, 107017, 207008, 507046
 COMPLETE, NOT_READY = 0, 1

@@ -4,8 +4,8 @@ import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from tools.abi.acl import Library
 
-from .acl import Library
 from .phase_one import phase_one
 from .table_calls import Row, rows_of
 

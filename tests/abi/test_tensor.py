@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from .acl import DataType, Format, Library, int64s
+from tools.abi.acl import DataType, Format, Library, int64s
 
 PARAM_NULLPTR, INNER_NULLPTR = 161001, 561103
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from aclgrad.products import Product
+from tools.abi.acl import Library
 
-from .acl import Library
 from .table_gradients import assert_defined, gradient, sweep
 
 

@@ -18,7 +18,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
 from tests.server.status.pictures import device, failure, picture
-from tests.serving import Server
+from tools.serving import Server
 
 from .screens import SCREENS, Screen, fits, keep, pieces
 

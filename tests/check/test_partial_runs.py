@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from aclgrad.commands import program
 from tests.check.checking import COMMAND, read
-from tests.serving import Server
+from tools.serving import Server
 
 ROWS = 20
 LIMIT_S = 60

@@ -14,7 +14,7 @@ from aclgrad.commands import program
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tests.check.checking import check
-from tests.serving import Server
+from tools.serving import Server
 
 
 def test_every_row_passes_and_says_what_it_is_about(server: Server, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.check.checking import changed, check, of_gradients, of_status
-from tests.serving import Server
+from tools.serving import Server
 
 OPERATOR = "replication_pad2d_backward"
 Array = np.ndarray[Any, Any]

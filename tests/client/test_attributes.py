@@ -10,7 +10,7 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import decode_request
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_batches import answer_each
 from .scripted_service import ScriptedService

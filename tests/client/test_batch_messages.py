@@ -12,7 +12,7 @@ import pytest
 import aclgrad
 from aclgrad.errors import to_status
 from aclgrad.wire.limits import MAX_BATCH_CALLS
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_batches import ONES, add, answer_each, answer_in_turn, number_of, numbers_sent, plain
 from .scripted_limits import LimitedServer, limited_server

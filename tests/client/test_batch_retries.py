@@ -11,7 +11,7 @@ import pytest
 import aclgrad
 from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_batches import ONES, add, answer_each, answer_in_turn, numbers_sent, plain, sent
 from .scripted_service import ScriptedService, abort_with

@@ -13,7 +13,7 @@ import aclgrad
 from aclgrad._message_limit import CHUNKED_ABOVE_BYTES
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.chunks import encode_response_header
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_streams import ANSWER, GRAD, HEADER, OPERATOR, SMALL, ScriptedStreams, chunk
 

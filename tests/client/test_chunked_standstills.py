@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import aclgrad
-from tests.calling import maybe_await, wait_until
+from tools.calling import maybe_await, wait_until
 
 from .scripted_streams import GRAD, HEADER, SHAPE, ScriptedStreams
 

@@ -11,7 +11,7 @@ import pytest
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_service import GRADIENT, REPLY, ScriptedService
 

@@ -19,8 +19,8 @@ import aclgrad
 from aclgrad._coalesce import MAX_CALLS, MAX_IN_FLIGHT, MESSAGE_ID
 from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.calling import maybe_await
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 from .scripted_service import ScriptedService, abort_with, relay_to
 

@@ -11,9 +11,9 @@ import pytest
 
 import aclgrad
 from aclgrad import Credentials
-from tests.authority import Authority, write_identities
-from tests.calling import AnyClient, maybe_await
-from tests.serving import Server
+from tools.authority import Authority, write_identities
+from tools.calling import AnyClient, maybe_await
+from tools.serving import Server
 
 TOKEN = "token-of-the-test"
 GRAD = np.ones((1, 1, 1), np.float32)

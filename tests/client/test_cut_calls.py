@@ -10,7 +10,7 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 
 import aclgrad
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_service import REPLY, ScriptedService, abort_with
 from .scripted_streams import GRAD, SHAPE, ScriptedStreams

@@ -8,7 +8,7 @@ import aclgrad
 from aclgrad._environment import VARIABLES
 from aclgrad.testing import serve
 from aclgrad_server.settings import unknown_variables
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 both = pytest.mark.parametrize("kind", [aclgrad.Client, aclgrad.AsyncClient])
 GIVEN = {

@@ -19,7 +19,7 @@ from aclgrad._coalesce import TimeLimitError
 from aclgrad._destination import Destination
 from aclgrad._loop_threads import in_thread
 from aclgrad.errors import to_status
-from tests.serving import Server
+from tools.serving import Server
 
 from .scripted_service import REPLY, ScriptedService, abort_with
 

@@ -12,7 +12,7 @@ import aclgrad
 from aclgrad._arrays import as_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_service import ScriptedService
 

@@ -9,7 +9,7 @@ import pytest
 
 import aclgrad
 from aclgrad.errors import to_status
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_limits import LimitedServer, limited_server
 from .scripted_service import GRADIENT, ScriptedService, abort_with

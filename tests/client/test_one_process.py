@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import aclgrad
-from tests.calling import maybe_await
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 FORKING = """
 import asyncio, os, sys, numpy as np, aclgrad

@@ -13,8 +13,8 @@ import aclgrad
 from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
-from tests.calling import maybe_await
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 from .scripted_service import GRADIENT, ScriptedService, abort_with
 from .test_inputs import ByDlpack

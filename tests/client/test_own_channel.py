@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import maybe_await
+from tools.calling import maybe_await
 
 from .scripted_service import GRADIENT, ScriptedService
 

@@ -10,8 +10,8 @@ import pytest
 
 import aclgrad
 from aclgrad.testing import serve
-from tests.calling import maybe_await, wait_until
-from tests.serving import Server
+from tools.calling import maybe_await, wait_until
+from tools.serving import Server
 
 from .scripted_service import ScriptedService, abort_with
 

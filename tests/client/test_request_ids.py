@@ -11,8 +11,8 @@ import pytest
 
 import aclgrad
 from aclgrad.errors import to_status
-from tests.calling import maybe_await, wait_until
-from tests.serving import Server
+from tools.calling import maybe_await, wait_until
+from tools.serving import Server
 
 from .scripted_batches import add
 from .scripted_service import REPLY, ScriptedService, abort_with

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import maybe_await
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 pytestmark = pytest.mark.alone
 

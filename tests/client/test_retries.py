@@ -16,7 +16,7 @@ import pytest
 
 import aclgrad
 from aclgrad.errors import to_status
-from tests.calling import maybe_await, wait_until
+from tools.calling import maybe_await, wait_until
 
 from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with
 

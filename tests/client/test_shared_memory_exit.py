@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.calling import wait_until
+from tools.calling import wait_until
 
 FOLDER = Path("/dev/shm")
 PROGRAM = """

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import maybe_await
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 PROMPTLY_S = 5
 """Far less than the 10 s after which the kernel gives up a connection."""

@@ -14,8 +14,8 @@ import pytest
 import aclgrad
 from aclgrad._submit import MAX_THREADS
 from aclgrad.errors import to_status
-from tests.calling import wait_until
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.serving import Server
 
 from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with
 from .scripted_streams import HEADER, ScriptedStreams

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import aclgrad
-from tests.calling import maybe_await
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 BAD = {
     "127.0.0.1": "names no port",

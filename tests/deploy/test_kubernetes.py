@@ -16,7 +16,7 @@ from aclgrad_server.access.identities import read_identities
 from aclgrad_server.cli import EXIT_LIMIT_S
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
 from aclgrad_server.settings import Settings
-from tests.serving import Server, write_host_config
+from tools.serving import Server, write_host_config
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
 BASE = FOLDER / "base"

@@ -10,10 +10,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from tests.authority import Authority, write_identities
 from tests.docs import stand_ins
 from tests.docs.snippets import ROOT, Snippet
-from tests.serving import Server, clean_environment
+from tools.authority import Authority, write_identities
+from tools.serving import Server, clean_environment
 
 LIMIT_S: Final = 240
 _EXTRAS: Final = ("torch", "jax")

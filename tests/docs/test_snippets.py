@@ -9,8 +9,8 @@ import pytest
 from aclgrad.operators.catalogue import OPERATORS
 from tests.docs.running import LIMIT_S, run
 from tests.docs.snippets import PAGES, ROOT, Snippet, snippets
-from tests.rehearsal.__main__ import RUNBOOK
-from tests.serving import Server
+from tools.rehearsal.__main__ import RUNBOOK
+from tools.serving import Server
 from website.commands import PROGRAMS
 from website.operators.pages import example
 

@@ -7,9 +7,9 @@ import pytest
 
 from aclgrad import _shared_memory
 from tests.e2e.fault_plans import assert_no_misuse, write_config
-from tests.e2e.raw_calls import assert_idle
 from tests.e2e.shared_objects import Objects, own_objects, sharing_server
-from tests.serving import Server
+from tools.raw_calls import assert_idle
+from tools.serving import Server
 
 # A device cannot tell the kinds of clients apart, so each kind of client meets one kind of device.
 UNUSED = [{"sync", "host_pointers"}, {"async", "copies"}]

@@ -17,8 +17,8 @@ import pytest
 
 import aclgrad
 from aclgrad import reference
-from tests.calling import calls_in
-from tests.serving import Server, write_host_config
+from tools.calling import calls_in
+from tools.serving import Server, write_host_config
 
 once = pytest.mark.once
 """Marks tests that `make test-modes` need not repeat."""

@@ -10,8 +10,8 @@ from typing import Any
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import OperatorCall, encode_request
-from tests.e2e.raw_calls import SERVICE, TIMEOUT_S
-from tests.serving import Server
+from tools.raw_calls import SERVICE, TIMEOUT_S
+from tools.serving import Server
 
 FOLDER = Path("/dev/shm")
 PREFIX = "aclgrad-"

@@ -9,9 +9,9 @@ import aclgrad
 from aclgrad import reference
 from aclgrad.operators.cases import typed_cases
 from aclgrad.products import Product
-from tests.frameworks import torchvision_kernel
 from tests.frameworks.pytorch_gradients import comparable_cases, of_pytorch
-from tests.serving import Server
+from tools.benchmarks import torchvision_kernel
+from tools.serving import Server
 
 Row = dict[str, float]
 

@@ -10,9 +10,9 @@ import aclgrad
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, argmax_of_mask, mask_of_argmax
 from aclgrad.operators.cases import TypedCase
 from aclgrad.products import Product
-from tests.frameworks import torchvision_kernel
 from tests.frameworks.pytorch_gradients import comparable_cases, of_pytorch
-from tests.serving import Server
+from tools.benchmarks import torchvision_kernel
+from tools.serving import Server
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 import aclgrad
-from tests.serving import Server
+from tools.serving import Server
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.serving import Server
+from tools.serving import Server
 
 MANY = {"node": ("node", "examples/node/many.js"), "cpp": ("build/cpp/many",)}
 PROGRAMS = {"node": ("node", "examples/node/gradients.js"), "cpp": ("build/cpp/gradients",)}

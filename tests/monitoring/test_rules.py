@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from tests.monitoring.prometheus import ALERTS, DEPLOYED, promtool, rules
 from tests.monitoring.rule_cases import CASES, Series
+from tools.alerts.prometheus import ALERTS, DEPLOYED, promtool, rules
 
 
 def unit_tests() -> Iterator[dict[str, Any]]:

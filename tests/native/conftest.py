@@ -10,7 +10,7 @@ import pytest
 
 import aclgrad_native
 from tests.native.blocking import BlockingDevice
-from tests.serving import clean_environment
+from tools.serving import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError, check_trusted, read_trusted
-from tests.calling import wait_until
+from tools.calling import wait_until
 
 
 def test_files_that_others_may_change_are_refused_with_the_remedy(tmp_path: Path) -> None:

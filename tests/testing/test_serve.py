@@ -13,7 +13,7 @@ import aclgrad.testing
 from aclgrad.operators.cases import TypedCase, first_cases, typed_cases
 from aclgrad.products import Product
 from aclgrad.testing import TestServer
-from tests.serving import Server
+from tools.serving import Server
 
 GRAD = np.ones((3, 7, 7), np.float32)
 SHAPE = (3, 14, 14)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import aclgrad
-from tests.serving import Server
+from tools.serving import Server
 
 
 class RecordingClient(aclgrad.Client):

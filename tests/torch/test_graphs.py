@@ -12,7 +12,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from tests.serving import Server
+from tools.serving import Server
 
 from .conftest import RecordingClient
 

@@ -1,10 +1,10 @@
 """The sample program trains to the same losses locally and remotely."""
 
 import pytest
-from examples import train_cnn
 
 import aclgrad
-from tests.serving import Server
+from examples import train_cnn
+from tools.serving import Server
 
 from .conftest import RecordingClient
 

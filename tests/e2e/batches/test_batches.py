@@ -11,7 +11,7 @@ import aclgrad
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
 from tests.client.wire.wire_format import UNKNOWN_FIELDS, length_field
 from tests.e2e.fault_plans import assert_no_misuse, write_config
-from tests.e2e.raw_calls import (
+from tools.raw_calls import (
     BAD,
     CALLS,
     SMALL,
@@ -22,7 +22,7 @@ from tests.e2e.raw_calls import (
     open_channel,
     send_batch,
 )
-from tests.serving import Server
+from tools.serving import Server
 
 POOLING = SMALL["adaptive_avg_pool2d_backward"]
 

@@ -10,9 +10,9 @@ import pytest
 import aclgrad
 from aclgrad.operators.cases import typed_cases
 from aclgrad.products import Product
-from tests.calling import AnyClient, maybe_await, wait_until
 from tests.e2e.fault_plans import assert_no_misuse, once, write_config
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await, wait_until
+from tools.serving import Server
 
 Connect = Callable[..., AnyClient]
 CASES = list(typed_cases(Product.ATLAS_A2))

@@ -11,9 +11,9 @@ import aclgrad
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall
-from tests.calling import wait_until
-from tests.e2e.raw_calls import SMALL, assert_idle, chunked_messages, error_of, open_channel, open_chunked
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.raw_calls import SMALL, assert_idle, chunked_messages, error_of, open_channel, open_chunked
+from tools.serving import Server
 
 pytestmark = pytest.mark.alone
 

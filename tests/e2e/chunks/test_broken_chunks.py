@@ -10,8 +10,8 @@ from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.limits import MAX_CHUNK_BYTES
 from aclgrad.wire.messages import OperatorCall
-from tests.e2e.raw_calls import SMALL, assert_idle, chunked_messages, error_of, open_channel, send_chunked
-from tests.serving import Server
+from tools.raw_calls import SMALL, assert_idle, chunked_messages, error_of, open_channel, send_chunked
+from tools.serving import Server
 
 CALL = SMALL["adaptive_avg_pool2d_backward"]
 NAMES = [each.name for each in CALL.inputs]

@@ -14,7 +14,7 @@ from aclgrad.products import Product
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.fault_plans import assert_no_misuse, write_config
-from tests.e2e.raw_calls import (
+from tools.raw_calls import (
     CALLS,
     SMALL,
     assert_idle,
@@ -25,7 +25,7 @@ from tests.e2e.raw_calls import (
     open_channel,
     send_chunked,
 )
-from tests.serving import Server
+from tools.serving import Server
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])

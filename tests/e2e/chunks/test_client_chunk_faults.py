@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import AnyClient, maybe_await
 from tests.e2e.fault_plans import once, write_config
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await
+from tools.serving import Server
 
 pytestmark = once
 

@@ -12,9 +12,9 @@ import aclgrad
 from aclgrad import _chunked, _message_limit
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.products import Product
-from tests.calling import AnyClient, maybe_await, wait_until
 from tests.e2e.fault_plans import assert_no_misuse, write_config
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await, wait_until
+from tools.serving import Server
 
 Connect = Callable[..., AnyClient]
 CASES = list({(typed.spec.name, typed.dtype): typed for typed in typed_cases(Product.ATLAS_A2)}.values())

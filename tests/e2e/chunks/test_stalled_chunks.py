@@ -10,8 +10,9 @@ import pytest
 
 import aclgrad
 from aclgrad.wire.messages import decode_response
-from tests.calling import wait_until
-from tests.e2e.raw_calls import (
+from tests.e2e.shared_objects import Objects, send, sharing_server
+from tools.calling import wait_until
+from tools.raw_calls import (
     SMALL,
     assert_idle,
     chunked_messages,
@@ -21,8 +22,7 @@ from tests.e2e.raw_calls import (
     open_chunked,
     send_chunked,
 )
-from tests.e2e.shared_objects import Objects, send, sharing_server
-from tests.serving import Server
+from tools.serving import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.once]
 

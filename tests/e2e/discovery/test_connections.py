@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import AnyClient, maybe_await, wait_until
 from tests.e2e.fault_plans import once, write_config
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await, wait_until
+from tools.serving import Server
 
 GRAD = np.ones((1, 1, 1), np.float32)
 AGE_S = 0.5

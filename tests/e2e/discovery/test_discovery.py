@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from tests.serving import Server
+from tools.serving import Server
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 SERVICE_UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import aclgrad
-from tests.calling import maybe_await, wait_until
-from tests.serving import Server
+from tools.calling import maybe_await, wait_until
+from tools.serving import Server
 
 SMALL = np.ones((1, 1, 1), np.float32)
 MEDIUM = np.ones((1, 2**10, 2**9), np.float32)

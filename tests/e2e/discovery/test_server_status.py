@@ -13,9 +13,9 @@ from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
-from tests.calling import AnyClient, maybe_await, wait_until
-from tests.e2e.raw_calls import open_channel, open_chunked
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await, wait_until
+from tools.raw_calls import open_channel, open_chunked
+from tools.serving import Server
 
 
 async def test_operators_are_those_of_the_table(client: AnyClient) -> None:

@@ -13,7 +13,7 @@ from aclgrad.tensors import view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
 from tests.e2e.fault_plans import ATTRIBUTES, INPUTS, OPERATOR, TRUTH, FaultyServer, assert_sound, once
-from tests.e2e.raw_calls import SERVICE, execute_batch, open_channel
+from tools.raw_calls import SERVICE, execute_batch, open_channel
 
 pytestmark = [once, pytest.mark.alone]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import calls_in, wait_until
-from tests.serving import Server, write_host_config
+from tools.calling import calls_in, wait_until
+from tools.serving import Server, write_host_config
 
 pytestmark = [pytest.mark.alone, pytest.mark.once]
 

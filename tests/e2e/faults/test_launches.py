@@ -7,7 +7,6 @@ import grpc
 import pytest
 
 import aclgrad
-from tests.calling import wait_until
 from tests.e2e.fault_plans import (
     LIBRARY_TEXT,
     FaultyServer,
@@ -20,6 +19,7 @@ from tests.e2e.fault_plans import (
     holdings,
     once,
 )
+from tools.calling import wait_until
 
 pytestmark = once
 

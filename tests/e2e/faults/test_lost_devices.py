@@ -11,7 +11,6 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import aclgrad
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
-from tests.calling import wait_until
 from tests.e2e.fault_plans import (
     LIBRARY_TEXT,
     FaultyServer,
@@ -23,7 +22,8 @@ from tests.e2e.fault_plans import (
     write_config,
 )
 from tests.native import shims
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.serving import Server
 
 pytestmark = once
 

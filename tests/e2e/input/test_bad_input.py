@@ -12,8 +12,8 @@ from google.rpc import status_pb2
 import aclgrad
 from aclgrad.errors import from_status
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.calling import AnyClient, calls_in, maybe_await
-from tests.serving import Server
+from tools.calling import AnyClient, calls_in, maybe_await
+from tools.serving import Server
 
 POOLING = "adaptive_avg_pool2d_backward"
 GRAD = np.ones((1, 2, 2), np.float32)

@@ -8,8 +8,8 @@ import pytest
 
 import aclgrad
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
-from tests.calling import AnyClient, maybe_await
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await
+from tools.serving import Server
 
 POOLING = Pooling.of((6, 8), (3, 3), (2, 2), (1, 1))
 INPUT = np.random.default_rng(2).standard_normal((2, 3, 6, 8)).astype(np.float32)

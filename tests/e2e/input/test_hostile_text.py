@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import AnyClient, maybe_await, wait_until
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await, wait_until
+from tools.serving import Server
 
 pytestmark = pytest.mark.once
 

@@ -12,9 +12,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.wire.chunks import decode_chunk
 from aclgrad.wire.messages import OperatorCall
-from tests.calling import maybe_await
-from tests.e2e.raw_calls import SERVICE, chunked_messages, execute
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.raw_calls import SERVICE, chunked_messages, execute
+from tools.serving import Server
 
 pytestmark = pytest.mark.once
 

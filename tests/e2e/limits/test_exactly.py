@@ -11,7 +11,7 @@ from aclgrad.tensors import TensorType, TensorView, view_of_array
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_batch, encode_request, response_prefix
 from tests.client.wire.wire_format import key, varint, varint_field
-from tests.e2e.raw_calls import (
+from tools.raw_calls import (
     SERVICE,
     assert_idle,
     chunked_messages,
@@ -21,7 +21,7 @@ from tests.e2e.raw_calls import (
     send_batch,
     send_chunked,
 )
-from tests.serving import Server
+from tools.serving import Server
 
 OPERATOR = "adaptive_avg_pool2d_backward"
 TENSOR_BYTES = 4 * 300_000

@@ -10,9 +10,9 @@ import pytest
 import aclgrad
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.wire.messages import OperatorCall, encode_request
-from tests.calling import AnyClient, maybe_await
-from tests.e2e.raw_calls import error_of, execute, execute_batch, open_channel
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await
+from tools.raw_calls import error_of, execute, execute_batch, open_channel
+from tools.serving import Server
 
 SMALL = np.ones((1, 1, 1), np.float32)
 MEBIBYTE = 1 << 20

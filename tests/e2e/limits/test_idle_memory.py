@@ -10,9 +10,9 @@ import pytest
 
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.serving import Server
 
 pytestmark = pytest.mark.alone
 

@@ -10,8 +10,8 @@ import pytest
 
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import encode_request
-from tests.e2e.raw_calls import SERVICE, SMALL
-from tests.serving import Server
+from tools.raw_calls import SERVICE, SMALL
+from tools.serving import Server
 
 pytestmark = [pytest.mark.once, pytest.mark.alone]
 

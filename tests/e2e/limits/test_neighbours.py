@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 import aclgrad
-from tests.hostile import bodies, frames
-from tests.serving import Server
+from tools.hostile import bodies, frames
+from tools.serving import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.once]
 

@@ -11,10 +11,10 @@ import pytest
 import aclgrad
 from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
-from tests.calling import wait_until
-from tests.e2e.raw_calls import SERVICE, assert_idle, error_of
 from tests.e2e.shared_objects import Objects
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.raw_calls import SERVICE, assert_idle, error_of
+from tools.serving import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.once]
 

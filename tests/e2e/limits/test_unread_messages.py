@@ -9,8 +9,8 @@ import pytest
 
 import aclgrad
 from aclgrad._exchanges import SERVICE
-from tests.e2e.raw_calls import error_of
-from tests.serving import Server
+from tools.raw_calls import error_of
+from tools.serving import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.once]
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import calls_in
-from tests.serving import Server
+from tools.calling import calls_in
+from tools.serving import Server
 
 SHAPES = [(2, 3, 17, 19), (1, 1, 64, 64), (4, 2, 5, 31), (3, 40, 41)]
 CALLERS = 12

@@ -15,7 +15,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tests.e2e.fault_plans import once, write_config
 from tests.e2e.operators.test_operators import assert_close
-from tests.serving import Server
+from tools.serving import Server
 
 pytestmark = once
 

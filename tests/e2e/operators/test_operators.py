@@ -10,8 +10,8 @@ from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
-from tests.calling import AnyClient, maybe_await
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await
+from tools.serving import Server
 
 CASES: dict[str, list[TypedCase]] = {}
 for each in typed_cases(Product.ATLAS_A2):

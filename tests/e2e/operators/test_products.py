@@ -13,7 +13,7 @@ from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
 from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from tests.serving import Server, run_to_end
+from tools.serving import Server, run_to_end
 
 pytestmark = pytest.mark.once
 

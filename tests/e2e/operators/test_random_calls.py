@@ -11,7 +11,7 @@ from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
-from tests.serving import Server
+from tools.serving import Server
 
 RANDOM = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

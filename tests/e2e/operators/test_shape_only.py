@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import AnyClient, maybe_await
-from tests.serving import Server
+from tools.calling import AnyClient, maybe_await
+from tools.serving import Server
 
 GRAD = np.ones((1, 2, 2), np.float32)
 INPUT = np.zeros((1, 4, 4), np.float32)

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 import aclgrad
-from tests.calling import wait_until
 from tests.e2e.fault_plans import once
-from tests.serving import Server, announced, clean_environment, command, run_to_end, write_host_config
+from tools.calling import wait_until
+from tools.serving import Server, announced, clean_environment, command, run_to_end, write_host_config
 
 GRAD = np.ones((1, 1, 1), np.float32)
 QUICK_S = 2.0

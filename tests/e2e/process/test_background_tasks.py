@@ -6,9 +6,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import aclgrad
-from tests.calling import wait_until
 from tests.e2e.process.test_admin import ask
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.serving import Server
 
 pytestmark = pytest.mark.once
 

@@ -13,10 +13,10 @@ import pytest
 import aclgrad
 from aclgrad.check.report import read_rows
 from aclgrad.check.rows import Row, Verdict
-from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
 from tests.native import shims
-from tests.serving import Server, announced, clean_environment, command, run_to_end
+from tools.calling import wait_until
+from tools.serving import Server, announced, clean_environment, command, run_to_end
 
 pytestmark = once
 

@@ -13,8 +13,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from tests.calling import calls_in, wait_until
-from tests.serving import Server
+from tools.calling import calls_in, wait_until
+from tools.serving import Server
 
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 CALLS = 6

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import wait_until
-from tests.serving import Server, announced, clean_environment, command, run_to_end
+from tools.calling import wait_until
+from tools.serving import Server, announced, clean_environment, command, run_to_end
 
 GRAD = np.ones((1, 1, 1), np.float32)
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.serving import announced, clean_environment, command, run_to_end
+from tools.serving import announced, clean_environment, command, run_to_end
 
 pytestmark = pytest.mark.once
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from tests.calling import wait_until
-from tests.serving import Server, clean_environment, command, run_to_end
+from tools.calling import wait_until
+from tools.serving import Server, clean_environment, command, run_to_end
 
 SMALL = np.ones((1, 1, 1), np.float32)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

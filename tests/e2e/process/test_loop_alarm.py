@@ -7,8 +7,8 @@ import pytest
 
 from aclgrad.wire.messages import encode_request
 from tests.e2e.fault_plans import write_config
-from tests.e2e.raw_calls import CALLS, SERVICE, assert_idle, execute, execute_batch, execute_chunked, open_channel
 from tests.e2e.shared_objects import Objects, sharing_server
+from tools.raw_calls import CALLS, SERVICE, assert_idle, execute, execute_batch, execute_chunked, open_channel
 
 pytestmark = [pytest.mark.alone, pytest.mark.once]
 

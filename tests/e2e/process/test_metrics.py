@@ -18,13 +18,13 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.admin.metric_table import METRICS
-from tests.authority import Authority, write_identities
-from tests.calling import wait_until
 from tests.docs.snippets import ROOT
 from tests.e2e.fault_plans import once
 from tests.e2e.process.test_admin import GRAD, ask, hanging_kernel, starting
-from tests.e2e.raw_calls import BAD, SERVICE, SMALL, execute_batch, execute_chunked, open_channel
-from tests.serving import Server, announced, write_host_config
+from tools.authority import Authority, write_identities
+from tools.calling import wait_until
+from tools.raw_calls import BAD, SERVICE, SMALL, execute_batch, execute_chunked, open_channel
+from tools.serving import Server, announced, write_host_config
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -15,7 +15,7 @@ import pytest
 
 from aclgrad_server import probe
 from aclgrad_server.settings import Settings
-from tests.serving import Server, run_to_end
+from tools.serving import Server, run_to_end
 
 pytestmark = pytest.mark.once
 

@@ -7,7 +7,7 @@ import numpy as np
 import aclgrad
 from aclgrad_server.cli import EXIT_UNDRAINED
 from tests.native import shims
-from tests.serving import Server
+from tools.serving import Server
 
 RECORDING = """
 #include <cstdio>

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 import aclgrad
 from aclgrad.commands import program
 from aclgrad.operators.catalogue import OPERATORS
-from tests.calling import wait_until
 from tests.e2e.fault_plans import once, write_config
 from tests.e2e.process.test_admin import ask
 from tests.native import shims
-from tests.serving import Server, clean_environment, command, run_to_end
+from tools.calling import wait_until
+from tools.serving import Server, clean_environment, command, run_to_end
 
 pytestmark = once
 

@@ -11,7 +11,7 @@ import pytest
 
 import aclgrad
 from aclgrad_native import library_files
-from tests.serving import Server, announced, clean_environment, command, run_to_end
+from tools.serving import Server, announced, clean_environment, command, run_to_end
 
 pytestmark = pytest.mark.once
 

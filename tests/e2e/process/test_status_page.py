@@ -11,11 +11,11 @@ import psutil
 import pytest
 
 import aclgrad
-from tests.authority import write_identities
-from tests.calling import wait_until
 from tests.e2e.fault_plans import once
 from tests.e2e.process.test_admin import GRAD, connect, hanging_kernel, starting
-from tests.serving import Server, announced, write_host_config
+from tools.authority import write_identities
+from tools.calling import wait_until
+from tools.serving import Server, announced, write_host_config
 
 
 def ask(address: str, method: str = "GET", path: str = "/") -> tuple[http.client.HTTPResponse, str]:

@@ -7,7 +7,7 @@ import pytest
 
 import aclgrad
 from tests.e2e.fault_plans import once, write_config
-from tests.serving import Server, run_to_end
+from tools.serving import Server, run_to_end
 
 pytestmark = once
 

@@ -17,10 +17,10 @@ from aclgrad import errors
 from aclgrad.errors import from_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import encode_request
-from tests.authority import Authority, write_identities
-from tests.calling import wait_until
-from tests.e2e.raw_calls import SERVICE, SMALL, TIMEOUT_S
-from tests.serving import Server
+from tools.authority import Authority, write_identities
+from tools.calling import wait_until
+from tools.raw_calls import SERVICE, SMALL, TIMEOUT_S
+from tools.serving import Server
 
 REQUEST = encode_request(SMALL["adaptive_avg_pool2d_backward"])
 IDENTITIES = {

@@ -8,9 +8,9 @@ import grpc.aio
 import pytest
 
 from aclgrad.wire.messages import encode_request
-from tests.authority import write_identities
-from tests.e2e.raw_calls import SERVICE, SMALL, TIMEOUT_S
-from tests.serving import Server, write_host_config
+from tools.authority import write_identities
+from tools.raw_calls import SERVICE, SMALL, TIMEOUT_S
+from tools.serving import Server, write_host_config
 
 pytestmark = pytest.mark.alone
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.authority import Authority
-from tests.calling import wait_until
-from tests.e2e.raw_calls import SMALL, execute
-from tests.serving import Server, run_to_end
+from tools.authority import Authority
+from tools.calling import wait_until
+from tools.raw_calls import SMALL, execute
+from tools.serving import Server, run_to_end
 
 CALL = SMALL["adaptive_avg_pool2d_backward"]
 

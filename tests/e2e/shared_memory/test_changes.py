@@ -14,12 +14,12 @@ import pytest
 import aclgrad
 from aclgrad.tensors import SharedRange, view_of_array
 from aclgrad.wire.messages import OperatorCall
-from tests.calling import wait_until
 from tests.e2e.fault_plans import assert_no_misuse, write_config
-from tests.e2e.raw_calls import assert_idle, error_of, execute, execute_batch, open_channel, send_chunked
-from tests.e2e.raw_calls import chunked_messages as messages_of
 from tests.e2e.shared_objects import Objects, send, sharing_server
-from tests.serving import Server
+from tools.calling import wait_until
+from tools.raw_calls import assert_idle, error_of, execute, execute_batch, open_channel, send_chunked
+from tools.raw_calls import chunked_messages as messages_of
+from tools.serving import Server
 
 SIZE = (8, 256, 512)
 LARGE = OperatorCall(

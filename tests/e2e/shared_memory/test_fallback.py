@@ -9,9 +9,9 @@ import pytest
 
 import aclgrad
 from aclgrad import _shared_memory
-from tests.calling import maybe_await
 from tests.e2e.shared_objects import Objects, open_files, sharing_server
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 GRAD = np.random.default_rng(4).standard_normal((1, 16, 256, 256), np.float32)
 SHAPE = (1, 16, 300, 300)

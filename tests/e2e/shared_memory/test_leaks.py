@@ -17,11 +17,11 @@ import pytest
 import aclgrad
 from aclgrad.tensors import SharedRange, view_of_array
 from aclgrad.wire.messages import OperatorCall
-from tests.calling import maybe_await, wait_until
 from tests.e2e.fault_plans import write_config
-from tests.e2e.raw_calls import assert_idle, open_channel
 from tests.e2e.shared_objects import Objects, open_files, send, sharing_server, with_input
-from tests.serving import Server
+from tools.calling import maybe_await, wait_until
+from tools.raw_calls import assert_idle, open_channel
+from tools.serving import Server
 
 GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
 SHAPE = (1, 300, 300)

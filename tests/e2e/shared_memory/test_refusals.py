@@ -14,9 +14,9 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
 from aclgrad.v1.tensor_pb2 import SharedMemory, Tensor
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, length_key
-from tests.e2e.raw_calls import SERVICE, data_of, error_of, execute, open_channel
 from tests.e2e.shared_objects import Objects
-from tests.serving import Server
+from tools.raw_calls import SERVICE, data_of, error_of, execute, open_channel
+from tools.serving import Server
 
 ARRAY = np.arange(1, 97, dtype=np.float32).reshape(2, 3, 4, 4)
 CALL = OperatorCall(

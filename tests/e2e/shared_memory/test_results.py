@@ -13,9 +13,9 @@ from aclgrad import _shared_memory
 from aclgrad.operators.cases import typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
-from tests.calling import maybe_await
 from tests.e2e.shared_objects import Objects
-from tests.serving import Server
+from tools.calling import maybe_await
+from tools.serving import Server
 
 LARGE = np.random.default_rng(7).standard_normal((4, 16, 96, 96), np.float32)
 PADDED = (4, 16, 92, 92)

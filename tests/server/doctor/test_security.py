@@ -7,8 +7,8 @@ import pytest
 
 from aclgrad.check.rows import Verdict
 from aclgrad_server.doctor import security
-from tests.authority import Authority, write_identities
 from tests.server.doctor.subjects import examined
+from tools.authority import Authority, write_identities
 
 
 def verdicts(**flags: object) -> dict[str, Verdict]:

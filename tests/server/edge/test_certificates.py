@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from aclgrad_server.edge.connections import bind
 from aclgrad_server.edge.tls import SESSIONS_S, Certificates
 from aclgrad_server.files import UnusableFileError
-from tests.authority import Authority
+from tools.authority import Authority
 
 Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey
 

@@ -1,0 +1,103 @@
+"""The load test can fail: a wrong gradient, a foreign error, a figure over its bound or one that was not measured."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tools.load import scenario
+from tools.load.gradients import Known, Sampler, WrongGradientError, of_all_operators, of_size
+from tools.load.judgement import Judged, Run, judge
+from tools.load.recorder import Row
+from tools.load.scenario import Objective, Scenario, Stage
+
+STAGES = (Stage("echo", 5, {"echo": 4}), Stage("ours", 5, {"unary": 4}))
+CALLS = {"echo": {"kind": "echo"}, "unary": {"kind": "unary"}}
+
+
+def row(stage: str, call: str, turn: int = 0, **figures: Any) -> Row:
+    told: dict[str, Any] = dict.fromkeys(Row.__dataclass_fields__, 1.0)
+    return Row(**told | {"turn": turn, "stage": stage, "call": call, "calls": 10, "errors": {}} | figures)
+
+
+def failures(*objectives: Objective, rows: list[Row] | None = None, **told: Any) -> list[Judged]:
+    chosen = Scenario("name", "about", CALLS, STAGES, objectives, errors=("SERVER_BUSY",), checked=5)
+    rows = rows if rows is not None else [row("echo", "echo"), row("ours", "unary")]
+    run = Run(chosen, tuple(rows), **{"errors": {"SERVER_BUSY": 3}, "compared": 5, "timeline": {}, "log": ""} | told)
+    return [each for each in judge(run) if not each.passed]
+
+
+def test_a_good_run_passes() -> None:
+    assert failures(Objective("ours", "unary", "p99_ms", at_most=1.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ({"errors": {"SERVER_BUSY": 1, "INTERNAL_ERROR": 1}}, "INTERNAL_ERROR"),
+        ({"errors": {"wrong gradient: off by 1": 1}}, "wrong gradient"),
+        ({"compared": 4}, "4"),
+        ({"log": "something failed"}, "something failed"),
+        ({"rows": [row("echo", "echo"), row("ours", "unary", calls=0)]}, "ours: unary"),
+    ],
+)
+def test_what_fails_every_scenario(told: dict[str, Any], named: str) -> None:
+    (failed,) = failures(**told)
+    assert named in failed.value
+
+
+@pytest.mark.parametrize(("bound", "fails"), [({"at_least": 0.7}, True), ({"at_least": 0.6}, False)])
+def test_a_ratio_is_the_median_of_those_within_the_rounds(bound: dict[str, float], fails: bool) -> None:
+    """1000, 100 and 10 beside 650, 65 and 1: a machine that becomes slower slows both."""
+    rows = [row("echo", "echo", turn, calls_per_s=rate) for turn, rate in enumerate((1000, 100, 10))]
+    rows += [row("ours", "unary", turn, calls_per_s=rate) for turn, rate in enumerate((650, 65, 1))]
+    objective = Objective("ours", "unary", "calls_per_s", beside_stage="echo", beside_call="echo", **bound)
+    assert bool(failures(objective, rows=rows)) == fails
+
+
+@pytest.mark.parametrize("bound", [{"at_least": 0.0}, {"at_most": 1e9}])
+def test_a_figure_that_was_not_measured_keeps_no_bound(bound: dict[str, float]) -> None:
+    objective = Objective("ours", "unary", "p99_ms", **bound)
+    assert failures(objective, rows=[row("echo", "echo"), row("ours", "unary", p99_ms=math.nan)])
+
+
+def test_only_the_gradient_of_the_definition_passes() -> None:
+    for known in (of_size("16 KB"), of_all_operators()[0]):
+        assert_judged(known)
+
+
+def assert_judged(known: Known) -> None:
+    sampler = Sampler(share=1.0, seed=0)
+    right = known.truth.astype(known.inputs["grad_output"].dtype)
+    sampler.compare(known, right)
+    assert sampler.compared == 1
+    largest = np.unravel_index(np.abs(right).argmax(), right.shape)
+    for wrong in (right[largest] * 1.01, 0, np.nan):
+        spoiled = right.copy()
+        spoiled[largest] = wrong
+        with pytest.raises(WrongGradientError):
+            sampler.compare(known, spoiled)
+    with pytest.raises(WrongGradientError, match="shape"):
+        sampler.compare(known, right[None])
+
+
+@pytest.mark.parametrize("name", scenario.names())
+def test_every_scenario_fits_together(name: str) -> None:
+    chosen = scenario.read(name)
+    assert chosen.objectives
+    assert chosen.checked > 0
+    assert 0 < chosen.scaled(0.1).seconds <= chosen.seconds < 120
+    named = {call for stage in chosen.stages for call in stage.callers}
+    assert named == set(chosen.calls)
+
+
+def test_an_objective_on_something_that_is_not_there_is_refused(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (scenario.FOLDER / "steady.toml").read_text()
+    (tmp_path / "broken.toml").write_text(text.replace('beside_stage = "echo, small"', 'beside_stage = "echo, tiny"'))
+    monkeypatch.setattr(scenario, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match="echo, tiny"):
+        scenario.read("broken")
+    with pytest.raises(ValueError, match="at_least"):
+        replace(Objective("ours", "unary", "p99_ms", at_most=1.0), at_least=1.0)

@@ -1,0 +1,123 @@
+"""Connections that say nothing, or too much of what is no call."""
+
+import os
+import random
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import Final
+
+from tools.hostile import frames
+from tools.hostile.bodies import UNARY
+from tools.hostile.connection import CONNECT_TIMEOUT_S, Connection
+from tools.hostile.target import Target
+
+FRAMES_AT_ONCE: Final = 1000
+MAX_GARBAGE: Final = 5000
+TLS_HELLO: Final = bytes.fromhex("16030100c8010000c40303")
+
+
+def idle(connections: int) -> Callable[[Target], None]:
+    """Keeps connections that make no call."""
+    return lambda target: target.keep(connections)
+
+
+def long_headers(size_bytes: int) -> Callable[[Target], None]:
+    """Makes calls with metadata of this size."""
+    fields = frames.request_fields(UNARY, x_long="x" * size_bytes)
+
+    def run(target: Target) -> None:
+        def step(connection: Connection) -> None:
+            stream = connection.open(fields)
+            connection.reset(stream)
+            target.count("calls")
+
+        target.keep(4, step)
+
+    return run
+
+
+def endless_headers(target: Target) -> None:
+    """Sends header blocks that do not end."""
+    piece = frames.header("x-more", "x" * 16_000)
+
+    def step(connection: Connection) -> None:
+        stream = connection.take_streams()
+        connection.send(frames.frame(frames.HEADERS, 0, stream, frames.request_fields(UNARY)))
+        for _ in range(FRAMES_AT_ONCE):
+            connection.send(frames.frame(frames.CONTINUATION, 0, stream, piece))
+            target.count("frames")
+
+    target.keep(2, step)
+
+
+def flood(one: bytes) -> Callable[[Target], None]:
+    """Sends the same frame as fast as the server takes it."""
+    many = one * FRAMES_AT_ONCE
+
+    def run(target: Target) -> None:
+        def step(connection: Connection) -> None:
+            connection.send(many)
+            target.count("frames", FRAMES_AT_ONCE)
+
+        target.keep(2, step, pause_s=0)
+
+    return run
+
+
+def empty_data(target: Target) -> None:
+    """Sends data frames without data on one call."""
+    fields = frames.request_fields(UNARY)
+
+    def step(connection: Connection) -> None:
+        stream = next(iter(connection.open_streams), None) or connection.open(fields)
+        connection.send(frames.frame(frames.DATA, 0, stream) * FRAMES_AT_ONCE)
+        target.count("frames", FRAMES_AT_ONCE)
+
+    target.keep(2, step, pause_s=0)
+
+
+def garbage(target: Target) -> None:
+    """Sends what is no HTTP/2: noise, HTTP/1.1, the beginning of TLS, and frames of lengths that they have not."""
+    noise = random.Random(0)
+    kinds = (
+        lambda: noise.randbytes(4096),
+        lambda: b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        lambda: TLS_HELLO + noise.randbytes(200),
+        lambda: frames.PREFACE + noise.randbytes(4096),
+        lambda: frames.PREFACE + frames.settings() + b"\xff\xff\xff\0\0\0\0\0\1" + noise.randbytes(4096),
+    )
+    while not target.is_over() and target.counts["connected"] < MAX_GARBAGE:
+        try:
+            with socket.create_connection(target.address, CONNECT_TIMEOUT_S) as connection:
+                target.count("connected")
+                connection.sendall(kinds[target.counts["connected"] % len(kinds)]())
+        except OSError:
+            target.count("refused")
+            time.sleep(0.01)
+
+
+def handshakes(silent: int) -> Callable[[Target], None]:
+    """Makes TLS connections and leaves each at once, beside so many that never get past their first message."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def run(target: Target) -> None:
+        held = []
+        with ExitStack() as stack, suppress(OSError):
+            for _ in range(silent):
+                held.append(stack.enter_context(socket.create_connection(target.address, CONNECT_TIMEOUT_S)))
+                held[-1].sendall(TLS_HELLO)
+                target.count("connected")
+            while not target.is_over():
+                with suppress(OSError), socket.create_connection(target.address, CONNECT_TIMEOUT_S) as connection:
+                    context.wrap_socket(connection).close()
+                    target.count("calls")
+
+    return run
+
+
+def ping() -> bytes:
+    return frames.frame(frames.PING, 0, 0, os.urandom(8))
