@@ -6,8 +6,10 @@ VENV := $(BIN)/.venv
 SETUP := $(BIN)/.setup
 BUILT := native/build/editable/.built
 GOOGLEAPIS := build/googleapis
+# The versions that everybody has. Without isolation the builds take theirs from it as well.
+LOCKED := --constraint requirements.lock
 PROMETHEUS := build/prometheus/usr/bin/promtool
-PACKAGED := pyproject.toml $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
+PACKAGED := pyproject.toml requirements.lock $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests tools examples/cpp -name '*.cpp' -o -name '*.h')
 # $(call pytest,ENVIRONMENT,ARGUMENTS,MARKS). The tests of one file share servers, so they stay in one process. Tests that
@@ -28,13 +30,15 @@ PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits operators process shared_memory)
 # The tests start hundreds of processes, which read compiled modules even where the environment turns that off.
 export PYTHONDONTWRITEBYTECODE :=
+export PRE_COMMIT_HOME ?= $(CURDIR)/build/pre-commit
 FUZZ_SECONDS ?= 600
+PIN = $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --no-header --no-annotate --upgrade
 IMAGE ?= host
 # A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-slow test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-slow test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -57,10 +61,10 @@ generate: $(SETUP) $(BIN)/.setup-lint ## Write every file that lists the operato
 	$(BIN)/python deploy/prometheus_rule.py
 
 format: $(BIN)/.setup-lint ## Format every source file
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
-	$(BIN)/clang-format -i $(CPP)
-	$(BIN)/buf format --write proto
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/clang-format -i $(CPP)
+	@$(BIN)/buf format --write proto
 
 clean: ## Remove the environment and all build output
 	rm -rf .venv build dist native/build client/src/aclgrad/v1 examples/node/node_modules
@@ -74,27 +78,17 @@ ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) 
 		lint sanitize-memory sanitize-threads docs test-bridges test-node test-browser test-monitoring fuzz-short
 	$(MAKE) --no-print-directory test test-slow test-modes soak-short load-short hostile-short demo
 
-lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos and generated files
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror $(CPP)
-	$(BIN)/buf lint proto
-	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/python client/generate.py --check
-	$(BIN)/python deploy/prometheus_rule.py --check
-	$(BIN)/hadolint Dockerfile
-	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
-	$(BIN)/kubernetes-validate --strict --quiet $(filter-out %/kustomization.yaml,$(wildcard deploy/kubernetes/base/*.yaml deploy/kubernetes/components/*/*.yaml))
+lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos, manifests and generated files; says nothing if all is well
+	@mkdir -p build
+	@$(BIN)/pre-commit run --all-files > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
 	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
 
+hooks: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Have git check before each commit what the commit changes
+	$(BIN)/pre-commit install
+
 lint-overlays: $(BIN)/.setup-lint
-	mkdir -p build/kubernetes
-	for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
+	@mkdir -p build/kubernetes
+	@for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 test: $(BUILT) ## Set up and run the tests; without those of test-slow and of the targets below, which `make ci` runs
@@ -271,9 +265,9 @@ dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of mate
 	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json  # would put this machine's paths into the bill
 	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
 
-lock: $(BIN)/.setup-lock ## Pin what the image installs, with hashes, in deploy/requirements.lock
-	$(PYTHON) deploy/dependencies.py | $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-header --no-annotate --upgrade --output-file deploy/requirements.lock
+lock: $(BIN)/.setup-lock ## Pin what developers install in requirements.lock, and what the image installs in deploy/requirements.lock
+	$(PYTHON) deploy/dependencies.py --dev | $(PIN) --output-file requirements.lock
+	$(PYTHON) deploy/dependencies.py | $(PIN) --constraint requirements.lock --generate-hashes --output-file deploy/requirements.lock
 
 image: ## Build the container image aclgrad:host, or aclgrad:ascend with IMAGE=ascend BUILD_FLAGS="--build-arg BASE=..."
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
@@ -288,9 +282,9 @@ $(VENV):
 
 # Without isolation, so that the build tools keep their place and a change of C++ needs only ninja.
 $(SETUP): $(VENV) $(PACKAGED)
-	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test
-	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native
-	$(BIN)/python -m pip install --quiet --editable ./server
+	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test $(LOCKED)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native $(LOCKED)
+	$(BIN)/python -m pip install --quiet --editable ./server $(LOCKED)
 	touch $@
 
 # The stamp has the time of the start, so that the next build includes edits made during this one.
@@ -300,8 +294,8 @@ $(BUILT): $(SETUP) $(NATIVE)
 	$(BIN)/cmake --install native/build/editable --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"
 	mv $@.begun $@
 
-$(BIN)/.setup-%: $(VENV) pyproject.toml
-	$(BIN)/python -m pip install --quiet --group $*
+$(BIN)/.setup-%: $(VENV) pyproject.toml requirements.lock
+	$(BIN)/python -m pip install --quiet --group $* $(LOCKED)
 	touch $@
 
 # The protos of googleapis that ours and their clients need, from the googleapis-common-protos package.
