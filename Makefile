@@ -86,7 +86,7 @@ timed-%:
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos, manifests and generated files; says nothing if all is well
 	@mkdir -p build
 	@$(BIN)/pre-commit run --all-files > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
-	@! command -v kubectl >/dev/null || $(MAKE) --no-print-directory lint-overlays
+	@! command -v kubectl > /dev/null || $(MAKE) --no-print-directory lint-overlays > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
 
 hooks: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Have git check before each commit what the commit changes
 	$(BIN)/pre-commit install
