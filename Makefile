@@ -73,7 +73,7 @@ clean: ## Remove the environment and all build output
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run everything that continuous integration runs: each target that has "part of make ci" in CONTRIBUTING.md
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-, \
 		sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short)
@@ -96,20 +96,20 @@ lint-overlays: $(BIN)/.setup-lint
 	@for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
-test: $(BUILT) ## Set up and run the tests; without those of test-slow and of the targets below, which `make ci` runs
+test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node or Prometheus
 	$(call pytest,,,not slow)
 
-test-slow: $(BUILT) ## Run the slow tests: matrices of products and vector levels, restarts, examples of the pages, builds
+test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds
 	$(call pytest,,,slow)
 
 # CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
-test-abi: $(BUILT) ## Run the ABI tests on any library: ACL_LIBRARY=FILE:FILE; by default on the host library as split packages
+test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any library: ACL_LIBRARY=FILE:FILE; by default the host library as split packages
 	$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi,slow or not slow)
 
 # The device refuses host memory and reports every misuse. Servers make each block an allocation, so strict mode sees every
 # access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
 # apart, so one is enough, and what takes host memory ran in `make test`.
-test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device that refuses host memory
+test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict device without host memory can change, and no others
 	mkdir -p build
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
@@ -119,10 +119,10 @@ test-modes: $(BUILT) ## Run the tests of runtime and server on a strict device t
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.
-test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX)
+test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX), without comparing with PyTorch's own operators
 	$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/jax tests/docs/test_snippets.py)
 
-test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch (installs it)
+test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch and torchvision (installs them), and print the largest errors
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
@@ -174,7 +174,7 @@ test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 
 soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device, and one of each shape: the server neither grows nor takes what is not counted
 	SOAK_CALLS=100000 CALL_CELLS=16777216 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
 
-soak-short: $(BUILT) ## The same with 5,000 calls
+soak-short: $(BUILT) ## The same with 5,000 calls and small shapes; judges slopes less strictly
 	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
@@ -183,7 +183,7 @@ rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library,
 hostile: $(BUILT) build/hostile/libslow_look.so ## Attack servers that an honest client uses, and judge its service: HOSTILE_FLAGS="costly watches"
 	$(BIN)/python -m tools.hostile $(HOSTILE_FLAGS)
 
-hostile-short: $(BUILT) build/hostile/libslow_look.so ## Part of each attack in 90 seconds, without judging percentiles
+hostile-short: $(BUILT) build/hostile/libslow_look.so ## Part of each attack in 90 seconds, without judging percentiles and without the scenes of hanging drivers that take long
 	$(BIN)/python -m tools.hostile --short $(HOSTILE_FLAGS)
 
 build/hostile/libslow_look.so: tools/hostile/slow_look.cpp
@@ -199,7 +199,7 @@ fuzz-short: $(BUILT) $(BIN)/.setup-fuzz ## The same for 24 seconds, without chan
 	for each in codec chunk_protocol; do mkdir -p build/fuzz/$$each && $(BIN)/python -m tests.fuzz $$each build/fuzz/$$each \
 		tests/fuzz/corpus/$$each $(FUZZ_LIMITS) -max_total_time=12 || exit 1; done
 
-sanitize: sanitize-memory sanitize-threads ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer
+sanitize: sanitize-memory sanitize-threads ## Run the C++ programs under Address-, UndefinedBehavior- and ThreadSanitizer, without the ABI tests
 
 sanitize-memory: export ACLGRAD_SANITIZE := address,undefined
 sanitize-threads: export ACLGRAD_SANITIZE := thread
@@ -242,7 +242,7 @@ build/bench-kernels/libtouch.so: tools/benchmarks/touch.cpp
 load: $(BUILT) $(BIN)/.setup-load ## Load a server and a bare echo with Locust, and judge the server by objectives: LOAD_FLAGS="steady --factor 0.5"
 	$(BIN)/python -m tools.load $(LOAD_FLAGS)
 
-load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a minute
+load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a minute, without most objectives
 	$(BIN)/python -m tools.load short
 
 load-second-opinion: $(BUILT) h2load ## The same loads with h2load, which is not a gRPC client and takes little CPU time
