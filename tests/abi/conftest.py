@@ -6,19 +6,18 @@ The default is the installed host library. `quirks` has the differences between 
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tools.abi.acl import Library
 
+from .programs_in_forks import Forks
 from .quirks import ABILITIES, TestedLibrary
 
 ACL_ERROR_REPEAT_INITIALIZE = 100002
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="package")
@@ -71,25 +70,22 @@ def acl(initialized: Library) -> Iterator[Library]:
     initialized.call("aclrtResetDevice", 0)
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    with closing(Forks()) as forks:
+        yield forks
+
+
 @pytest.fixture(scope="package")
-def run_program(library_path: str, opened: Library) -> Callable[..., list[str]]:
+def run_program(library_path: str, opened: Library, forks: Forks) -> Callable[..., list[str]]:
     """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints."""
+    preamble = "import ctypes, threading\nfrom tools.abi.acl import *\nfrom tests.abi.quirks import TestedLibrary\n"
+    preamble += f"acl = TestedLibrary({library_path!r})\n"
 
     def run(program: str, **environment: str) -> list[str]:
         if "ACL_HOST_CONFIG" in environment and "settings" not in opened.abilities:
             pytest.skip(f"needs a library that {ABILITIES['settings']}")
-        preamble = "import ctypes, threading\nfrom tools.abi.acl import *\nfrom tests.abi.quirks import TestedLibrary\n"
-        preamble += f"acl = TestedLibrary({library_path!r})\n"
-        finished = subprocess.run(
-            [sys.executable, "-c", preamble + program],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr
-        return finished.stdout.splitlines()
+        return forks.run(preamble + program, {**os.environ, **environment}).splitlines()
 
     return run
 
