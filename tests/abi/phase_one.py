@@ -1,10 +1,12 @@
-"""Phase 1 of an operator as data: a status test mutates one valid call."""
+"""Phase 1 of an operator as data: its arguments, its answer, and mutations of one valid call."""
 
 import ctypes
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from aclgrad.products import Product
 from tools.abi.acl import DataType, Format, Library
 
 NULL, INVALID = 161001, 161002
@@ -34,6 +36,42 @@ class Refused(NamedTuple):
     code: int = INVALID
 
 
+class Row(NamedTuple):
+    """One call, the code that it earns and how the message begins."""
+
+    arguments: Arguments
+    code: int = 0
+    message: str = ""
+
+
+class Order(NamedTuple):
+    """The order and the codes of an operator's checks: mutations of a valid call.
+
+    `otherwise` has rows that a product answers in another way, or that only it has.
+    """
+
+    valid: Arguments
+    accepted: dict[str, Arguments]
+    refused: dict[str, Refused]
+    otherwise: dict[Product, dict[str, Refused]]
+
+    def rows(self, product: Product) -> dict[str, Row]:
+        rows = {name: Row(self.valid | changes) for name, changes in self.accepted.items()}
+        for name, each in (*self.refused.items(), *self.otherwise.get(product, {}).items()):
+            given = rows[name].arguments if name in rows else self.valid
+            rows[name] = Row(given | each.changes, each.code, each.message)
+        return rows
+
+
+def changing(valid: Arguments) -> Callable[..., Arguments]:
+    """Returns a function that changes something about tensors of the valid call."""
+
+    def but(*names: str, **changes: object) -> Arguments:
+        return {name: replace(valid[name], **changes) for name in names}
+
+    return but
+
+
 def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
     """Returns the code and the message."""
     size, executor = ctypes.c_uint64(), ctypes.c_void_p()
@@ -61,12 +99,3 @@ def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
     function, message = acl.message().split(": ", 1)
     assert function == name + "GetWorkspaceSize"
     return code, message
-
-
-def assert_refused(acl: Library, name: str, valid: Arguments, row: Refused) -> None:
-    code, message = phase_one(acl, name, {**valid, **row.changes})
-    assert (code, message[: len(row.message)]) == (row.code, acl.told(row.message))
-
-
-def assert_accepted(acl: Library, name: str, valid: Arguments, changes: Arguments) -> None:
-    assert phase_one(acl, name, {**valid, **changes}) == (0, "")

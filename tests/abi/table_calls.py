@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
-from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.cases import TypedCase, served_dtypes
+from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
 from tools.abi.acl import DataType, Format
 from tools.abi.prototypes import read_prototypes
 
-from .phase_one import INVALID, NULL, Arguments, Tensor
+from .phase_one import INVALID, NULL, Arguments, Row, Tensor
 
 _PROTOTYPES = read_prototypes()
 
@@ -25,14 +25,6 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
 """By operator and row: CANN's code if it differs from the table's, or None if CANN would crash."""
 
 
-class Row(NamedTuple):
-    """One call, the code that it earns and how the message begins."""
-
-    arguments: Arguments
-    code: int = 0
-    message: str = ""
-
-
 def abi_names(spec: OperatorSpec) -> dict[str, str]:
     """Returns CANN's names of inputs, attributes and output, by their wire names."""
     wire = [*(each.name for each in (*spec.inputs, *spec.attributes)), spec.output.name]
@@ -43,7 +35,8 @@ def abi_names(spec: OperatorSpec) -> dict[str, str]:
 def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
     """Returns every row of an operator on a product; if the product lacks it, the calls of one that has it."""
     served = product if product in spec.products else max(spec.products)
-    samples = [typed for typed in typed_cases(served) if typed.spec is spec]
+    cases = samples_of(spec.name).cases
+    samples = [TypedCase(spec, case, dtype) for case in cases for dtype in served_dtypes(spec, case, served)]
     rows = {f"{typed.case.name} {typed.dtype}": Row(arguments_of(typed, served)) for typed in samples}
     for mutations in (_nulls, _dtypes, _ranks, _lengths):
         rows |= mutations(samples[0], served)
@@ -137,7 +130,7 @@ def _ranks(typed: TypedCase, product: Product) -> dict[str, Row]:
 
 
 def _of_rank(tensor: Tensor, rank: int) -> Tensor:
-    shape = ((1,) * rank + tensor.shape)[-rank:]
+    shape = (1,) * (rank - len(tensor.shape)) + tensor.shape[max(len(tensor.shape) - rank, 0) :]
     return Tensor(shape, tensor.data_type, tensor.format_)
 
 

@@ -41,9 +41,15 @@ def test_calls_before_init_are_refused(run_program: Run) -> None:
         "print(acl.aclFinalize(), acl.aclrtSetDevice(0), acl.aclrtMalloc(ctypes.byref(out), 8, 0))\n"
         "print(acl.aclrtGetSocName(), acl.aclrtSynchronizeDevice(), acl.aclrtCreateStream(ctypes.byref(out)))\n"
         "print(acl.message())\n"
+        "size, executor = ctypes.c_uint64(), ctypes.byref(ctypes.c_void_p())\n"
+        "with acl.describe((1, 2, 2)) as tensor:\n"
+        "    phase = acl.aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize\n"
+        "    print(phase(tensor, tensor, tensor, ctypes.byref(size), executor), acl.message())\n"
     )
     assert lines[:2] == ["100037 100001 100001", "None 100001 100001"]
     assert "aclInit" in lines[2]
+    assert lines[3].startswith("361001")
+    assert "aclInit" in lines[3]
 
 
 def test_a_program_may_exit_without_finalize(run_program: Run) -> None:

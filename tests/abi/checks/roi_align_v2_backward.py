@@ -1,17 +1,9 @@
-"""The order and codes of the checks of aclnnRoiAlignV2Backward: one row is one mutation of a valid call.
+"""aclnnRoiAlignV2Backward."""
 
-What follows from the operator table alone is in test_table_status.py.
-"""
+from tools.abi.acl import DataType, Format
 
-from dataclasses import replace
+from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
-import pytest
-
-from tools.abi.acl import DataType, Format, Library
-
-from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
-
-NAME = "aclnnRoiAlignV2Backward"
 NAN, INF = float("nan"), float("inf")
 SMALLEST_NORMAL = 2.0**-126
 HUGE = 2**62
@@ -27,19 +19,11 @@ VALID: Arguments = {
     "aligned": True,
     "gradInput": Tensor((2, 3, 9, 12)),
 }
+but = changing(VALID)
 
 
 def with_input(shape: tuple[int, ...], **changes: object) -> Arguments:
     return {"inputShape": shape, "gradInput": Tensor(shape), **changes}
-
-
-def formatted(name: str, format_: Format) -> Arguments:
-    return {name: replace(VALID[name], format_=format_)}
-
-
-def but(name: str, **changes: object) -> Arguments:
-    """The valid tensor with something changed."""
-    return {name: replace(VALID[name], **changes)}
 
 
 ACCEPTED = {
@@ -56,10 +40,10 @@ REFUSED = {
     "data type of gradInput": Refused(
         {"gradInput": Tensor((2, 3, 9, 12), DataType.DOUBLE)}, "gradInput: expected the data"
     ),
-    "gradOutput of ND": Refused(formatted("gradOutput", Format.ND), "gradOutput: expected format NCHW"),
-    "gradOutput of NHWC": Refused(formatted("gradOutput", Format.NHWC), "gradOutput: expected format NCHW"),
-    "boxes of NCHW": Refused(formatted("boxes", Format.NCHW), "boxes: expected format ND"),
-    "gradInput of ND": Refused(formatted("gradInput", Format.ND), "gradInput: expected format NCHW"),
+    "gradOutput of ND": Refused(but("gradOutput", format_=Format.ND), "gradOutput: expected format NCHW"),
+    "gradOutput of NHWC": Refused(but("gradOutput", format_=Format.NHWC), "gradOutput: expected format NCHW"),
+    "boxes of NCHW": Refused(but("boxes", format_=Format.NCHW), "boxes: expected format ND"),
+    "gradInput of ND": Refused(but("gradInput", format_=Format.ND), "gradInput: expected format NCHW"),
     "formats before ranks": Refused({"gradOutput": Tensor((7,), format_=Format.ND)}, "gradOutput: expected format"),
     "rank of gradOutput": Refused({"gradOutput": Tensor((7, 3, 8))}, "gradOutput: expected rank"),
     "rank of boxes": Refused({"boxes": Tensor((7, 5, 1), format_=Format.ND)}, "boxes: expected rank"),
@@ -84,13 +68,3 @@ REFUSED = {
     "too large to exist": Refused(with_input((1, 3, HUGE, HUGE)), "gradInput: expected a view"),
     "before the storage": Refused(but("boxes", offset=-1), "boxes: expected a view"),
 }
-
-
-@pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(acl: Library, row: str) -> None:
-    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
-
-
-@pytest.mark.parametrize("row", REFUSED)
-def test_refused(acl: Library, row: str) -> None:
-    assert_refused(acl, NAME, VALID, REFUSED[row])

@@ -1,22 +1,9 @@
-"""The order and codes of the checks of aclnnAvgPool2dBackward: one row is one mutation of a valid call.
+"""aclnnAvgPool2dBackward. The valid call has a precision that every product takes for FLOAT."""
 
-What follows from the operator table alone is in test_table_status.py. The valid call has a precision that every product
-takes for FLOAT.
-"""
+from tools.abi.acl import DataType, Format
 
-from dataclasses import replace
+from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
-import pytest
-
-from aclgrad.operators.cases import TypedCase
-from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import case
-from tools.abi.acl import DataType, Format, Library
-
-from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
-from .table_gradients import assert_defined, gradient
-
-NAME = "aclnnAvgPool2dBackward"
 TENSORS = ("gradOutput", "self", "gradInput")
 HUGE = 2**62
 
@@ -32,15 +19,7 @@ VALID: Arguments = {
     "cubeMathType": 1,
     "gradInput": Tensor((2, 3, 9, 12)),
 }
-
-
-def everything(**changes: object) -> Arguments:
-    return {name: replace(VALID[name], **changes) for name in TENSORS}
-
-
-def but(name: str, **changes: object) -> Arguments:
-    """The valid tensor with something changed."""
-    return {name: replace(VALID[name], **changes)}
+but = changing(VALID)
 
 
 def shapes(grad: tuple[int, ...], rest: tuple[int, ...], format_: Format = Format.NCHW) -> Arguments:
@@ -69,8 +48,8 @@ REFUSED = {
     "gradInput unlike gradOutput": Refused(
         but("gradInput", data_type=DataType.FLOAT16), "gradInput: expected the data"
     ),
-    "ND": Refused(everything(format_=Format.ND), "gradOutput: expected format NCHW"),
-    "private formats": Refused(everything(format_=Format.NC1HWC0), "gradOutput: expected format NCHW"),
+    "ND": Refused(but(*TENSORS, format_=Format.ND), "gradOutput: expected format NCHW"),
+    "private formats": Refused(but(*TENSORS, format_=Format.NC1HWC0), "gradOutput: expected format NCHW"),
     "rank 4 as NCL": Refused(but("gradInput", format_=Format.NCL), "gradInput: expected format NCHW"),
     "rank of gradInput": Refused({"gradInput": Tensor((3, 9, 12))}, "gradInput: expected the rank"),
     "a negative dim": Refused(shapes((-2, 3, 5, 6), (-2, 3, 9, 12)), "gradOutput: expected no negative"),
@@ -90,21 +69,3 @@ REFUSED = {
     ),
     "before the storage": Refused(but("gradInput", offset=-1), "gradInput: expected a view"),
 }
-
-
-@pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(acl: Library, row: str) -> None:
-    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
-
-
-@pytest.mark.parametrize("row", REFUSED)
-def test_refused(acl: Library, row: str) -> None:
-    assert_refused(acl, NAME, VALID, REFUSED[row])
-
-
-def test_a_window_far_beyond_the_plane_takes_neither_memory_nor_time(acl: Library) -> None:
-    """With ceilMode the last window may have any size."""
-    windows = {"kernel_size": (2**31 - 1,), "padding": (1,), "ceil_mode": True, "count_include_pad": False}
-    huge = case("huge", windows, grad_output=(1, 2, 1, 1), input=(1, 2, 5, 7))
-    typed = TypedCase(OPERATORS["avg_pool2d_backward"], huge, "float32")
-    assert_defined(typed, gradient(acl, typed))

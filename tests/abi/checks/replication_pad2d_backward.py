@@ -1,17 +1,9 @@
-"""The order and codes of the checks of aclnnReplicationPad2dBackward: one row is one mutation of a valid call.
+"""aclnnReplicationPad2dBackward."""
 
-What follows from the operator table alone is in test_table_status.py.
-"""
+from tools.abi.acl import DataType, Format
 
-from dataclasses import replace
+from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
-import pytest
-
-from tools.abi.acl import DataType, Format, Library
-
-from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
-
-NAME = "aclnnReplicationPad2dBackward"
 TENSORS = ("gradOutput", "self", "gradInput")
 HUGE = 2**62
 
@@ -21,10 +13,7 @@ VALID: Arguments = {
     "padding": (1, 2, 3, 2),
     "gradInput": Tensor((2, 3, 4, 5)),
 }
-
-
-def everything(**changes: object) -> Arguments:
-    return {name: replace(VALID[name], **changes) for name in TENSORS}
+but = changing(VALID)
 
 
 def call(
@@ -46,14 +35,9 @@ def call(
 BF16 = DataType.BF16
 
 
-def but(name: str, **changes: object) -> Arguments:
-    """The valid tensor with something changed."""
-    return {name: replace(VALID[name], **changes)}
-
-
 ACCEPTED = {
     "as it is": {},
-    "ND": everything(format_=Format.ND),
+    "ND": but(*TENSORS, format_=Format.ND),
     "padding beyond the dims": call((2, 3, 4, 5), (50, 60, 70, 80)),
     "cropping": call((2, 3, 4, 5), (-1, -2, -3, 2)),
     "gradOutput cropped away": call((2, 3, 4, 5), (-2, -3, 0, 0)),
@@ -68,7 +52,7 @@ REFUSED = {
     "data type of gradInput": Refused({"gradInput": Tensor((2, 3, 4, 5), DataType.INT32)}, "gradInput: expected data"),
     "gradOutput unlike self": Refused({"gradOutput": Tensor((2, 3, 9, 8), BF16)}, "gradOutput: expected the data"),
     "gradInput unlike self": Refused({"gradInput": Tensor((2, 3, 4, 5), BF16)}, "gradInput: expected the data"),
-    "private formats": Refused(everything(format_=Format.NC1HWC0), "gradOutput: expected a plain"),
+    "private formats": Refused(but(*TENSORS, format_=Format.NC1HWC0), "gradOutput: expected a plain"),
     "private format of self": Refused(but("self", format_=Format.FRACTAL_NZ), "self: expected a plain"),
     "format of gradOutput": Refused(but("gradOutput", format_=Format.ND), "gradOutput: expected the format"),
     "format of gradInput": Refused(but("gradInput", format_=Format.ND), "gradInput: expected the format"),
@@ -95,13 +79,3 @@ REFUSED = {
     "too large to exist": Refused(call((1, 1, HUGE, HUGE), (0, 0, 0, 0)), "gradOutput: expected a view"),
     "before the storage": Refused(but("gradInput", offset=-1), "gradInput: expected a view"),
 }
-
-
-@pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(acl: Library, row: str) -> None:
-    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
-
-
-@pytest.mark.parametrize("row", REFUSED)
-def test_refused(acl: Library, row: str) -> None:
-    assert_refused(acl, NAME, VALID, REFUSED[row])

@@ -1,18 +1,8 @@
-"""The order and codes of the checks of aclnnMaxUnpool3dBackward: one row is one mutation of a valid call.
+"""aclnnMaxUnpool3dBackward."""
 
-What follows from the operator table alone is in test_table_status.py.
-"""
+from tools.abi.acl import DataType, Format
 
-from dataclasses import replace
-
-import pytest
-
-from tools.abi.acl import DataType, Format, Library
-
-from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
-
-NAME = "aclnnMaxUnpool3dBackward"
-TENSORS = ("gradOutput", "self", "out")
+from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
 VALID: Arguments = {
     "gradOutput": Tensor((2, 3, 4, 6, 8)),
@@ -23,10 +13,7 @@ VALID: Arguments = {
     "padding": (0, 0, 0),
     "out": Tensor((2, 3, 2, 3, 4)),
 }
-
-
-def data_type(value: DataType) -> Arguments:
-    return {name: replace(VALID[name], data_type=value) for name in TENSORS}
+but = changing(VALID)
 
 
 def shapes(grad: tuple[int, ...], rest: tuple[int, ...]) -> Arguments:
@@ -36,11 +23,6 @@ def shapes(grad: tuple[int, ...], rest: tuple[int, ...]) -> Arguments:
         "indices": Tensor(rest, DataType.INT64),
         "out": Tensor(rest),
     }
-
-
-def but(name: str, **changes: object) -> Arguments:
-    """The valid tensor with something changed."""
-    return {name: replace(VALID[name], **changes)}
 
 
 ACCEPTED = {
@@ -56,7 +38,7 @@ REFUSED = {
     "null comes first": Refused({"gradOutput": Tensor((1,)), "out": None}, "out", NULL),
     "out not contiguous": Refused(but("out", strides=(1, 2, 6, 12, 36)), "out: expected contiguous"),
     "contiguity before data types": Refused(
-        {**but("out", strides=(1, 2, 6, 12, 36)), "indices": Tensor((1,))}, "out: expected contiguous"
+        but("out", strides=(1, 2, 6, 12, 36)) | {"indices": Tensor((1,))}, "out: expected contiguous"
     ),
     "data type of self": Refused(but("self", data_type=DataType.BF16), "self: expected data"),
     "data type of out": Refused(but("out", data_type=DataType.BOOL), "out: expected data"),
@@ -82,13 +64,3 @@ REFUSED = {
     "batch of gradOutput, rank 4": Refused({**shapes((2, 4, 6, 8), (3, 2, 3, 4))}, "gradOutput: expected the first 1"),
     "before the storage": Refused(but("indices", offset=-1), "indices: expected a view"),
 }
-
-
-@pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(acl: Library, row: str) -> None:
-    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
-
-
-@pytest.mark.parametrize("row", REFUSED)
-def test_refused(acl: Library, row: str) -> None:
-    assert_refused(acl, NAME, VALID, REFUSED[row])

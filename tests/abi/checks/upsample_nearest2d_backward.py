@@ -1,17 +1,8 @@
-"""The order and codes of the checks of aclnnUpsampleNearest2dBackward: one row is one mutation of a valid call.
+"""aclnnUpsampleNearest2dBackward."""
 
-What follows from the operator table alone is in test_table_status.py.
-"""
+from tools.abi.acl import DataType, Format
 
-from dataclasses import replace
-
-import pytest
-
-from tools.abi.acl import DataType, Format, Library
-
-from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
-
-NAME = "aclnnUpsampleNearest2dBackward"
+from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
 VALID: Arguments = {
     "gradOut": Tensor((2, 3, 8, 10)),
@@ -21,16 +12,12 @@ VALID: Arguments = {
     "scalesW": 0.0,
     "gradInput": Tensor((2, 3, 4, 5)),
 }
+but = changing(VALID)
 
 
 def call(output: tuple[int, ...], input: tuple[int, ...]) -> Arguments:
     grad = Tensor((*input[:2], *output))
     return {"gradOut": grad, "outputSize": output, "inputSize": input, "gradInput": Tensor(input)}
-
-
-def but(name: str, **changes: object) -> Arguments:
-    """The valid tensor with something changed."""
-    return {name: replace(VALID[name], **changes)}
 
 
 ACCEPTED = {
@@ -59,13 +46,3 @@ REFUSED = {
     "before the storage": Refused(but("gradInput", offset=-1), "gradInput: expected a view"),
     "too large to exist": Refused(call((2**62, 2), (1, 1, 1, 1)), "gradOut: expected a view"),
 }
-
-
-@pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(acl: Library, row: str) -> None:
-    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
-
-
-@pytest.mark.parametrize("row", REFUSED)
-def test_refused(acl: Library, row: str) -> None:
-    assert_refused(acl, NAME, VALID, REFUSED[row])

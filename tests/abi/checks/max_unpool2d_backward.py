@@ -1,17 +1,9 @@
-"""The order and codes of the checks of aclnnMaxUnpool2dBackward: one row is one mutation of a valid call.
+"""aclnnMaxUnpool2dBackward."""
 
-What follows from the operator table alone is in test_table_status.py.
-"""
+from tools.abi.acl import DataType, Format
 
-from dataclasses import replace
+from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
-import pytest
-
-from tools.abi.acl import DataType, Format, Library
-
-from .phase_one import NULL, Arguments, Refused, Tensor, assert_accepted, assert_refused
-
-NAME = "aclnnMaxUnpool2dBackward"
 NO_KERNEL = 561003
 
 VALID: Arguments = {
@@ -21,11 +13,7 @@ VALID: Arguments = {
     "outputSize": (6, 8),
     "out": Tensor((2, 3, 3, 4)),
 }
-
-
-def but(name: str, **changes: object) -> Arguments:
-    """The valid tensor with something changed."""
-    return {name: replace(VALID[name], **changes)}
+but = changing(VALID)
 
 
 def shapes(grad: tuple[int, ...], rest: tuple[int, ...]) -> Arguments:
@@ -35,13 +23,12 @@ def shapes(grad: tuple[int, ...], rest: tuple[int, ...]) -> Arguments:
     }  # fmt: skip
 
 
-def of(kind: DataType) -> Arguments:
-    return {name: replace(VALID[name], data_type=kind) for name in ("gradOutput", "self", "out")}
-
+TENSORS = ("gradOutput", "self", "out")
 
 ACCEPTED = {
     "as it is": {},
-    "BOOL": of(DataType.BOOL),
+    "INT32 indices": but("indices", data_type=DataType.INT32),
+    "BOOL": but(*TENSORS, data_type=DataType.BOOL),
     "fewer cells than self": shapes((2, 3, 1, 1), (2, 3, 3, 4)),
     "formats of any kind": but("gradOutput", format_=Format.NC1HWC0) | but("out", format_=Format.ND),
     "out with strides": but("out", strides=(1, 2, 6, 18)),
@@ -55,7 +42,7 @@ REFUSED = {
     "data type of out": Refused(but("out", data_type=DataType.DOUBLE), "out: expected data"),
     "a float for an integer": Refused(but("out", data_type=DataType.INT32), "out: expected a data type that FLOAT"),
     "an integer for BOOL": Refused(
-        of(DataType.INT8) | but("out", data_type=DataType.BOOL), "out: expected a data type"
+        but(*TENSORS, data_type=DataType.INT8) | but("out", data_type=DataType.BOOL), "out: expected a data type"
     ),
     "gradOutput unlike self": Refused(but("gradOutput", data_type=DataType.FLOAT16), "gradOutput: expected the data"),
     "a cast, which is not implemented": Refused(but("out", data_type=DataType.FLOAT16), "out: no kernel", NO_KERNEL),
@@ -69,18 +56,3 @@ REFUSED = {
     "no gradients": Refused(shapes((2, 3, 0, 8), (2, 3, 3, 4)), "gradOutput: expected elements"),
     "before the storage": Refused(but("out", offset=-1), "out: expected a view"),
 }
-
-
-@pytest.mark.parametrize("row", ACCEPTED)
-def test_accepted(acl: Library, row: str) -> None:
-    assert_accepted(acl, NAME, VALID, ACCEPTED[row])
-
-
-@pytest.mark.parametrize("row", REFUSED)
-def test_refused(acl: Library, row: str) -> None:
-    assert_refused(acl, NAME, VALID, REFUSED[row])
-
-
-@pytest.mark.parametrize("kind", [DataType.INT32, DataType.INT64])
-def test_both_types_of_indices(acl: Library, kind: DataType) -> None:
-    assert_accepted(acl, NAME, VALID, but("indices", data_type=kind))
