@@ -119,7 +119,7 @@ def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[.
     # queries share a lock with the hanging launch, so they order the write with the launch.
     config = tmp_path / "acl.json"
     config.write_text(
-        '{"host": {"failure_mode": "continue", "faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 400}]}}'
+        '{"host": {"failure_mode": "continue", "faults": [{"kind": "hang", "at": 1, "count": 2, "duration_ms": 800}]}}'
     )
     lines = run_program(
         "import numpy as np, time\n"
@@ -130,7 +130,7 @@ def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[.
         "storage = np.zeros((2, 3, 4, 4), np.float32)\n"
         "with acl.tensor(np.ones((2, 3, 2, 2), np.float32)) as grad, acl.tensor(storage) as self:\n"
         "    with acl.tensor(storage, storage.transpose(0, 1, 3, 2)) as out, acl.buffer(1 << 12) as workspace:\n"
-        "        for offset in (1, 512, 513):\n"
+        "        for offset in (512, 513):\n"
         "            size, executor = acl.plan(name, grad.handle, self.handle, out.handle)\n"
         "            acl.call(name, workspace, size, executor, None)\n"
         "            time.sleep(0.1)\n"
@@ -141,6 +141,6 @@ def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[.
         "        print(acl.aclrtSynchronizeStream(None))\n",
         ACL_HOST_CONFIG=str(config),
     )
-    for line, code in zip(lines, (507015, 507015, 0, 0), strict=True):
+    for line, code in zip(lines, (507015, 0, 0), strict=True):
         assert line.split()[0] == str(code)
         assert ("behind the workspace" in line) == (code != 0)

@@ -129,21 +129,18 @@ def test_finalize_ends_a_loss(run: Fails) -> None:
 
 
 def test_a_hang_of_some_time(run: Fails) -> None:
-    lines = run(
-        [{"kind": "hang", "at": 1, "duration_ms": 300}],
-        "begin = time.monotonic()\nprint(launch(), sync(0), sync(20), sync(), 0.25 < time.monotonic() - begin < 20)\n",
-    )
-    assert lines == ["0 507046 507046 0 True"]
+    program = "begin = time.monotonic()\nprint(launch(), sync(), time.monotonic() - begin > 0.09, launch(), sync())\n"
+    assert run([{"kind": "hang", "at": 1, "duration_ms": 100}], program) == ["0 0 True 0 0"]
 
 
 def test_a_hang_ends_with_its_stream(run: Fails) -> None:
     program = (
         "event = acl.create('aclrtCreateEvent')\n"
-        "print(launch(), acl.aclrtRecordEvent(event, stream), sync(20), sync(on=None))\n"
+        "print(launch(), acl.aclrtRecordEvent(event, stream), sync(0), sync(20), sync(on=None))\n"
         "print(acl.aclrtSynchronizeEventWithTimeout(event, 20), acl.aclrtSynchronizeDeviceWithTimeout(20))\n"
         "print(acl.aclrtDestroyStreamForce(stream), acl.aclrtSynchronizeEvent(event), acl.aclrtSynchronizeDevice())\n"
     )
-    assert run([{"kind": "hang", "at": 1}], program) == ["0 0 507046 0", "507047 507046", "0 0 0"]
+    assert run([{"kind": "hang", "at": 1}], program) == ["0 0 507046 507046 0", "507047 507046", "0 0 0"]
 
 
 def test_finalize_and_a_forced_reset_end_a_hang_and_the_wait_for_it(run: Fails) -> None:
@@ -156,7 +153,7 @@ def test_finalize_and_a_forced_reset_end_a_hang_and_the_wait_for_it(run: Fails) 
         "    codes = [launch(None), sync(20, None)]\n"
         "    waiter = threading.Thread(target=wait)\n"
         "    waiter.start()\n"
-        "    time.sleep(0.05)\n"
+        "    time.sleep(0.05)  # most of the time it waits by then; the codes are the same if it does not\n"
         "    codes.append(end())\n"
         "    waiter.join()\n"
         "    print(*codes)\n"
@@ -172,16 +169,18 @@ def test_a_loss_ends_a_hang(run: Fails) -> None:
 
 
 def test_slow_copies(run: Fails) -> None:
+    """What is not slow takes microseconds, and a fraction of the delay on a machine that is busy with other work."""
     lines = run(
-        [{"kind": "slow_copy", "at": 2, "count": 3, "duration_ms": 200}],
-        "def timed(call):\n"
+        [{"kind": "slow_copy", "at": 2, "count": 3, "duration_ms": 800}],
+        "def copy_async():\n"
+        "    return acl.aclrtMemcpyAsync(device, 256, pinned, 256, 1, stream)\n"
+        "def copy_pageable():\n"
+        "    return acl.aclrtMemcpyAsync(host, 256, device, 256, 2, stream)\n"
+        "for calls in ([copy], [copy], [copy_async, sync], [copy_pageable], [copy]):\n"
         "    begin = time.monotonic()\n"
-        "    return f'{call()} {time.monotonic() - begin > 0.15}'\n"
-        "print(timed(copy), timed(copy))\n"
-        "print(timed(lambda: acl.aclrtMemcpyAsync(device, 256, pinned, 256, 1, stream)), timed(sync))\n"
-        "print(timed(lambda: acl.aclrtMemcpyAsync(host, 256, device, 256, 2, stream)), timed(copy))\n",
+        "    print(*[call() for call in calls], time.monotonic() - begin > 0.79)\n",
     )
-    assert lines == ["0 False 0 True", "0 False 0 True", "0 True 0 False"]
+    assert lines == ["0 False", "0 True", "0 0 True", "0 True", "0 False"]
 
 
 def test_copy_errors(run: Fails) -> None:
@@ -210,9 +209,7 @@ def test_a_kernel_that_the_device_ends(run: Fails) -> None:
         {"kind": "hang", "at": 1, "duration_ms": 50, "code": 507046},
         {"kind": "hang", "at": 2, "duration_ms": 50, "code": 507014},
     ]
-    assert run(faults, "print(launch(), sync(5), sync(), sync(), launch(), sync(), copy())\n") == [
-        "0 507046 507046 0 0 507014 507014"
-    ]
+    assert run(faults, "print(launch(), sync(), sync(), launch(), sync(), copy())\n") == ["0 507046 0 0 507014 507014"]
 
 
 def test_work_that_is_dropped_does_not_count_as_done(run: Fails) -> None:
@@ -224,7 +221,7 @@ def test_work_that_is_dropped_does_not_count_as_done(run: Fails) -> None:
         "print(launch(), launch())\n"
         "waiter = threading.Thread(target=wait)\n"
         "waiter.start()\n"
-        "time.sleep(0.1)\n"
+        "time.sleep(0.05)  # most of the time it waits by then; the codes are the same if it does not\n"
         "print(acl.aclrtDestroyStreamForce(stream))\n"
         "waiter.join()\n"
         "print(*codes)\n"
@@ -266,24 +263,23 @@ HANGING = {
 
 @pytest.mark.parametrize(("fault", "call"), HANGING.values(), ids=HANGING)
 def test_a_call_that_returns_late(run: Fails, fault: dict[str, object], call: str) -> None:
-    lines = run(
-        [fault | {"duration_ms": 300}],
-        f"begin = time.monotonic()\nprint({call}, 0.25 < time.monotonic() - begin < 20)\n"
-        f"begin = time.monotonic()\nprint({call}, time.monotonic() - begin < 0.25, sync())\n",
-    )
-    assert lines == ["0 True", "0 True 0"]
+    program = f"begin = time.monotonic()\nprint({call}, time.monotonic() - begin > 0.09)\nprint({call}, sync())\n"
+    assert run([fault | {"duration_ms": 100}], program) == ["0 True", "0 0"]
 
 
 @pytest.mark.parametrize(("fault", "call"), HANGING.values(), ids=HANGING)
 def test_a_call_that_never_returns_holds_up_no_other(run: Fails, fault: dict[str, object], call: str) -> None:
+    """The first of two threads hangs for ever, so once the other one has returned, the hanging call is under way."""
     program = (
-        "returned = threading.Event()\n"
-        "def hang():\n"
+        "returned = threading.Semaphore(0)\n"
+        "def use():\n"
         "    acl.call('aclrtSetDevice', 0)\n"
         f"    {call}\n"
-        "    returned.set()\n"
-        "threading.Thread(target=hang, daemon=True).start()\n"
-        "print(returned.wait(1))\n"
-        "print(copy(), malloc(), launch(), sync())\n"
+        "    returned.release()\n"
+        "for _ in range(2):\n"
+        "    threading.Thread(target=use, daemon=True).start()\n"
+        "returned.acquire()\n"
+        f"print(copy(), malloc(), launch(), sync(), {call})\n"
+        "print(returned.acquire(timeout=0.05))\n"
     )
-    assert run([fault], program) == ["False", "0 0 0 0"]
+    assert run([fault], program) == ["0 0 0 0 0", "False"]
