@@ -45,27 +45,6 @@ def neighbours(position: np.float32, size: int) -> list[tuple[int, float]]:
     return [(low, 1 - float(position - F(low))), (low + 1, float(position - F(low)))]
 
 
-def gradient(roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the gradient, and the same with absolute values."""
-    result, scale = np.zeros(roi.input_shape), np.zeros(roi.input_shape)
-    _, _, height, width = roi.input_shape
-    for index, (image, x1, y1, x2, y2) in enumerate(boxes):
-        if not 0 <= np.floor(image) < roi.input_shape[0]:
-            continue
-        target, magnitude = result[int(np.floor(image))], scale[int(np.floor(image))]
-        top, bin_height, rows = axis(y1, y2, roi.pooled[0], roi)
-        left, bin_width, columns = axis(x1, x2, roi.pooled[1], roi)
-        for bin_y, bin_x in np.ndindex(*roi.pooled):
-            share = grad[index, :, bin_y, bin_x].astype(np.float64) / max(rows * columns, 1)
-            for y in samples(top, bin_height, rows, bin_y):
-                for x in samples(left, bin_width, columns, bin_x):
-                    for cell_y, weight_y in neighbours(y, height):
-                        for cell_x, weight_x in neighbours(x, width):
-                            target[:, cell_y, cell_x] += share * weight_y * weight_x
-                            magnitude[:, cell_y, cell_x] += abs(share) * weight_y * weight_x
-    return result, scale
-
-
 def matrix(low: np.float32, high: np.float32, bins: int, size: int, roi: Roi) -> tuple[np.ndarray, int]:
     """What each bin takes from each cell along one axis, shape (size, bins), and the samples of a bin."""
     start, bin_size, count = axis(low, high, bins, roi)
@@ -77,8 +56,8 @@ def matrix(low: np.float32, high: np.float32, bins: int, size: int, roi: Roi) ->
     return weights, count
 
 
-def gradient_of_many(roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same as `gradient` for finite boxes, as two matrix products a box."""
+def gradient(roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the gradient for finite boxes, and the same with absolute values: two matrix products a box."""
     result, scale = np.zeros(roi.input_shape), np.zeros(roi.input_shape)
     _, _, height, width = roi.input_shape
     for index, (image, x1, y1, x2, y2) in enumerate(boxes):

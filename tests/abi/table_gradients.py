@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
 from tests.call_file import PRODUCT, device_array
-from tools.abi.acl import Library
+from tools.abi.acl import DeviceTensor, Library
 
 from .phase_one import Tensor
 from .table_calls import abi_names, arguments_of
@@ -22,6 +23,8 @@ from .table_calls import abi_names, arguments_of
 LENGTHS = (*range(1, 10), 15, 16, 17, 31, 32, 33, 65)
 """Lengths of rows: up to and around the vectors of each type, and twice the longest."""
 DRAWS = 20
+FILL = 7
+"""In memory that a call has to write, or must not."""
 LARGE = "6 MB"
 """Several pieces of a parallel loop."""
 
@@ -75,7 +78,7 @@ def described(
 def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> np.ndarray:
     """Runs the call on host memory as it is, every operand and the workspace at that offset."""
     output = typed.spec.output.infer(typed.arguments)
-    out = placed(np.full(output.shape, 7, output.dtype.numpy), offset)
+    out = placed(np.full(output.shape, FILL, output.dtype.numpy), offset)
     names = abi_names(typed.spec)
     memory = {names[typed.spec.output.name]: out}
     for name, array in typed.arrays().items():
@@ -86,6 +89,46 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
         acl.call(typed.spec.symbol, workspace.ctypes.data if size else None, size, executor, None)
         acl.call("aclrtSynchronizeStream", None)
     return out
+
+
+def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> dict[str, np.ndarray]:
+    """Returns the inputs as the device reads them and a full output by CANN's names; some inputs may be given."""
+    names, output = abi_names(typed.spec), typed.spec.output.infer(typed.arguments)
+    arrays = {names[name]: device_array(typed, name, array) for name, array in (typed.arrays() | dict(given)).items()}
+    return arrays | {names[typed.spec.output.name]: np.full(output.shape, FILL, output.dtype.numpy)}
+
+
+def run(acl: Library, typed: TypedCase, tensors: Mapping[str, DeviceTensor]) -> None:
+    """Runs the call on tensors by CANN's names."""
+    with ExitStack() as stack:
+        given: list[object] = []
+        for name, value in arguments_of(typed, PRODUCT).items():
+            if name in tensors:
+                given.append(tensors[name].handle)
+            else:
+                given.append(stack.enter_context(acl.int_array(value)) if isinstance(value, tuple) else value)
+        acl.run(typed.spec.symbol, *given)
+
+
+def gradient_of(acl: Library, typed: TypedCase, **given: np.ndarray) -> np.ndarray:
+    """Runs the call in device memory, on these inputs and the sample's others."""
+    arguments = arguments_of(typed, PRODUCT)
+    with ExitStack() as stack:
+        tensors = {
+            name: stack.enter_context(acl.tensor(array, format_=arguments[name].format_))
+            for name, array in device_arrays(typed, given).items()
+        }
+        run(acl, typed, tensors)
+        return tensors[abi_names(typed.spec)[typed.spec.output.name]].read_storage()
+
+
+def call(name: str, dtype: str = "float32", /, *, fixed: Mapping[str, str] | None = None, **given: tuple) -> TypedCase:
+    """Returns a call of shapes and attributes by their names on the wire."""
+    spec = OPERATORS[name]
+    shapes = {each.name: given.pop(each.name) for each in spec.inputs}
+    return TypedCase(
+        spec, replace(samples_of(name).cases[0], name="call", shapes=shapes, attributes=given, fixed=fixed or {}), dtype
+    )
 
 
 def assert_defined(typed: TypedCase, gradient: np.ndarray, product: Product = PRODUCT) -> None:

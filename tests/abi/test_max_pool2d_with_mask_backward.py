@@ -1,4 +1,4 @@
-"""aclnnMaxPool2dWithMaskBackward against its definition, in both layouts of the mask."""
+"""aclnnMaxPool2dWithMaskBackward reads both layouts of its mask, and what a mask may have that is no argmax."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,94 +11,66 @@ from tools.abi.acl import DataType, Library
 
 from . import max_pool
 from .max_pool import Pool
-from .values import VIEWS, assert_close, random, storage_of
+from .values import assert_close, random
 
 NAME = "aclnnMaxPool2dWithMaskBackward"
-DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
 
 POOLS = [
     Pool((1, 1, 2, 2), (2,)),
-    Pool((2, 3, 6, 8), (2,)),
-    Pool((2, 17, 7, 9), (3,), (2,), (1,)),
     Pool((2, 17, 7, 9), (3,), (2,), (1,), ceil_mode=True),
-    Pool((1, 2, 8, 8), (3, 2), (1, 2)),
     Pool((1, 33, 5, 6), (2, 3), (2, 1), (1, 0)),
     Pool((3, 10, 11), (3,), (1,), (1,)),
-    Pool((3, 7, 7), (2,), (3,), (1,), ceil_mode=True),
-    Pool((1, 2, 1, 9), (1, 3), (1, 2), (0, 1)),
-    Pool((2, 2, 5, 5), (5,)),
-    Pool((1, 1, 4, 4), (8,), (1,), (4,)),
-    Pool((1, 1, 4, 5), (2,), (9,), (1,), ceil_mode=True),
-    Pool((1, 40, 33, 31), (3,), (2,), (1,)),
-    # Too large to be made in one piece.
-    Pool((1, 2, 300, 257), (3,), (2,), (1,)),
 ]
 POOLS_1X1 = [
-    Pool((2, 3, 4, 5), (1,)),
     Pool((2, 17, 5, 6), (1,), (2,)),
     Pool((1, 2, 5, 6), (1, 1), (3, 2), (0, 0), ceil_mode=True),
-    Pool((2, 5, 6), (1,)),
 ]
 
 
-def gradient(acl: Library, pool: Pool, grad: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def gradient(
+    acl: Library, pool: Pool, grad: np.ndarray, indices: np.ndarray, view: np.ndarray | None = None
+) -> np.ndarray:
     poison = np.full(pool.shape, np.nan, grad.dtype)
     with (
-        acl.tensor(grad) as grad_output,
-        acl.tensor(poison) as self,
-        acl.tensor(indices) as mask,
-        acl.tensor(poison) as grad_input,
-    ):
-        run(acl, pool, grad_output.handle, self.handle, mask.handle, grad_input.handle)
-        return grad_input.read_storage()
+        acl.tensor(grad) as grad_output, acl.tensor(indices, view) as mask, acl.tensor(poison) as out,
+        acl.int_array(pool.kernel) as kernel, acl.int_array(pool.stride) as stride,
+        acl.int_array(pool.padding) as padding, acl.int_array((1,)) as dilation,
+    ):  # fmt: skip
+        acl.run(
+            NAME, grad_output.handle, out.handle, mask.handle, kernel, stride, padding, dilation, pool.ceil_mode,
+            out.handle,
+        )  # fmt: skip
+        return out.read_storage()
 
 
-def run(acl: Library, pool: Pool, grad_output: object, self: object, indices: object, grad_input: object) -> None:
-    with (
-        acl.int_array(pool.kernel) as kernel,
-        acl.int_array(pool.stride) as stride,
-        acl.int_array(pool.padding) as padding,
-        acl.int_array((1,)) as dilation,
-    ):
-        acl.run(NAME, grad_output, self, indices, kernel, stride, padding, dilation, pool.ceil_mode, grad_input)
-
-
-def check(acl: Library, pool: Pool, dtype: type, layout: Callable[[Pool, np.ndarray], np.ndarray]) -> None:
+def check(acl: Library, pool: Pool, layout: Callable[[Pool, np.ndarray], np.ndarray]) -> None:
     chosen = max_pool.choose(pool)
-    grad = random(pool.grad_shape, dtype)
+    grad = random(pool.grad_shape, np.float32)
     result = gradient(acl, pool, grad, layout(pool, chosen))
     assert_close(result, *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pool", POOLS, ids=str)
-def test_argmax_layout(acl: Library, pool: Pool, dtype: type) -> None:
-    check(acl, pool, dtype, max_pool.argmax_layout)
+@pytest.mark.parametrize("pool", POOLS + POOLS_1X1, ids=str)
+def test_windows_of_one_cell_have_bits_and_others_positions(acl: Library, pool: Pool) -> None:
+    check(acl, pool, max_pool.mask_layout if pool in POOLS_1X1 else max_pool.argmax_layout)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pool", POOLS_1X1, ids=str)
-def test_windows_of_one_cell_have_the_mask_layout(acl: Library, pool: Pool, dtype: type) -> None:
-    check(acl, pool, dtype, max_pool.mask_layout)
-
-
-def test_mask_layout_of_all_windows_on_910a(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_all_windows_have_bits_on_910a(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
     config = tmp_path / "910A.json"
     config.write_text('{"host": {"product": "910A"}}')
     program = f"from tests.abi.{Path(__file__).stem} import check_on_910a\ncheck_on_910a(acl)\n"
-    assert run_program(program, ACL_HOST_CONFIG=str(config)) == [str(2 * len(POOLS + POOLS_1X1))]
+    assert run_program(program, ACL_HOST_CONFIG=str(config)) == ["done"]
 
 
 def check_on_910a(acl: Library) -> None:
     """Runs in a process of its own, because a process has one product."""
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 0)
-    cases = [(pool, dtype) for pool in POOLS + POOLS_1X1 for dtype in (np.float32, np.float16)]
-    for pool, dtype in cases:
-        check(acl, pool, dtype, max_pool.mask_layout)
+    for pool in POOLS + POOLS_1X1:
+        check(acl, pool, max_pool.mask_layout)
     for pool in POOLS:
         check_mask_of_ones(acl, pool)
-    print(len(cases))
+    print("done")
 
 
 def check_mask_of_ones(acl: Library, pool: Pool) -> None:
@@ -112,61 +84,28 @@ def check_mask_of_ones(acl: Library, pool: Pool) -> None:
     assert_close(gradient(acl, pool, grad, np.full(pool.indices_shape, -1, np.int8)), expected, scale)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", VIEWS)
-def test_strided_input_and_output(acl: Library, name: str, dtype: type) -> None:
-    view = VIEWS[name]
-    pool = Pool((2, 3, 5, 7), (3,), (2,), (1,))
-    chosen = max_pool.choose(pool)
-    grad_storage = random(storage_of(view, pool.grad_shape), dtype)
-    out_storage = np.full(storage_of(view, pool.shape), 7, dtype)
-    grad = view(grad_storage)
-    with (
-        acl.tensor(grad_storage, grad) as grad_output,
-        acl.tensor(max_pool.argmax_layout(pool, chosen)) as indices,
-        acl.tensor(out_storage, view(out_storage)) as out,
-    ):
-        run(acl, pool, grad_output.handle, out.handle, indices.handle, out.handle)
-        result = out.read_storage()
-    assert_close(view(result).copy(), *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
-    view(result)[...] = 7
-    assert (result == out_storage).all()  # nothing outside of the view was written
-
-
-def test_the_offset_of_an_argmax_is_ignored(acl: Library) -> None:
+def test_the_offset_of_positions_is_ignored(acl: Library) -> None:
     pool = Pool((1, 2, 4, 4), (2,))
     chosen = max_pool.choose(pool)
     grad = random(pool.grad_shape, np.float32)
     storage = max_pool.argmax_layout(pool, chosen).reshape(-1)
-    blank = np.zeros(pool.shape, np.float32)
-    with (
-        acl.tensor(grad) as grad_output,
-        acl.tensor(storage, storage[4:68].reshape(1, 1, 2, 32)) as indices,
-        acl.tensor(blank) as out,
-    ):
-        run(acl, pool, grad_output.handle, out.handle, indices.handle, out.handle)
-        assert_close(out.read_storage(), *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
+    result = gradient(acl, pool, grad, storage, storage[4:68].reshape(1, 1, 2, 32))
+    assert_close(result, *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
 
 
-def test_a_strided_mask_is_read_as_a_view(acl: Library) -> None:
+def test_strided_bits_are_read_as_a_view(acl: Library) -> None:
     pool = Pool((2, 3, 4, 5), (1,))
     chosen = max_pool.choose(pool)
     grad = random(pool.grad_shape, np.float32)
     indices = max_pool.mask_layout(pool, chosen)
     storage = np.zeros((*indices.shape[:-1], indices.shape[-1] * 2), np.int8)
     storage[..., 1::2] = indices
-    blank = np.zeros(pool.shape, np.float32)
-    with (
-        acl.tensor(grad) as grad_output,
-        acl.tensor(storage, storage[..., 1::2]) as mask,
-        acl.tensor(blank) as out,
-    ):
-        run(acl, pool, grad_output.handle, out.handle, mask.handle, out.handle)
-        assert_close(out.read_storage(), *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
+    result = gradient(acl, pool, grad, storage, storage[..., 1::2])
+    assert_close(result, *max_pool.gradient(pool, grad, max_pool.positions(pool, chosen)))
 
 
 @pytest.mark.parametrize("bad", [-1, 0, 2, 11, 14, 16, 19, 22, 24, 25, 100, 2**31 - 1, -(2**31)])
-def test_an_argmax_outside_its_own_window_chooses_nothing(acl: Library, bad: int) -> None:
+def test_a_position_outside_its_own_window_chooses_nothing(acl: Library, bad: int) -> None:
     pool = Pool((1, 1, 5, 5), (2,), (3,), (1,))  # the last window: rows 2 and 3, columns 2 and 3
     argmax = np.array([[0, 2], [10, bad]], np.int32)
     grad = random(pool.grad_shape, np.float32)
@@ -192,7 +131,7 @@ def test_many_windows_add_up_in_float32(acl: Library) -> None:
     assert gradient(acl, pool, grad, indices)[0, 0, 32, 32] == ml_dtypes.bfloat16(33 * 33)
 
 
-@pytest.mark.parametrize("pool", [POOLS[0], POOLS_1X1[0]])
+@pytest.mark.parametrize("pool", [POOLS[0], POOLS_1X1[0]], ids=str)
 def test_the_sums_need_a_workspace(acl: Library, pool: Pool) -> None:
     with (
         acl.describe(pool.grad_shape) as grad, acl.describe(pool.shape) as self,

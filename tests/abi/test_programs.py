@@ -30,12 +30,14 @@ def compiled(name: str, library_path: str, folder: Path) -> Path:
     return compile_program(name, files, folder, *options, compiler=sanitizers.COMPILER)
 
 
+@pytest.mark.slow
 def test_sample_program(library_path: str, tmp_path: Path) -> None:
     """3x4 cells, 2x2 windows of 2x2 cells each; the middle row lies in two of them."""
     printed = sanitizers.run(compiled("sample_program", library_path, tmp_path))
     assert printed.split() == ["1", "1", "2", "2", "4", "4", "6", "6", "3", "3", "4", "4"]
 
 
+@pytest.mark.slow
 def test_every_case(library_path: str, tmp_path: Path) -> None:
     program = compiled("run_calls", library_path, tmp_path)
     calls, outputs = write_calls(tmp_path / "calls", CASES), tmp_path / "outputs"

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+from aclgrad import reference
 from tools.abi.acl import AclError, Format, Library
 
 from . import roi_align
 from .roi_align import Roi
-from .values import VIEWS, assert_close, random, storage_of
+from .values import assert_close, random
 
 NAME = "aclnnRoiAlignV2Backward"
 AICORE_TIMEOUT = 507014
@@ -35,24 +36,17 @@ SKIPPED = [
 
 
 def gradient(acl: Library, roi: Roi, grad: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    with acl.tensor(np.full(roi.input_shape, np.nan, np.float32)) as out:
-        run(acl, roi, grad, boxes, out.handle)
-        return out.read_storage()
-
-
-def run(acl: Library, roi: Roi, grad: np.ndarray, boxes: np.ndarray, out: object) -> None:
-    """Takes numpy views with any strides; their storage is the array that they view."""
-    grad_storage = grad if grad.base is None else grad.base
-    box_storage = boxes if boxes.base is None else boxes.base
     with (
-        acl.tensor(grad_storage, grad) as grad_output,
-        acl.tensor(box_storage, boxes, Format.ND) as rois,
+        acl.tensor(grad) as grad_output,
+        acl.tensor(boxes, format_=Format.ND) as rois,
         acl.int_array(roi.input_shape) as input_shape,
+        acl.tensor(np.full(roi.input_shape, np.nan, np.float32)) as out,
     ):
         acl.run(
             NAME, grad_output.handle, rois.handle, input_shape, *roi.pooled, roi.spatial_scale, roi.sampling_ratio,
-            roi.aligned, out,
+            roi.aligned, out.handle,
         )  # fmt: skip
+        return out.read_storage()
 
 
 def check(acl: Library, roi: Roi, boxes: np.ndarray) -> None:
@@ -60,38 +54,24 @@ def check(acl: Library, roi: Roi, boxes: np.ndarray) -> None:
     assert_close(gradient(acl, roi, grad, boxes), *roi_align.gradient(roi, grad, boxes))
 
 
-# Adaptive samples of the large boxes would take the definition too long; the next test has some.
 @pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize(
-    ("name", "sampling_ratio"), [(name, ratio) for name in BOXES for ratio in (0, 1, 2, 3) if ratio or name != "large"]
-)
-def test_values(acl: Library, name: str, sampling_ratio: int, aligned: bool) -> None:
-    for pooled in ((1, 1), (3, 2), (2, 7)):
-        check(acl, Roi((2, 3, 9, 12), pooled, 0.5, sampling_ratio, aligned), np.array(BOXES[name], np.float32))
+@pytest.mark.parametrize("sampling_ratio", [0, 3])
+def test_values(acl: Library, sampling_ratio: int, aligned: bool) -> None:
+    for boxes in BOXES.values():
+        check(acl, Roi((2, 3, 9, 12), (3, 2), 0.5, sampling_ratio, aligned), np.array(boxes, np.float32))
 
 
 @pytest.mark.parametrize("aligned", [False, True])
-def test_adaptive_samples_of_a_large_box(acl: Library, aligned: bool) -> None:
-    check(acl, Roi((1, 1, 4, 5), (2, 3), 1.0, 0, aligned), np.array([(0, -60, -40, 70, 60)], np.float32))
-
-
-@pytest.mark.parametrize(
-    "roi",
-    [
-        Roi((1, 1, 1, 1), (1, 1)),
-        Roi((1, 1, 1, 7), (2, 2), 1.0, 2),
-        Roi((1, 2, 7, 1), (2, 2), 1.0, 2, True),
-        Roi((3, 2, 6, 6), (7, 7), 0.25, 0, True),
-        Roi((3, 40, 6, 6), (3, 3), 1.7, 2, True),
-        Roi((1, 1, 5, 5), (1, 9), 2.0**-20, 5),
-    ],
-    ids=str,
-)
-def test_shapes(acl: Library, roi: Roi) -> None:
-    generator = np.random.default_rng(1)
-    corners = generator.uniform(-3, 12, (20, 4)).astype(np.float32)
-    images = generator.integers(0, roi.input_shape[0], (20, 1)).astype(np.float32)
-    check(acl, roi, np.concatenate([images, np.sort(corners.reshape(20, 2, 2), 1).reshape(20, 4)], 1))
+@pytest.mark.parametrize("sampling_ratio", [0, 2])
+def test_the_two_definitions_agree(sampling_ratio: int, aligned: bool) -> None:
+    for boxes in BOXES.values():
+        roi, given = Roi((2, 3, 9, 12), (3, 2), 0.5, sampling_ratio, aligned), np.array(boxes, np.float32)
+        grad = random((len(boxes), 3, 3, 2), np.float32)
+        ours, _ = roi_align.gradient(roi, grad, given)
+        theirs = reference.roi_align_v2_backward(
+            grad, given, roi.input_shape, *roi.pooled, roi.spatial_scale, sampling_ratio, aligned
+        )
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_a_last_bit_decides_about_the_samples(acl: Library) -> None:
@@ -128,36 +108,6 @@ def test_too_many_samples_end_in_a_timeout(acl: Library) -> None:
         gradient(acl, roi, np.ones((1, 1, 1, 1), np.float32), np.array([(0, 0, 0, 8, 8)], np.float32))
     assert failure.value.code == AICORE_TIMEOUT
     assert "samples" in failure.value.message
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_strided_tensors(acl: Library, view: str) -> None:
-    roi = Roi((2, 3, 9, 12), (3, 2), 0.5, 2)
-    boxes = np.array(BOXES["inside"] + BOXES["partly outside"], np.float32)
-    padded = np.full((5, 2 * len(boxes)), np.nan, np.float32)
-    padded[:, ::2] = boxes.T
-    storage = random(storage_of(VIEWS[view], (6, 3, 3, 2)), np.float32)
-    grad = VIEWS[view](storage)
-    out_storage = np.full(storage_of(VIEWS[view], roi.input_shape), 7, np.float32)
-    with acl.tensor(out_storage, VIEWS[view](out_storage)) as out:
-        run(acl, roi, grad, padded[:, ::2].T, out.handle)
-        result = out.read_storage()
-    assert_close(VIEWS[view](result).copy(), *roi_align.gradient(roi, grad, boxes))
-    VIEWS[view](result)[...] = 7
-    assert (result == out_storage).all()  # nothing outside of the view was written
-
-
-@pytest.mark.parametrize(
-    ("input_shape", "boxes", "pooled"),
-    [((2, 3, 4, 5), 0, (2, 2)), ((2, 3, 4, 5), 4, (0, 2)), ((0, 3, 4, 5), 0, (2, 2)), ((2, 3, 0, 5), 4, (2, 2)),
-     ((2, 0, 4, 5), 4, (2, 2))],
-)  # fmt: skip
-def test_empty_inputs_make_zeros(
-    acl: Library, input_shape: tuple[int, int, int, int], boxes: int, pooled: tuple[int, int]
-) -> None:
-    grad = np.zeros((boxes, input_shape[1], *pooled), np.float32)
-    result = gradient(acl, Roi(input_shape, pooled), grad, np.zeros((boxes, 5), np.float32))
-    assert (result == 0).all()
 
 
 def test_non_finite_gradients_touch_only_what_was_sampled(acl: Library) -> None:

@@ -12,7 +12,7 @@ from tools.abi.acl import Library
 
 from . import roi_align
 from .roi_align import Roi
-from .test_roi_align_v2_backward import BOXES, gradient
+from .test_roi_align_v2_backward import gradient
 from .values import assert_close, random
 
 BOXES_IN_A_BATCH = 284
@@ -22,7 +22,7 @@ BOXES_IN_A_BATCH = 284
 def check(acl: Library, roi: Roi, boxes: np.ndarray) -> np.ndarray:
     grad = random((len(boxes), roi.input_shape[1], *roi.pooled), np.float32)
     result = gradient(acl, roi, grad, boxes)
-    assert_close(result, *roi_align.gradient_of_many(roi, grad, boxes))
+    assert_close(result, *roi_align.gradient(roi, grad, boxes))
     return result
 
 
@@ -34,21 +34,9 @@ def random_boxes(count: int, roi: Roi, reach: float = 0.3) -> np.ndarray:
     return np.column_stack([np.arange(count) % images, corners.reshape(count, 4)]).astype(np.float32)
 
 
-@pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("sampling_ratio", [0, 1, 2, 3])
-def test_the_two_definitions_agree(sampling_ratio: int, aligned: bool) -> None:
-    for name in BOXES.keys() - {"large"}:
-        boxes = np.array(BOXES[name], np.float32)
-        roi = Roi((2, 3, 9, 12), (3, 2), 0.5, sampling_ratio, aligned)
-        grad = random((len(boxes), 3, 3, 2), np.float32)
-        slow, quick = roi_align.gradient(roi, grad, boxes), roi_align.gradient_of_many(roi, grad, boxes)
-        np.testing.assert_allclose(quick, slow, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 15, 16, 17, 32, 33])
-@pytest.mark.parametrize("width", [1, 3, 15, 16, 17, 31, 33])
-def test_tails_of_channels_and_cells(acl: Library, channels: int, width: int) -> None:
-    for height in (1, 5, 16, 17):
+@pytest.mark.parametrize("channels", [1, 15, 16, 17, 33])
+def test_tails_of_channels_and_cells(acl: Library, channels: int) -> None:
+    for height, width in ((1, 15), (5, 16), (16, 1), (17, 33)):
         roi = Roi((2, channels, height, width), (2, 3), 1.0, 2)
         check(acl, roi, random_boxes(6, roi))
 
@@ -88,23 +76,21 @@ def test_batches(acl: Library, count: int, images: int) -> None:
     check(acl, roi, random_boxes(count, roi, reach=0.0))
 
 
-@pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize(
     ("shape", "pooled", "sampling_ratio"),
     [
         ((1, 2, 1, 60_000), (1, 1), 0),  # one bin with the weights of many cells
         ((1, 2, 60_000, 1), (3, 1), 0),
-        ((2, 3, 3, 40_000), (2, 3), 0),
-        ((1, 1, 2, 9), (1, 40_000), 2),  # many bins
-        ((2, 5, 9, 2), (40_000, 1), 2),
+        ((1, 1, 2, 9), (1, 15_000), 2),  # many bins
+        ((2, 5, 9, 2), (15_000, 1), 2),
         ((1, 1, 2, 140_000), (2, 5), 0),  # a row of several bands
     ],
     ids=str,
 )
 def test_boxes_with_more_weights_than_a_batch(
-    acl: Library, shape: tuple[int, ...], pooled: tuple[int, int], sampling_ratio: int, aligned: bool
+    acl: Library, shape: tuple[int, ...], pooled: tuple[int, int], sampling_ratio: int
 ) -> None:
-    roi = Roi(shape, pooled, 1.0, sampling_ratio, aligned)
+    roi = Roi(shape, pooled, 1.0, sampling_ratio, True)
     boxes = random_boxes(5, roi)
     boxes[1, 1:] = boxes[1, [3, 4, 1, 2]]  # reversed
     boxes[3, 1:] /= 100  # a small one between large ones
@@ -120,10 +106,9 @@ def test_images_without_boxes_beside_batches(acl: Library) -> None:
         assert {image for image in range(7) if result[image].any()} == set(images) & set(range(7))
 
 
-@pytest.mark.parametrize("sampling_ratio", [0, 2, 5])
-@pytest.mark.parametrize("aligned", [False, True])
-def test_a_thousand_boxes(acl: Library, aligned: bool, sampling_ratio: int) -> None:
-    roi = Roi((4, 19, 37, 41), (5, 6), 0.25, sampling_ratio, aligned)
+@pytest.mark.parametrize("sampling_ratio", [0, 2])
+def test_a_thousand_boxes(acl: Library, sampling_ratio: int) -> None:
+    roi = Roi((4, 19, 37, 41), (5, 6), 0.25, sampling_ratio, True)
     boxes = random_boxes(1000, roi)
     generator = np.random.default_rng(5)
     boxes[:, 0] = generator.integers(-1, 5, 1000)

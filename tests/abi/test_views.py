@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 
 from aclgrad.operators.cases import TypedCase, first_cases
-from tests.call_file import PRODUCT, device_array
+from aclgrad.operators.spec import InputSpec
+from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
-from .phase_one import Tensor
 from .table_calls import abi_names, arguments_of
-from .table_gradients import assert_defined
+from .table_gradients import FILL, assert_defined, device_arrays, run
 
 Shape = tuple[int, ...]
-FILL = 7
 
 # For a shape, that of the storage which has the view; and the view.
 VIEWS: dict[str, tuple[Callable[[Shape], Shape], Callable[[np.ndarray], np.ndarray]]] = {
@@ -30,37 +29,28 @@ CONTIGUOUS = {"aclnnMaxUnpool3dBackward": {"out"}}
 """What CANN takes only as it lies in memory."""
 
 
-def is_flat(typed: TypedCase, name: str) -> bool:
+def is_flat(typed: TypedCase, input: InputSpec) -> bool:
     """Whether the device does not read it as a view: a mask is memory of any form."""
-    spec = next((each for each in typed.spec.inputs if each.name == name), None)
-    rule = spec and spec.values(typed.arguments, PRODUCT)
-    return bool(rule) and rule.device_type(typed.arguments.inputs[name]).dtype.name == "int8"
+    rule = input.values(typed.arguments, PRODUCT)
+    return rule is not None and rule.device_type(typed.arguments.inputs[input.name]).dtype.name == "int8"
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("typed", list(first_cases(PRODUCT, every_dtype=True)), ids=str)
 def test_a_view(acl: Library, typed: TypedCase, view: str) -> None:
     storage_of, seen = VIEWS[view]
-    names = abi_names(typed.spec)
-    output = typed.spec.output.infer(typed.arguments)
-    arrays = {names[name]: device_array(typed, name, array) for name, array in typed.arrays().items()}
-    arrays[names[typed.spec.output.name]] = np.full(output.shape, FILL, output.dtype.numpy)
-    flat = {names[each.name] for each in typed.spec.inputs if is_flat(typed, each.name)}
+    flat = {abi_names(typed.spec)[each.name] for each in typed.spec.inputs if is_flat(typed, each)}
     flat |= CONTIGUOUS.get(typed.spec.symbol, set())
     with ExitStack() as stack:
-        given: list[object] = []
-        for name, value in arguments_of(typed, PRODUCT).items():
-            if isinstance(value, Tensor):
-                array = arrays[name]
-                storage = array.copy() if name in flat else np.full(storage_of(array.shape), FILL, array.dtype)
-                whole = storage if name in flat else seen(storage)
-                whole[...] = array
-                out = stack.enter_context(acl.tensor(storage, whole, value.format_))
-                given.append(out.handle)
-            else:
-                given.append(stack.enter_context(acl.int_array(value)) if isinstance(value, tuple) else value)
-        acl.run(typed.spec.symbol, *given)
-        result = out.read_storage()
+        tensors = {}
+        for name, array in device_arrays(typed).items():
+            storage = array.copy() if name in flat else np.full(storage_of(array.shape), FILL, array.dtype)
+            whole = storage if name in flat else seen(storage)
+            whole[...] = array
+            format_ = arguments_of(typed, PRODUCT)[name].format_
+            tensors[name] = stack.enter_context(acl.tensor(storage, whole, format_))
+        run(acl, typed, tensors)
+        result = tensors[name].read_storage()  # the output is the last one
     gradient = result if name in flat else seen(result)
     assert_defined(typed, gradient.copy())
     gradient[...] = FILL

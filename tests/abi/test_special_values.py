@@ -1,0 +1,67 @@
+"""What calls with ordinary values cannot show: NaN and infinity, empty tensors, extreme attributes."""
+
+import numpy as np
+import pytest
+
+from aclgrad.operators.cases import TypedCase, typed_cases
+from tests.call_file import PRODUCT
+from tools.abi.acl import Library
+
+from .table_gradients import FILL, assert_defined, call, gradient_of
+
+NAN, INF = np.nan, np.inf
+ZEROED = {"roi_align_v2_backward"}
+"""Operators that write an output for empty inputs."""
+
+
+def is_empty(typed: TypedCase) -> bool:
+    return not all(map(all, typed.case.shapes.values()))
+
+
+@pytest.mark.parametrize("typed", [each for each in typed_cases(PRODUCT) if is_empty(each)], ids=str)
+def test_empty_inputs(acl: Library, typed: TypedCase) -> None:
+    assert (gradient_of(acl, typed) == (0 if typed.spec.name in ZEROED else FILL)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_what_is_not_finite_passes_through_means(acl: Library, dtype: str) -> None:
+    typed = call("adaptive_avg_pool2d_backward", dtype, grad_output=(1, 2, 2), self=(1, 2, 4))
+    grad = np.array([[[INF, -INF], [NAN, 0]]], typed.arrays()["grad_output"].dtype)
+    result = gradient_of(acl, typed, grad_output=grad).astype(np.float32)
+    np.testing.assert_array_equal(result[0], [[INF, INF, -INF, -INF], [NAN, NAN, 0, 0]])
+
+
+def test_what_is_not_finite_stays_in_its_cell_of_padding(acl: Library) -> None:
+    typed = call("replication_pad2d_backward", grad_output=(1, 1, 6), self=(1, 1, 4), padding=(1, 1, 0, 0))
+    grad = np.array([[[INF, 1, 2, NAN, 3, 4]]], np.float32)
+    np.testing.assert_array_equal(gradient_of(acl, typed, grad_output=grad), [[[INF, 2, NAN, 7]]])
+
+
+def test_padding_and_cropping_of_any_size(acl: Library) -> None:
+    typed = call(
+        "replication_pad2d_backward",
+        grad_output=(1, 1, 3, 3), self=(1, 1, 3, 4), padding=(-(2**63), 2**63 - 1, 0, 0),
+    )  # fmt: skip
+    grad = np.ones((1, 1, 3, 3), np.float32)
+    np.testing.assert_array_equal(gradient_of(acl, typed, grad_output=grad), [[[[0, 0, 0, 3]] * 3]])
+
+
+@pytest.mark.parametrize("width", range(1, 5))
+def test_every_small_padding_of_a_row(acl: Library, width: int) -> None:
+    for left in range(-5, 4):
+        for right in range(-5, 4):
+            if width + left + right <= 0:
+                continue
+            shapes = {"grad_output": (1, 1, 1, width + left + right), "self": (1, 1, 1, width)}
+            typed = call("replication_pad2d_backward", padding=(left, right, 0, 0), **shapes)
+            grad = np.arange(1, width + left + right + 1, dtype=np.float32).reshape(1, 1, 1, -1)
+            sources = np.clip(np.arange(-left, width + right), 0, width - 1)
+            expected = np.bincount(sources, grad.ravel(), width)
+            np.testing.assert_array_equal(gradient_of(acl, typed, grad_output=grad)[0, 0, 0], expected)
+
+
+def test_a_window_far_beyond_the_plane_takes_neither_memory_nor_time(acl: Library) -> None:
+    """With ceil_mode the last window may have any size."""
+    windows = {"kernel_size": (2**31 - 1,), "padding": (1,), "ceil_mode": True, "count_include_pad": False}
+    typed = call("avg_pool2d_backward", grad_output=(1, 2, 1, 1), self=(1, 2, 5, 7), **windows)
+    assert_defined(typed, gradient_of(acl, typed))
