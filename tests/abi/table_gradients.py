@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.products import Product
+from tests.bounds import assert_defined
 from tests.call_file import PRODUCT, device_array
 from tools.abi.acl import DeviceTensor, Library
 
@@ -129,21 +129,6 @@ def call(name: str, dtype: str = "float32", /, *, fixed: Mapping[str, str] | Non
     return TypedCase(
         spec, replace(samples_of(name).cases[0], name="call", shapes=shapes, attributes=given, fixed=fixed or {}), dtype
     )
-
-
-def assert_defined(typed: TypedCase, gradient: np.ndarray, product: Product = PRODUCT) -> None:
-    """The gradient is that of the definition, within the operator's tolerance.
-
-    Sums of both signs cancel, so the error is relative to the sum of the absolute values.
-    """
-    arrays = typed.arrays()
-    truth = reference.define(typed.spec.name, arrays, typed.attributes)
-    sizes = {**arrays, "grad_output": np.abs(arrays["grad_output"])}
-    magnitude = np.abs(reference.define(typed.spec.name, sizes, typed.attributes))
-    tolerance = typed.spec.tolerance(product, typed.dtype)
-    error = np.abs(gradient.astype(truth.dtype) - truth)
-    assert gradient.shape == truth.shape
-    assert (error <= tolerance.absolute + tolerance.relative * magnitude).all(), f"{typed} {typed.case}"
 
 
 def check_gradients(acl: Library, product: str) -> None:

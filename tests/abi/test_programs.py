@@ -11,11 +11,11 @@ import pytest
 
 from aclgrad.operators.cases import typed_cases
 from tests import sanitizers
+from tests.bounds import assert_defined
 from tests.call_file import PRODUCT, split_outputs, write_calls
 from tools.abi.prototypes import INCLUDE
 
 from .compiling import compile_program
-from .table_gradients import assert_defined
 
 SANITIZE = sanitizers.SANITIZE
 
@@ -43,7 +43,7 @@ def test_every_case(library_path: str, tmp_path: Path) -> None:
     calls, outputs = write_calls(tmp_path / "calls", CASES), tmp_path / "outputs"
     assert sanitizers.run(program, str(calls), str(outputs)) == ""
     for typed, gradient in zip(CASES, split_outputs(outputs, CASES), strict=True):
-        assert_defined(typed, gradient)
+        assert_defined(typed, gradient, PRODUCT)
 
 
 def test_the_runtime_headers_are_c(tmp_path: Path) -> None:

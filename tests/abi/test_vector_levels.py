@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from aclgrad.products import Product
+from tests.bounds import assert_defined
+from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
-from .table_gradients import assert_defined, gradient, sweep
+from .table_gradients import gradient, sweep
 
 
 @pytest.mark.needs("host memory")
@@ -18,7 +20,7 @@ from .table_gradients import assert_defined, gradient, sweep
 def test_gradients_are_those_of_the_definition(acl: Library) -> None:
     for typed in sweep():
         if not typed.case.name.startswith("timed"):
-            assert_defined(typed, gradient(acl, typed))
+            assert_defined(typed, gradient(acl, typed), PRODUCT)
 
 
 @pytest.mark.slow
