@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.samples import Case
 from aclgrad.v1 import operator_service_pb2 as pb
+from tests import made_up
 from tests.check.checking import changed, check, of_gradients, of_status
 from tools.serving import Server
 
@@ -28,16 +30,28 @@ def test_a_negated_gradient_fails_its_operator_alone(server: Server, tmp_path: P
     assert "Rows that did not pass" in page.read_text()
 
 
+def reshape(message: pb.ExecuteOperatorResponse) -> None:
+    """Changes the gradient's shape, even if it is empty."""
+    message.outputs[0].shape.append(1)
+
+
+@pytest.mark.parametrize("case", made_up.SAMPLES.cases, ids=lambda case: case.name)
+def test_another_shape_is_another_one_for_every_case(case: Case) -> None:
+    message = pb.ExecuteOperatorResponse()
+    message.outputs.add(shape=case.shapes["self"])
+    reshape(message)
+    assert tuple(message.outputs[0].shape) != case.shapes["self"]
+
+
 def test_a_gradient_of_another_shape_fails(server: Server, tmp_path: Path) -> None:
-    def doubled(method: str, request: bytes, reply: bytes) -> bytes:
+    def reshaped(method: str, request: bytes, reply: bytes) -> bytes:
         if method != "ExecuteOperator":
             return reply
         message = pb.ExecuteOperatorResponse.FromString(reply)
-        message.outputs[0].shape[-1] *= 2
-        message.outputs[0].data *= 2
+        reshape(message)
         return message.SerializeToString()
 
-    with changed(server.address, doubled) as address:
+    with changed(server.address, reshaped) as address:
         checked = check(tmp_path, address, only=("accuracy",))
     assert checked.exit_code == 1
     assert checked.verdicts("accuracy") == {"failed"}

@@ -1,5 +1,6 @@
 """The definitions, checked against differences of the forward functions that they are the gradients of."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -12,12 +13,20 @@ from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
+from tests import made_up
 
-CASES = [case for case in typed_cases(Product.ATLAS_A2) if case.dtype == "float32"]
+CASES = [case for case in (*typed_cases(Product.ATLAS_A2), *made_up.CASES) if case.dtype == "float32"]
 DIRECTIONS = 5
-STEP = 1e-3
+STEP = 5e-5
+"""Small enough for operators that are not linear, and large enough for differences in float64."""
 
 Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def _made_up() -> Iterator[None]:
+    with made_up.registered():
+        yield
 
 
 def forward(typed: TypedCase, arrays: dict[str, Array], input: Array) -> Array:
