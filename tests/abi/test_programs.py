@@ -24,22 +24,11 @@ pytestmark = pytest.mark.timeout(900)  # the first one may build the library
 CASES = [typed for typed in typed_cases(PRODUCT) if all(map(all, typed.case.shapes.values()))]
 
 
-def compiled(name: str, library_path: str, folder: Path) -> Path:
-    files = [str((SANITIZE and sanitizers.build().library) or "")] if SANITIZE else library_path.split(os.pathsep)
-    options = [f"-fsanitize={SANITIZE}", "-g"] if SANITIZE else []
-    return compile_program(name, files, folder, *options, compiler=sanitizers.COMPILER)
-
-
-@pytest.mark.slow
-def test_sample_program(library_path: str, tmp_path: Path) -> None:
-    """3x4 cells, 2x2 windows of 2x2 cells each; the middle row lies in two of them."""
-    printed = sanitizers.run(compiled("sample_program", library_path, tmp_path))
-    assert printed.split() == ["1", "1", "2", "2", "4", "4", "6", "6", "3", "3", "4", "4"]
-
-
 @pytest.mark.slow
 def test_every_case(library_path: str, tmp_path: Path) -> None:
-    program = compiled("run_calls", library_path, tmp_path)
+    files = [str((SANITIZE and sanitizers.build().library) or "")] if SANITIZE else library_path.split(os.pathsep)
+    options = [f"-fsanitize={SANITIZE}", "-g"] if SANITIZE else []
+    program = compile_program("run_calls", files, tmp_path, *options, compiler=sanitizers.COMPILER)
     calls, outputs = write_calls(tmp_path / "calls", CASES), tmp_path / "outputs"
     assert sanitizers.run(program, str(calls), str(outputs)) == ""
     for typed, gradient in zip(CASES, split_outputs(outputs, CASES), strict=True):

@@ -1,31 +1,34 @@
 """aclnnMaxPool2dWithMaskBackward."""
 
+from aclgrad.masks import Pooling
 from aclgrad.products import Product
 from tools.abi.acl import DataType, Format
 
-from ..max_pool import Pool
 from ..phase_one import NULL, Arguments, Refused, Tensor, changing
 
 TENSORS = ("gradOutput", "self", "gradInput")
 HUGE = 2**62
+Shape = tuple[int, ...]
 
 
-def call(pool: Pool, kind: DataType = DataType.FLOAT) -> Arguments:
+def call(
+    shape: Shape, kernel: Shape, stride: Shape = (), padding: Shape = (0,), kind: DataType = DataType.FLOAT
+) -> Arguments:
+    pooling = Pooling.of(shape[-2:], kernel, stride, padding)
     return {
-        "gradOutput": Tensor(pool.grad_shape, kind),
-        "self": Tensor(pool.shape, kind),
-        "indices": Tensor(pool.indices_shape, DataType.INT8),
-        "kernelSize": pool.kernel,
-        "stride": pool.stride,
-        "padding": pool.padding,
+        "gradOutput": Tensor((*shape[:-2], *pooling.output_size), kind),
+        "self": Tensor(shape, kind),
+        "indices": Tensor(pooling.mask_shape(shape[:-2]), DataType.INT8),
+        "kernelSize": kernel,
+        "stride": stride,
+        "padding": padding,
         "dilation": (1,),
-        "ceilMode": pool.ceil_mode,
-        "gradInput": Tensor(pool.shape, kind),
+        "ceilMode": False,
+        "gradInput": Tensor(shape, kind),
     }
 
 
-POOL = Pool((2, 3, 9, 12), (3, 2), (2, 2), (1, 0))
-VALID = call(POOL)  # gradOutput (2, 3, 5, 6)
+VALID = call((2, 3, 9, 12), (3, 2), (2, 2), (1, 0))  # gradOutput (2, 3, 5, 6)
 but = changing(VALID)
 
 
@@ -38,7 +41,7 @@ def empty(*shape: int) -> Arguments:
 
 
 WINDOWS_BYTES = 2 * 3 * 5 * 6 * 4
-ONE = Pool((2, 17, 4, 4), (1,))  # 16 positions: the mask's words are 2 batches, 2 channel groups, 1 cell, 32 words
+ONE = call((2, 17, 4, 4), (1,))  # 16 positions: the mask's words are 2 batches, 2 channel groups, 1 cell, 32 words
 MASK_BYTES = ((2 * 2 - 1) * 32 + 16) * 2
 
 
@@ -48,13 +51,13 @@ ACCEPTED = {
     "NHWC": but(*TENSORS, format_=Format.NHWC),
     "format of indices": but("indices", format_=Format.ND),
     "two dilations": {"dilation": (1, 1)},
-    "a kernel larger than self": call(Pool((2, 3, 3, 4), (6,), (1,), (3,))),
-    "a huge stride": call(Pool((2, 3, 9, 12), (3,), (2**62,), (1,), True)),
-    "a huge kernel": {**call(Pool((1, 1, 4, 4), (2**62,), (1,), (2**61,))), **indices(1, 1, 25 * 4)},
+    "a kernel larger than self": call((2, 3, 3, 4), (6,), (1,), (3,)),
+    "a huge stride": call((2, 3, 9, 12), (3,), (2**62,), (1,)) | {"ceilMode": True},
+    "a huge kernel": call((1, 1, 4, 4), (2**62,), (1,), (2**61,)) | indices(1, 1, 25 * 4),
     "as many windows with ceil mode": {"kernelSize": (2, 3), "ceilMode": True},
     "indices of another shape": indices(1, 1, WINDOWS_BYTES),
     "a storage larger than the view": indices(1, 1, 1, storage=(WINDOWS_BYTES,)),
-    "a mask of another shape": {**call(ONE), **indices(1, 1, MASK_BYTES)},
+    "a mask of another shape": ONE | indices(1, 1, MASK_BYTES),
     "strides": but("gradOutput", strides=(1, 2, 6, 30)),
 }
 
@@ -101,13 +104,13 @@ REFUSED = {
         indices(1, 1, WINDOWS_BYTES - 1), f"indices: expected at least {WINDOWS_BYTES} bytes"
     ),
     "a mask that ends too early": Refused(
-        {**call(ONE), **indices(1, 1, MASK_BYTES - 1)}, f"indices: expected at least {MASK_BYTES} bytes"
+        ONE | indices(1, 1, MASK_BYTES - 1), f"indices: expected at least {MASK_BYTES} bytes"
     ),
     "a mask that is larger than its view": Refused(
-        {**call(ONE), **indices(1, 1, 1, storage=(MASK_BYTES,))}, f"indices: expected at least {MASK_BYTES} bytes"
+        ONE | indices(1, 1, 1, storage=(MASK_BYTES,)), f"indices: expected at least {MASK_BYTES} bytes"
     ),
     "a negative dim of indices": Refused(indices(2, 3, -6, 96), "indices: expected no negative"),
-    "too large to exist": Refused(call(Pool((1, 1, HUGE, HUGE), (2,))), "gradOutput: expected a view"),
+    "too large to exist": Refused(call((1, 1, HUGE, HUGE), (2,)), "gradOutput: expected a view"),
     "before the storage": Refused(but("gradInput", offset=-1), "gradInput: expected a view"),
 }
 
