@@ -370,7 +370,7 @@ Left to do:
     of native/host/families does it.
  5. make format generate: the catalogue, the clients' methods, aclgrad.reference, README; it says what is missing.
  6. CHANGELOG.md: a line.
- 7. tests/abi/test_{name}_status.py, only for the order and the codes of CANN's checks.
+ 7. tests/abi/checks/{name}.py, only for the order and the codes of CANN's checks.
 Then make demo and make test run the new cases."""
 
 if __name__ == "__main__":
