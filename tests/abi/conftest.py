@@ -77,12 +77,21 @@ def forks() -> Iterator[Forks]:
 
 
 @pytest.fixture(scope="package")
-def run_program(library_path: str, opened: Library, forks: Forks) -> Callable[..., list[str]]:
-    """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints."""
+def run_program(
+    library_path: str, opened: Library, forks: Forks, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., list[str]]:
+    """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints.
+
+    It may have settings of the host library.
+    """
     preamble = "import ctypes, threading\nfrom tools.abi.acl import *\nfrom tests.abi.quirks import TestedLibrary\n"
     preamble += f"acl = TestedLibrary({library_path!r})\n"
 
-    def run(program: str, **environment: str) -> list[str]:
+    def run(program: str, host: dict[str, object] | None = None, **environment: str) -> list[str]:
+        if host is not None:
+            config = tmp_path_factory.mktemp("config") / "acl.json"
+            config.write_text(json.dumps({"host": host}))
+            environment["ACL_HOST_CONFIG"] = str(config)
         if "ACL_HOST_CONFIG" in environment and "settings" not in opened.abilities:
             pytest.skip(f"needs a library that {ABILITIES['settings']}")
         return forks.run(preamble + program, {**os.environ, **environment}).splitlines()
@@ -105,12 +114,8 @@ def busy(acl: Library) -> Iterator[Callable[[object], None]]:
 
 
 @pytest.fixture(scope="package")
-def vector_levels(run_program: Callable[..., list[str]], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def vector_levels(run_program: Callable[..., list[str]]) -> list[str]:
     """The levels that aclInit takes on this processor, the lowest first."""
-    levels = []
-    for level in ("baseline", "avx2", "avx512"):
-        config = tmp_path_factory.mktemp("level") / f"{level}.json"
-        config.write_text(json.dumps({"host": {"vector_level": level}}))
-        if run_program(f"print(acl.aclInit({str(config)!r}.encode()))\n") == ["0"]:
-            levels.append(level)
-    return levels
+    program = "print(acl.aclInit(None))\n"
+    levels = ("baseline", "avx2", "avx512")
+    return [level for level in levels if run_program(program, {"vector_level": level}) == ["0"]]

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,12 @@ class Forks:
             os.killpg(self._process.pid, signal.SIGKILL)
             with self._process:  # waits for it
                 self._process = None
+
+
+def call_of(function: Callable[..., None], *arguments: object) -> str:
+    """Returns a program that calls a function with the library and these arguments."""
+    name = function.__name__
+    return f"from {function.__module__} import {name}\n{name}(acl, *{arguments!r})\n"
 
 
 def next_program() -> dict | None:

@@ -1,6 +1,5 @@
 """Rules of real cards that strict mode enforces: docs/card-rules.md lists them."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -123,10 +122,9 @@ def run(run_program: Run, tmp_path: Path) -> Callable[..., tuple[list[str], list
     """Runs a program with these settings; returns its output and the reported offences."""
 
     def run(program: str, **settings: object) -> tuple[list[str], list[str]]:
-        report, config = tmp_path / "report", tmp_path / "acl.json"
+        report = tmp_path / "report"
         settings = {"strict": True, "strict_report": str(report), "host_pointers": False, **settings}
-        config.write_text(json.dumps({"host": settings}))
-        lines = run_program(PRELUDE + MORE + program, ACL_HOST_CONFIG=str(config))
+        lines = run_program(PRELUDE + MORE + program, settings)
         return lines, [line.split(": ")[2] for line in report.read_text().splitlines()]
 
     return run
@@ -146,10 +144,8 @@ def test_a_process_that_ends_without_finalize(run: Callable[..., tuple[list[str]
     assert run("acl.call('aclrtFreeHost', pinned)\nacl.call('aclFinalize')")[1] == ["not finalized"]
 
 
-def test_texts_as_a_card_gives_them(run_program: Run, tmp_path: Path) -> None:
+def test_texts_as_a_card_gives_them(run_program: Run) -> None:
     """All failures of the thread since the last question, the newest first, cut in the middle of a character."""
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"card_messages": true}}')
     program = (
         "acl.call('aclInit', None)\n"
         "print(acl.aclrtSetDevice(7), acl.aclrtSetDevice(8))\n"
@@ -157,15 +153,11 @@ def test_texts_as_a_card_gives_them(run_program: Run, tmp_path: Path) -> None:
         "print(text.find(b'device 8') < text.find(b'device 7'), text.count(b'\\n') > 4, text[-2:])\n"
         "print(acl.aclGetRecentErrMsg())\n"
     )
-    assert run_program(program, ACL_HOST_CONFIG=str(config)) == ["107001 107001", "True True b'\\xe4\\xb8'", "None"]
+    assert run_program(program, {"card_messages": True}) == ["107001 107001", "True True b'\\xe4\\xb8'", "None"]
 
 
 @pytest.mark.parametrize(("setting", "dumps"), [("all", True), ("none", False)])
-def test_handlers_of_signals_that_come_before_the_programs(
-    run_program: Run, tmp_path: Path, setting: str, dumps: bool
-) -> None:
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"signal_handlers": true}}')
+def test_handlers_of_signals_that_come_before_the_programs(run_program: Run, setting: str, dumps: bool) -> None:
     program = (
         "import os, signal\n"
         "read, write = os.pipe()\n"
@@ -177,13 +169,11 @@ def test_handlers_of_signals_that_come_before_the_programs(
         "os.write(2, b'.')\n"
         "print(os.read(read, 4096).count(b'stacks'))\n"
     )
-    environment = {"ACL_HOST_CONFIG": str(config), "ASCEND_COREDUMP_SIGNAL": setting}
-    assert run_program(program, **environment) == ["handled", "handled", str(int(dumps))]
+    lines = run_program(program, {"signal_handlers": True}, ASCEND_COREDUMP_SIGNAL=setting)
+    assert lines == ["handled", "handled", str(int(dumps))]
 
 
-def test_the_number_of_events_is_limited(run_program: Run, tmp_path: Path) -> None:
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"product": "310P"}}')
+def test_the_number_of_events_is_limited(run_program: Run) -> None:
     program = (
         "acl.call('aclInit', None)\n"
         "acl.call('aclrtSetDevice', 0)\n"
@@ -191,4 +181,4 @@ def test_the_number_of_events_is_limited(run_program: Run, tmp_path: Path) -> No
         "codes = [acl.aclrtCreateEvent(ctypes.byref(out)) for _ in range(1025)]\n"
         "print(codes.count(0), codes[-1])\n"
     )
-    assert run_program(program, ACL_HOST_CONFIG=str(config)) == ["1023 207007"]
+    assert run_program(program, {"product": "310P"}) == ["1023 207007"]

@@ -2,7 +2,6 @@
 
 import ctypes
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,13 +113,10 @@ def test_aclnn_init_and_finalize(acl: Library) -> None:
     assert acl.aclnnFinalize() == 0
 
 
-def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[..., list[str]]) -> None:
     # No kernel does it, so the test does, while a launch hangs between the writing of the red zone and the kernel. The
     # queries share a lock with the hanging launch, so they order the write with the launch.
-    config = tmp_path / "acl.json"
-    config.write_text(
-        '{"host": {"failure_mode": "continue", "faults": [{"kind": "hang", "at": 1, "count": 2, "duration_ms": 800}]}}'
-    )
+    hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": 800}
     lines = run_program(
         "import numpy as np, time\n"
         "acl.call('aclInit', None)\n"
@@ -139,7 +135,7 @@ def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[.
         "            acl.call('aclrtStreamQuery', None, ctypes.byref(status))\n"
         "            print(acl.aclrtSynchronizeStream(None), acl.message())\n"
         "        print(acl.aclrtSynchronizeStream(None))\n",
-        ACL_HOST_CONFIG=str(config),
+        {"failure_mode": "continue", "faults": [hang]},
     )
     for line, code in zip(lines, (507015, 0, 0), strict=True):
         assert line.split()[0] == str(code)

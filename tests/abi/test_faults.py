@@ -1,8 +1,6 @@
 """The fault plan of the configuration: each fault at its number, and its effect on later calls."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -36,11 +34,9 @@ Fails = Callable[..., list[str]]
 
 
 @pytest.fixture
-def run(run_program: Callable[..., list[str]], tmp_path: Path) -> Fails:
+def run(run_program: Callable[..., list[str]]) -> Fails:
     def run(faults: list[dict[str, object]], program: str, **settings: object) -> list[str]:
-        config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": {"faults": faults, "devices": 2, **settings}}))
-        return run_program(RUN + program, ACL_HOST_CONFIG=str(config))
+        return run_program(RUN + program, {"faults": faults, "devices": 2, **settings})
 
     return run
 

@@ -1,14 +1,14 @@
 """Every element of 16 bits is widened and rounded as numpy does it, at every vector level."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from tools.abi.acl import Library
+
+from .programs_in_forks import call_of
 
 ALL = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(1, 1, 1, -1)
 
@@ -56,12 +56,9 @@ def print_comparisons(acl: Library) -> None:
     print("padded", same(rows_added(acl, twice), doubled))
 
 
-def test_float16(run_program: Callable[..., list[str]], vector_levels: list[str], tmp_path: Path) -> None:
+def test_float16(run_program: Callable[..., list[str]], vector_levels: list[str]) -> None:
     for level in vector_levels:
-        config = tmp_path / f"{level}.json"
-        config.write_text(json.dumps({"host": {"vector_level": level}}))
-        program = f"from tests.abi.{Path(__file__).stem} import print_comparisons\nprint_comparisons(acl)\n"
-        lines = run_program(program, ACL_HOST_CONFIG=str(config))
+        lines = run_program(call_of(print_comparisons), {"vector_level": level})
         assert lines == ["1 True", "3 True", "1000 True", "padded True"], level
 
 

@@ -3,13 +3,13 @@
 import ctypes
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tools.abi.acl import DATA_TYPES, Library
 
+from .programs_in_forks import call_of
 from .table_gradients import placed
 from .values import assert_close, random
 
@@ -86,11 +86,8 @@ def answer(acl: Library) -> None:
     print(json.dumps(answers))
 
 
-def test_they_may_be_refused(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"host_pointers": false, "devices": 2}}')
-    program = f"from tests.abi.{Path(__file__).stem} import answer\nanswer(acl)\n"
-    answers = json.loads(run_program(program, ACL_HOST_CONFIG=str(config))[-1])
+def test_they_may_be_refused(run_program: Callable[..., list[str]]) -> None:
+    answers = json.loads(run_program(call_of(answer), {"host_pointers": False, "devices": 2})[-1])
     assert answers["usable"] == 0
     for target in ("device", "pinned", "pageable"):
         for source in ("device", "pinned", "pageable"):

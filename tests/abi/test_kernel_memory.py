@@ -1,12 +1,13 @@
 """Kernels take little memory beside their tensors, whatever the shapes: nobody counts it before a call runs."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from aclgrad.products import Product
+
+from .kernel_memory import print_excesses
+from .programs_in_forks import call_of
 
 CELLS = 2**20
 
@@ -24,13 +25,10 @@ CELLS = 2**20
     ],
 )
 def test_a_kernel_takes_little_beside_its_tensors(
-    run_program: Callable[..., list[str]], tmp_path: Path, product: Product, threads: int, dtypes: tuple[str, ...]
+    run_program: Callable[..., list[str]], product: Product, threads: int, dtypes: tuple[str, ...]
 ) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps({"host": {"product": product, "threads": threads}}))
-    program = "from tests.abi.kernel_memory import print_excesses\n"
-    program += f"print_excesses(acl, {str(product)!r}, {CELLS}, {dtypes})\n"
-    *excesses, count = run_program(program, ACL_HOST_CONFIG=str(config))
+    program = call_of(print_excesses, str(product), CELLS, dtypes)
+    *excesses, count = run_program(program, {"product": product, "threads": threads})
     assert excesses == []
     assert int(count) > 100
 

@@ -99,7 +99,7 @@ def test_the_configuration_is_applied(run_program: Run, tmp_path: Path) -> None:
     assert run_program("acl.call('aclInit', None)\n" + program, ACL_HOST_CONFIG=path) == expected
 
 
-def test_devices_share_the_memory_of_the_machine(run_program: Run, tmp_path: Path) -> None:
+def test_devices_share_the_memory_of_the_machine(run_program: Run) -> None:
     program = (
         "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
         "acl.call('aclInit', None)\n"
@@ -107,14 +107,11 @@ def test_devices_share_the_memory_of_the_machine(run_program: Run, tmp_path: Pat
         "acl.call('aclrtGetMemInfo', 1, ctypes.byref(free), ctypes.byref(total))\n"
         "print(total.value)\n"
     )
-    totals = [
-        int(run_program(program, ACL_HOST_CONFIG=config_file(tmp_path, f'{{"host": {{"devices": {devices}}}}}'))[0])
-        for devices in (1, 4)
-    ]
+    totals = [int(run_program(program, {"devices": devices})[0]) for devices in (1, 4)]
     assert totals[1] == totals[0] // 4
 
 
-def test_others_may_use_a_part_of_the_device(run_program: Run, tmp_path: Path) -> None:
+def test_others_may_use_a_part_of_the_device(run_program: Run) -> None:
     settings = {"memory_bytes": 4096, "memory_elsewhere_bytes": 1024, "streams_elsewhere": 1980}
     program = (
         "free, total = ctypes.c_size_t(), ctypes.c_size_t()\n"
@@ -125,8 +122,7 @@ def test_others_may_use_a_part_of_the_device(run_program: Run, tmp_path: Path) -
         "print(free.value, total.value, acl.aclrtMallocAlign32(ctypes.byref(out), 3073, 0))\n"
         "print(*[acl.aclrtCreateStream(ctypes.byref(out)) for _ in range(4)])\n"
     )
-    path = config_file(tmp_path, json.dumps({"host": settings}))
-    assert run_program(program, ACL_HOST_CONFIG=path) == ["3072 4096 207001", "0 0 0 207008"]
+    assert run_program(program, settings) == ["3072 4096 207001", "0 0 0 207008"]
 
 
 @pytest.mark.needs("settings")
@@ -195,13 +191,13 @@ def test_a_missing_configuration_file(run_program: Run, tmp_path: Path) -> None:
     [("0,1,2,3", 4), ("1,3", 2), ("2", 1), ("0,2,x,3", 2), ("0,1,1", 2), ("2,1", 1), ("0,4", 1), ("1, 2", 1), ("", 0),
      ("-1", 0), ("0,", 1), ("99999999999", 0)],
 )  # fmt: skip
-def test_visible_devices(run_program: Run, tmp_path: Path, value: str, count: int) -> None:
+def test_visible_devices(run_program: Run, value: str, count: int) -> None:
     lines = run_program(
         "count = ctypes.c_uint32(99)\n"
         "acl.call('aclInit', None)\n"
         "acl.call('aclrtGetDeviceCount', ctypes.byref(count))\n"
         "print(count.value, [acl.aclrtSetDevice(number) for number in range(5)])\n",
-        ACL_HOST_CONFIG=config_file(tmp_path, '{"host": {"devices": 4}}'),
+        {"devices": 4},
         ASCEND_RT_VISIBLE_DEVICES=value,
     )
     assert lines == [f"{count} {[0] * count + [107001] * (5 - count)}"]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +13,7 @@ from tests.bounds import assert_defined
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
+from .programs_in_forks import call_of
 from .table_gradients import call, device_arrays, gradient_of, run
 
 Shape = tuple[int, ...]
@@ -36,11 +36,8 @@ def mask_of(typed: TypedCase) -> np.ndarray:
     return device_arrays(typed)["indices"]
 
 
-def test_bits_of_many_windows_on_910a(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
-    config = tmp_path / "910A.json"
-    config.write_text('{"host": {"product": "910A"}}')
-    program = f"from tests.abi.{Path(__file__).stem} import check_mask_of_ones\ncheck_mask_of_ones(acl)\n"
-    assert run_program(program, ACL_HOST_CONFIG=str(config)) == ["True"]
+def test_bits_of_many_windows_on_910a(run_program: Callable[..., list[str]]) -> None:
+    assert run_program(call_of(check_mask_of_ones), {"product": "910A"}) == ["True"]
 
 
 def check_mask_of_ones(acl: Library) -> None:

@@ -3,7 +3,6 @@
 import ctypes
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,7 @@ from tools.abi.acl import Library
 
 from .checks import every_row
 from .phase_one import INVALID, Row, phase_one
+from .programs_in_forks import call_of
 
 HBM = 1
 
@@ -63,9 +63,6 @@ def expected_rows(name: str, product: Product) -> dict[str, Row]:
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_product(run_program: Callable[..., list[str]], tmp_path: Path, product: str) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps({"host": {"product": product}}))
-    program = f"from tests.abi.{Path(__file__).stem} import answer\nanswer(acl, {product!r})\n"
-    (line,) = run_program(program, ACL_HOST_CONFIG=str(config))
+def test_product(run_program: Callable[..., list[str]], product: str) -> None:
+    (line,) = run_program(call_of(answer, product), {"product": product})
     assert json.loads(line) == {"device": list(PRODUCTS[product]), "wrong": {}}

@@ -1,9 +1,7 @@
 """aclnnRoiAlignV2Backward at the edges of its division into bands, groups of channels and batches of boxes."""
 
 import hashlib
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from tools.abi.acl import Library
 
 from . import roi_align
+from .programs_in_forks import call_of
 from .roi_align import Roi
 from .test_roi_align_v2_backward import gradient
 from .values import assert_close, random
@@ -129,11 +128,8 @@ def print_digest(acl: Library) -> None:
     print(digest.hexdigest())
 
 
-def test_threads_and_vector_levels_do_not_change_a_bit(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_threads_and_vector_levels_do_not_change_a_bit(run_program: Callable[..., list[str]]) -> None:
     digests = set()
     for settings in ({"threads": 1}, {"threads": 2}, {"threads": 3}, {"threads": 2, "vector_level": "baseline"}):
-        config = tmp_path / "config.json"
-        config.write_text(json.dumps({"host": settings}))
-        program = f"from tests.abi.{Path(__file__).stem} import print_digest\nprint_digest(acl)\n"
-        digests.add(tuple(run_program(program, ACL_HOST_CONFIG=str(config))))
+        digests.add(tuple(run_program(call_of(print_digest), settings)))
     assert len(digests) == 1

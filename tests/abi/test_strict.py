@@ -1,6 +1,5 @@
 """Strict mode: each offence is reported with its origin, and refused."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -163,12 +162,11 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_offences(run_program: Callable[..., list[str]], tmp_path: Path, case: str) -> None:
     program, output, offences = CASES[case]
-    report, config = tmp_path / "report", tmp_path / "acl.json"
+    report = tmp_path / "report"
     settings = {"strict": True, "strict_report": str(report), "faults": [{"kind": "hang", "at": 1}]}
     if "hang" not in program:
         del settings["faults"]
-    config.write_text(json.dumps({"host": settings}))
-    assert run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config)) == output.splitlines()
+    assert run_program(PRELUDE + program, settings) == output.splitlines()
     lines = [line for line in report.read_text().splitlines() if "not finalized" not in line]
     reported = [re.fullmatch("acl_host: strict: ([^:]+): (.*)", line) for line in lines]
     expected = sorted(offences) if case == "leaks" else offences
@@ -181,20 +179,17 @@ def test_offences(run_program: Callable[..., list[str]], tmp_path: Path, case: s
 
 
 def test_memory_of_the_host_where_it_is_refused(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
-    report, config = tmp_path / "report", tmp_path / "acl.json"
+    report = tmp_path / "report"
     settings = {"strict": True, "strict_report": str(report), "host_pointers": False}
-    config.write_text(json.dumps({"host": settings}))
     program = (
         "print(acl.aclrtMemcpy(pageable, 8, pageable, 8, 1), launch(plan(pageable, malloc(64))[2]), copy_in(freed()))"
     )
-    assert run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config)) == ["107000 161002 107000"]
+    assert run_program(PRELUDE + program, settings) == ["107000 161002 107000"]
     lines = [line for line in report.read_text().splitlines() if "not finalized" not in line]
     assert [line.split(": ")[2] for line in lines] == ["memory outside any allocation"] * 2 + ["use after free"]
 
 
-def test_reports_go_to_stderr_by_default(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"strict": true}}')
+def test_reports_go_to_stderr_by_default(run_program: Callable[..., list[str]]) -> None:
     program = (
         "import os, sys\n"
         "read, write = os.pipe()\n"
@@ -202,6 +197,6 @@ def test_reports_go_to_stderr_by_default(run_program: Callable[..., list[str]], 
         "print(acl.aclrtFree(freed()))\n"
         "print(os.read(read, 4096).decode())\n"
     )
-    lines = run_program(PRELUDE + program, ACL_HOST_CONFIG=str(config))
+    lines = run_program(PRELUDE + program, {"strict": True})
     assert lines[0] == "107000"
     assert lines[1].startswith("acl_host: strict: double free: ")

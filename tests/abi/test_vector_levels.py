@@ -1,7 +1,6 @@
 """Gradients are those of the definition, and the same bits at every vector level, with any number of threads and at any
 address."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from tests.bounds import assert_defined
 from tests.call_file import PRODUCT
 from tools.abi.acl import Library
 
-from .table_gradients import gradient, sweep
+from .programs_in_forks import call_of
+from .table_gradients import check_gradients, gradient, print_digests, sweep
 
 
 @pytest.mark.needs("host memory")
@@ -37,21 +37,13 @@ def test_gradients_are_those_of_the_definition(acl: Library) -> None:
 def test_gradients_are_those_of_the_definition_on_other_products(
     run_program: Callable[..., list[str]], tmp_path: Path, product: Product, name: str
 ) -> None:
-    config = tmp_path / "config.json"
-    config.write_text(json.dumps({"host": {"product": product}}))
-    program = (
-        f"from tests.abi.table_gradients import check_gradients\ncheck_gradients(acl, {str(product)!r}, {name!r})\n"
-    )
-    assert run_program(program, ACL_HOST_CONFIG=str(config)) == []
+    assert run_program(call_of(check_gradients, str(product), name), {"product": product}) == []
 
 
 @pytest.fixture
 def digests(run_program: Callable[..., list[str]], tmp_path: Path) -> Callable[..., set[str]]:
     def digests(level: str, threads: int, offset: int) -> set[str]:
-        config = tmp_path / "config.json"
-        config.write_text(json.dumps({"host": {"vector_level": level, "threads": threads}}))
-        program = f"from tests.abi.table_gradients import print_digests\nprint_digests(acl, {offset})\n"
-        return set(run_program(program, ACL_HOST_CONFIG=str(config)))
+        return set(run_program(call_of(print_digests, offset), {"vector_level": level, "threads": threads}))
 
     return digests
 
