@@ -19,7 +19,7 @@ pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "($(3)) and n
 # and not the code. Both end CI.
 run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),$(FAILED) || \
 	{ echo "=== FAILED TESTS RUN ONCE MORE ==="; $(1) $(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(2) --numprocesses 0 $(FAILED) \
-	&& echo "=== ALL PASSED NOW: A TEST THAT FAILS AT TIMES IS A DEFECT OF THE TEST, SEE ABOVE FOR WHICH ==="; exit 1; }); }
+	&& echo "=== ALL PASSED NOW: A TEST THAT FAILS AT TIMES IS A DEFECT OF THE TEST; SEE ABOVE FOR WHICH ==="; exit 1; }); }
 # Each target remembers its own failed tests, because several may run side by side.
 FAILED = -o cache_dir=build/pytest/$@
 # $(call debian,COMMAND,PACKAGES). Installs Debian packages if the command is missing; needs root.
