@@ -1,4 +1,4 @@
-"""What has to hold for any bytes: both scans see the same, and the codec reads what protobuf reads, or refuses."""
+"""What has to hold for any bytes: the codec reads what protobuf reads, or refuses."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,30 +7,10 @@ from typing import Any
 from google.protobuf.message import DecodeError, Message
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.tensors import DTYPES, TensorView
+from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import decode_chunk, decode_header
 from aclgrad.wire.messages import decode_batch, decode_request, decode_response
-from aclgrad.wire.scan import extract_payloads
-from aclgrad_server.devices import native
-
-_DTYPES = {dtype.wire for dtype in DTYPES.values()}
-PATHS = ((2, 4), (1,), (1, 1, 2, 4), (2, 3), (1, 1, 4), (1, 4))
-"""Every path of field numbers that is in use."""
-
-
-def assert_scans_agree(data: bytes, path: tuple[int, ...]) -> None:
-    """The native scan gives the rest, the payloads, or the text of the error that the one in Python gives."""
-    scans = [_scan(extract, data, path) for extract in (extract_payloads, native.extract_payloads)]
-    assert scans[0] == scans[1]
-
-
-def _scan(extract: Callable[..., Any], data: bytes, path: tuple[int, ...]) -> object:
-    try:
-        rest, payloads = extract(data, path)
-    except MalformedRequestError as error:
-        return str(error)
-    return rest, [bytes(each) for each in payloads]
 
 
 @dataclass(frozen=True)
