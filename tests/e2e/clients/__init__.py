@@ -1,0 +1,1 @@
+"""Clients and real servers: what `tests/client` shows of servers in its own process."""
