@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.rules import same_dtype, same_leading_sizes
 from aclgrad.operators.spec import Arguments
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
@@ -126,3 +127,34 @@ TAKEN = {
 def test_it_is_taken(name: str) -> None:
     call, product = TAKEN[name]
     assert call.violations(product) == []
+
+
+def arguments(**inputs: tuple[str, tuple[int, ...]]) -> Arguments:
+    return Arguments({name: TensorType(DTYPES[dtype], shape) for name, (dtype, shape) in inputs.items()}, {})
+
+
+def test_every_other_dtype_is_named() -> None:
+    given = arguments(a=("float16", (1,)), b=("float32", (1,)), c=("float16", (1,)), d=("int8", (1,)))
+    assert list(same_dtype(given, "a", "c")) == []
+    first, second = same_dtype(given, "a", "b", "c", "d")
+    assert second.field == "inputs[d].data_type"
+    assert str(first) == "inputs[b].data_type is float32, but inputs[a] is float16; send it as float16"
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "told"),
+    [
+        ((2, 3, 5, 7), (2, 3, 1, 1), []),
+        ((3, 5, 7), (3, 9, 9), []),
+        ((5, 7), (1, 2), []),
+        ((0, 3, 1, 1), (0, 3, 0, 0), []),
+        ((2, 3, 5, 7), (2, 4, 1, 1), ["starts with (2, 4), but inputs[a] starts with (2, 3)"]),
+        ((2, 3, 5, 7), (3, 5, 7), ["has 3 dimensions, but inputs[a] has 4"]),
+    ],
+    ids=str,
+)
+def test_leading_sizes_are_compared(reference: tuple[int, ...], other: tuple[int, ...], told: list[str]) -> None:
+    given = arguments(a=("float32", reference), b=("float32", other))
+    found = list(same_leading_sizes(given, "a", "b", trailing=2))
+    assert [each.problem for each in found] == told
+    assert {each.field for each in found} <= {"inputs[b].shape"}
