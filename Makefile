@@ -38,7 +38,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-slow test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -98,6 +98,9 @@ lint-overlays: $(BIN)/.setup-lint
 
 test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node or Prometheus
 	$(call pytest,,,not slow)
+
+test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without the slow ones: no compiler is needed
+	$(call run_tests,,--numprocesses 3 --dist loadfile -m "not slow" tests/client tests/testing tests/commands)
 
 test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds
 	$(call pytest,,,slow)
@@ -290,6 +293,11 @@ $(SETUP): $(VENV) $(PACKAGED)
 	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test $(LOCKED)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native $(LOCKED)
 	$(BIN)/python -m pip install --quiet --editable ./server $(LOCKED)
+	touch $@
+
+# What the client and its tests need: nothing that a compiler makes.
+$(BIN)/.setup-client: $(VENV) $(PACKAGED)
+	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group test $(LOCKED)
 	touch $@
 
 # The stamp has the time of the start, so that the next build includes edits made during this one.

@@ -1,13 +1,36 @@
-"""A server whose answers the test scripts."""
+"""Servers in this process: one in numpy, and some whose answers the test scripts. The client's tests need no other."""
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-import grpc
+import numpy as np
 import pytest
 
-from .scripted_service import ScriptedService, serving
+import aclgrad
+from aclgrad.products import Product
+from aclgrad.tensors import SharedRange, TensorType, TensorView, array_of_view, view_of_array
+from aclgrad.testing import TestServer, _server, serve
+from aclgrad.wire.messages import OperatorCall
+from tools.calling import AnyClient
+
+from .scripted_service import ScriptedService, listening, serving
 from .scripted_streams import ScriptedStreams
+
+one_kind = pytest.mark.parametrize("connect", [aclgrad.Client], indirect=True, ids=["sync"])
+"""For what both kinds of client share: settings, plans of calls, readers of replies."""
+SHARED_FOLDER = Path("/dev/shm")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[TestServer]:
+    with serve() as running:
+        yield running
+
+
+@pytest.fixture
+def client(connect: Callable[..., AnyClient], server: TestServer) -> AnyClient:
+    """A client of the server, of either kind: `await maybe_await(client.method(...))` calls both."""
+    return connect(server.target)
 
 
 @pytest.fixture
@@ -19,9 +42,30 @@ def service() -> Iterator[ScriptedService]:
 @pytest.fixture
 def streams() -> Iterator[ScriptedStreams]:
     scripted = ScriptedStreams()
-    with ThreadPoolExecutor(4) as pool:
-        scripted.server = grpc.server(pool, handlers=[scripted])
-        scripted.address = f"127.0.0.1:{scripted.server.add_insecure_port('127.0.0.1:0')}"
-        scripted.server.start()
+    with listening(scripted) as (scripted.address, scripted.server):
         yield scripted
-        scripted.server.stop(None).wait()
+
+
+@pytest.fixture
+def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The target of a server that takes shared memory, and whose gradient is `grad_output` in the shape of `self`."""
+    monkeypatch.setattr(_server, "compute", broadcast)
+    with serve() as running:
+        yield running.target
+
+
+def broadcast(call: OperatorCall, product: Product, shape_only: bool) -> TensorView:
+    given = {tensor.name: tensor for tensor in call.inputs}
+    grad_output = given["grad_output"]
+    if isinstance(grad_output.data, SharedRange):
+        content = (SHARED_FOLDER / grad_output.data.name[1:]).read_bytes()[: grad_output.data.nbytes]
+        grad_output = TensorView(grad_output.name, grad_output.type, memoryview(content))
+    type = TensorType(grad_output.type.dtype, given["self"].type.shape)
+    output = view_of_array("out", np.broadcast_to(array_of_view(grad_output), type.shape))
+    lent = call.output_memory.get("out")
+    if lent is None:
+        return output
+    assert isinstance(output.data, memoryview)
+    with (SHARED_FOLDER / lent.name[1:]).open("r+b") as file:
+        file.write(output.data)
+    return TensorView("out", type, SharedRange(lent.name, 0, type.size_bytes))

@@ -1,12 +1,9 @@
 """A scripted server that takes every kind of call, in messages of a limited size."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import grpc
-
-from .scripted_service import ScriptedService
+from .scripted_service import ScriptedService, listening
 from .scripted_streams import ScriptedStreams
 
 
@@ -28,9 +25,5 @@ class LimitedServer:
 def limited_server(limit_bytes: int) -> Iterator[LimitedServer]:
     limited = LimitedServer()
     options = [("grpc.max_receive_message_length", limit_bytes)]
-    with ThreadPoolExecutor(4) as pool:
-        server = grpc.server(pool, handlers=[limited.streams, limited.service], options=options)
-        limited.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-        server.start()
+    with listening(limited.streams, limited.service, options=options) as (limited.address, _):
         yield limited
-        server.stop(None).wait()

@@ -1,7 +1,8 @@
 """A service that answers what a test tells it to."""
 
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 
+import aclgrad
+from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 
@@ -38,19 +41,27 @@ class ScriptedService(grpc.GenericRpcHandler):
 
 
 @contextmanager
-def serving() -> Iterator[ScriptedService]:
-    """Runs a service on a free port of loopback."""
-    scripted = ScriptedService()
+def listening(
+    *handlers: grpc.GenericRpcHandler, address: str = "127.0.0.1:0", options: Sequence[tuple[str, int]] = ()
+) -> Iterator[tuple[str, grpc.Server]]:
+    """Runs a server, by default on a free port of loopback, and yields its address."""
     with ThreadPoolExecutor(4) as pool:
-        server = grpc.server(pool, handlers=[scripted])
-        scripted.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server = grpc.server(pool, handlers, options=options)
+        port = server.add_insecure_port(address)
         server.start()
-        yield scripted
+        yield re.sub(":0$", f":{port}", address), server
         server.stop(None).wait()
 
 
+@contextmanager
+def serving(address: str = "127.0.0.1:0") -> Iterator[ScriptedService]:
+    scripted = ScriptedService()
+    with listening(scripted, address=address) as (scripted.address, _):
+        yield scripted
+
+
 def relay_to(service: ScriptedService, channel: grpc.Channel) -> Callable[[grpc.ServicerContext], bytes]:
-    """Answers what a real server answers: the service only keeps the requests."""
+    """Answers what another server answers: the service only keeps the requests."""
 
     def answer(context: grpc.ServicerContext) -> bytes:
         try:
@@ -71,3 +82,8 @@ def abort_with(code: grpc.StatusCode, message: str, details: bytes | None = None
         raise AssertionError
 
     return answer
+
+
+def failing(error: aclgrad.AclgradError) -> Callable[..., bytes]:
+    """Answers as a server does that fails with the error."""
+    return abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())

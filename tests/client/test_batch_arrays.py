@@ -1,4 +1,4 @@
-"""Both clients against a scripted service: a batch has taken all it needs when a call has been added."""
+"""Both clients: a batch has taken all it needs when a call has been added, and sends values that are asked for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
-from .scripted_batches import ONES, answer_each, plain, sent
-from .scripted_service import ScriptedService, abort_with
+from .conftest import one_kind
+from .scripted_batches import ONES, add, answer_each, plain, sent
+from .scripted_service import ScriptedService, failing
 
 REQUIRED = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
-REFUSE_ALL = abort_with(REQUIRED.code, REQUIRED.message, to_status(REQUIRED, "5f0c").SerializeToString())
+REFUSE_ALL = failing(REQUIRED)
+LATER = aclgrad.DeviceMemoryError("full", retry_after_s=1000.0)
+INPUT = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
 
 Connect = Callable[..., Any]
 
@@ -29,6 +31,7 @@ def sum_of_self(call: pb.ExecuteOperatorRequest) -> float | aclgrad.AclgradError
 
 
 @pytest.mark.parametrize("shape_only", [True, False])
+@one_kind
 async def test_arrays_are_read_when_the_call_is_added(
     connect: Connect, service: ScriptedService, shape_only: bool
 ) -> None:
@@ -45,6 +48,7 @@ async def test_arrays_are_read_when_the_call_is_added(
 
 
 @pytest.mark.parametrize("dtype", ["<f2", ">f2", "<f4", ">f4"])
+@one_kind
 async def test_a_strided_array_is_read_when_the_call_is_added(
     connect: Connect, service: ScriptedService, dtype: str
 ) -> None:
@@ -56,6 +60,7 @@ async def test_a_strided_array_is_read_when_the_call_is_added(
     assert plain(await maybe_await(batch.run())) == [0 + 1 + 4 + 5]
 
 
+@one_kind
 async def test_attributes_and_names_are_read_when_the_call_is_added(connect: Connect, service: ScriptedService) -> None:
     answer_each(service, sum_of_self)
     batch = connect(service.address).batch()
@@ -101,3 +106,47 @@ async def test_a_server_that_always_refuses_the_whole_batch_is_not_asked_for_eve
     with pytest.raises(aclgrad.InputValuesRequiredError, match="send the array"):
         await maybe_await(batch.run())
     assert len(service.requests) == (1 if isinstance(input, tuple) else 2)
+
+
+def has_values(service: ScriptedService) -> list[list[bool]]:
+    """Says of each call of each batch whether it had nothing but values."""
+    return [[all(each.HasField("data") for each in call.inputs) for call in batch] for batch in sent(service)]
+
+
+async def test_values_that_the_server_asks_for_are_sent_for_every_call(
+    connect: Connect, service: ScriptedService
+) -> None:
+    """At once, as they complete the calls, and in later batches from the start."""
+    answer_each(service, sum_of_self)
+    client = connect(service.address, retries=0)
+    batch = client.batch()
+    for factor in (1, 2, 3):
+        batch.adaptive_avg_pool2d_backward(ONES, factor * INPUT)
+    batch.replication_pad2d_backward(np.ones((1, 4, 4), np.float32), INPUT, (1, 1, 1, 1))
+    for _ in range(2):
+        assert plain(await maybe_await(batch.run())) == [6, 12, 18, 6]
+    assert has_values(service) == [[False] * 4, [True] * 4, [True] * 4]
+
+
+async def test_a_bare_shape_fails_alone(connect: Connect, service: ScriptedService) -> None:
+    answer_each(service, sum_of_self)
+    client = connect(service.address, retries=0)
+    batch = client.batch()
+    batch.adaptive_avg_pool2d_backward(ONES, (1, 2, 2))
+    batch.adaptive_avg_pool2d_backward(ONES, INPUT)
+    outcomes = await maybe_await(batch.run(return_errors=True))
+    assert plain(outcomes) == [aclgrad.InputValuesRequiredError, 6]
+    assert outcomes[0].field == "inputs[self]"
+    assert has_values(service) == [[False, False], [True]]
+    with pytest.raises(aclgrad.InputValuesRequiredError, match="send the array"):
+        await maybe_await(batch.run())
+
+
+async def test_values_are_sent_though_others_have_to_wait(connect: Connect, service: ScriptedService) -> None:
+    def outcome(call: pb.ExecuteOperatorRequest) -> float | aclgrad.AclgradError:
+        return LATER if call.operator == "any" else sum_of_self(call)
+
+    answer_each(service, outcome)
+    batch = add(connect(service.address, retries=0).batch(), [0])
+    batch.adaptive_avg_pool2d_backward(ONES, INPUT)
+    assert plain(await maybe_await(batch.run(return_errors=True))) == [aclgrad.DeviceMemoryError, 6]

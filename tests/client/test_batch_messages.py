@@ -1,7 +1,6 @@
 """Both clients against a scripted server with a limit: batches that need several messages."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,10 +13,11 @@ from aclgrad.errors import to_status
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from tools.calling import maybe_await
 
+from .conftest import one_kind
 from .scripted_batches import ONES, add, answer_each, answer_in_turn, number_of, numbers_sent, plain
 from .scripted_limits import LimitedServer, limited_server
-from .scripted_service import ScriptedService, abort_with
-from .scripted_streams import ANSWER, HEADER, ScriptedStreams, chunk
+from .scripted_service import ScriptedService, abort_with, failing
+from .scripted_streams import ANSWER, ScriptedStreams
 
 Connect = Callable[..., Any]
 LIMIT = 1_000_000
@@ -42,6 +42,7 @@ def add_large(batch: Any, numbers: range, array: np.ndarray = QUARTER) -> Any:
     return batch
 
 
+@one_kind
 async def test_requests_that_exceed_a_message_together(connect: Connect, limited: LimitedServer) -> None:
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(8))
     for _ in range(2):
@@ -49,6 +50,7 @@ async def test_requests_that_exceed_a_message_together(connect: Connect, limited
     assert numbers_sent(limited.service) == [[0, 1, 2], [3, 4, 5], [6, 7]] * 2
 
 
+@one_kind
 async def test_replies_that_exceed_a_message_together(connect: Connect, service: ScriptedService) -> None:
     answer_in_turn(service, {})
     batch = connect(service.address, max_message_bytes=LIMIT).batch()
@@ -58,6 +60,7 @@ async def test_replies_that_exceed_a_message_together(connect: Connect, service:
     assert list(map(len, numbers_sent(service))) == [3, 3, 1]
 
 
+@one_kind
 async def test_more_calls_than_one_message_may_have(connect: Connect, service: ScriptedService) -> None:
     answer_each(service, number_of)
     batch = add(connect(service.address).batch(), range(2 * MAX_BATCH_CALLS + 1))
@@ -65,6 +68,7 @@ async def test_more_calls_than_one_message_may_have(connect: Connect, service: S
     assert list(map(len, numbers_sent(service))) == [MAX_BATCH_CALLS, MAX_BATCH_CALLS, 1]
 
 
+@one_kind
 async def test_many_failures_fit_in_the_replies(connect: Connect, service: ScriptedService) -> None:
     """A status has more bytes than the call that it answers; the client itself would refuse the reply."""
     error = aclgrad.InvalidFieldError.of(aclgrad.errors.Violation("inputs[a]", "is wrong" * 20, "send another" * 5))
@@ -81,22 +85,10 @@ async def test_a_limit_is_learned_from_one_refusal(connect: Connect, limited: Li
     assert numbers_sent(limited.service) == [[0, 1, 2], [3, 4]] * 2
 
 
-async def test_the_limit_of_a_reply_is_learned_too(connect: Connect, service: ScriptedService) -> None:
-    answer_each(service, lambda call: 1.0)
-    good = service.answer
-    error = aclgrad.LimitExceededError("too large a reply", metadata={"max_message_bytes": str(LIMIT)})
-    refuse = abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())
-    service.answer = lambda context: (refuse if len(service.requests) == 1 else good)(context)
-    batch = connect(service.address, retries=0).batch()
-    for _ in range(5):
-        batch.adaptive_avg_pool2d_backward(ONES, (1, 300, 250))
-    assert plain(await maybe_await(batch.run())) == [1.0] * 5
-    assert list(map(len, numbers_sent(service))) == [5, 3, 2]
-
-
 @pytest.mark.parametrize(
     "details", ["Decompressed message larger than max", "message larger than max (9 vs. 99999999)"]
 )
+@one_kind
 async def test_a_refusal_that_does_not_explain_itself_halves_the_message(
     connect: Connect, service: ScriptedService, details: str
 ) -> None:
@@ -154,6 +146,7 @@ async def test_the_error_of_a_call_in_chunks_is_its_own(connect: Connect, limite
         await maybe_await(batch.run())
 
 
+@one_kind
 async def test_values_asked_for_that_no_message_holds(connect: Connect, limited: LimitedServer) -> None:
     """With its values a call is larger: fewer fit in a message, or it goes in chunks."""
     required = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
@@ -172,42 +165,13 @@ async def test_values_asked_for_that_no_message_holds(connect: Connect, limited:
     assert list(map(len, numbers_sent(limited.service))) == [4, 4, 1, 4, 1]
 
 
-async def test_a_call_in_chunks_gets_the_values_asked_for(connect: Connect, limited: LimitedServer) -> None:
-    streams = limited.streams
-    required = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
-    refusing_chunks(streams, required)
-    refuse = streams.script
-    assert refuse is not None
-
-    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        if streams.attempts:
-            yield from streams.complete(messages, context)
-        else:
-            yield from refuse(messages, context)
-
-    streams.script = script
-    client = connect(limited.address, max_message_bytes=LIMIT, retries=0)
-    values = np.ones((1, 600, 500), np.float32)
-    batch = client.batch()
-    batch.adaptive_avg_pool2d_backward(ONES, values)
-    for _ in range(2):
-        assert (await maybe_await(batch.run()))[0].tolist() == ANSWER.tolist()
-    assert [each.data.get("self") for each in streams.attempts] == [None, values.tobytes(), values.tobytes()]
-
-
+@one_kind
 async def test_after_the_first_error_nothing_more_is_sent(connect: Connect, limited: LimitedServer) -> None:
     answer_in_turn(limited.service, {}, {4: BAD, 5: BUSY}, {})
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(9))
     with pytest.raises(aclgrad.InvalidFieldError):
         await maybe_await(batch.run())
     assert numbers_sent(limited.service) == [[0, 1, 2], [3, 4, 5], [5]]
-
-
-async def test_errors_stand_in_their_places(connect: Connect, limited: LimitedServer) -> None:
-    answer_in_turn(limited.service, {1: BAD}, {}, {7: BAD})
-    batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(8))
-    outcomes = plain(await maybe_await(batch.run(return_errors=True)))
-    assert outcomes == [0, aclgrad.InvalidFieldError, 2, 3, 4, 5, 6, aclgrad.InvalidFieldError]
 
 
 async def test_each_message_has_its_own_retries(connect: Connect, limited: LimitedServer) -> None:
@@ -238,7 +202,7 @@ async def test_a_message_that_the_server_refuses_costs_only_its_own_calls(
     connect: Connect, limited: LimitedServer
 ) -> None:
     error = aclgrad.LimitExceededError("takes more than the pool", field="call")
-    failing_at(limited.service, 2, abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString()))
+    failing_at(limited.service, 2, failing(error))
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(8))
     outcomes = plain(await maybe_await(batch.run(return_errors=True)))
     assert outcomes == [0, 1, 2, *[aclgrad.LimitExceededError] * 3, 6, 7]
@@ -263,33 +227,8 @@ async def test_the_time_limit_is_that_of_all_messages(connect: Connect, limited:
 
     limited.service.answer = answer
     batch = add_large(connect(limited.address, max_message_bytes=LIMIT).batch(), range(9))
-    start = time.monotonic()
     outcomes = await maybe_await(batch.run(return_errors=True, timeout_s=1.0))
-    assert time.monotonic() - start < 20
     released.set()
     assert plain(outcomes) == [0, 1, 2] + [aclgrad.DeadlinePassedError] * 6
     assert "timeout_s was 1 s" in str(outcomes[3])
     assert len(limited.service.requests) == 2
-
-
-async def test_a_client_that_is_closed_sends_no_more(connect: Connect, limited: LimitedServer) -> None:
-    client = connect(limited.address, max_message_bytes=LIMIT)
-    batch = add_large(client.batch(), range(8))
-    assert plain(await maybe_await(batch.run())) == list(range(8))
-    await maybe_await(client.close())
-    with pytest.raises(aclgrad.CallCancelledError):
-        await maybe_await(batch.run(return_errors=True))
-    assert len(limited.service.requests) == 3
-
-
-async def test_a_reply_in_chunks_that_is_none(connect: Connect, limited: LimitedServer) -> None:
-    def script(messages: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        limited.streams.receive(messages, context)
-        yield HEADER
-        yield chunk(4, ANSWER.tobytes())
-
-    limited.streams.script = script
-    batch = add(connect(limited.address, max_message_bytes=LIMIT).batch(), [0])
-    add_large(batch, range(1, 2), TOO_LARGE)
-    outcomes = plain(await maybe_await(batch.run(return_errors=True)))
-    assert outcomes == [0, aclgrad.ServerFaultError]

@@ -1,6 +1,5 @@
 """Both clients against a scripted service: what a batch sends, and what it gives back."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +8,11 @@ import numpy as np
 import pytest
 
 import aclgrad
+from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
+from .conftest import one_kind
 from .scripted_batches import ONES, add, answer_in_turn, numbers_sent, plain
 from .scripted_service import ScriptedService, abort_with
 
@@ -21,14 +22,7 @@ WORSE = aclgrad.ServerFaultError("oops")
 Connect = Callable[..., Any]
 
 
-async def test_results_come_in_the_order_of_the_calls(connect: Connect, service: ScriptedService) -> None:
-    answer_in_turn(service, {})
-    batch = add(connect(service.address).batch(), range(64))
-    assert len(batch) == 64
-    assert plain(await maybe_await(batch.run())) == list(range(64))
-    assert numbers_sent(service) == [list(range(64))]
-
-
+@one_kind
 async def test_calls_tell_their_positions(connect: Connect, service: ScriptedService) -> None:
     batch = connect(service.address).batch()
     assert batch.execute("any", {"a": ONES}) == 0
@@ -43,35 +37,17 @@ async def test_the_first_error_is_raised(connect: Connect, service: ScriptedServ
     assert len(service.requests) == 1
 
 
-async def test_errors_stand_in_their_places_where_that_is_asked_for(connect: Connect, service: ScriptedService) -> None:
-    answer_in_turn(service, {3: BAD, 1: WORSE})
-    batch = add(connect(service.address).batch(), range(5))
-    outcomes = await maybe_await(batch.run(return_errors=True))
-    assert plain(outcomes) == [0, aclgrad.ServerFaultError, 2, aclgrad.InvalidFieldError, 4]
-    assert outcomes[3].field == "inputs[a]"
-
-
-UNSENDABLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "dtype": ({"a": np.array(["text"])}, {}),
-    "ragged": ({"a": [[1.0], [1.0, 2.0]]}, {}),
-    "no_array": ({"a": (1, 2)}, {}),
-    "size": ({"a": ONES, "b": (2**70, 1)}, {}),
-    "attribute": ({"a": ONES}, {"number": object()}),
-    "large_attribute": ({"a": ONES}, {"number": 2**70}),
-}
-
-
-@pytest.mark.parametrize(("inputs", "attributes"), UNSENDABLE.values(), ids=UNSENDABLE)
-async def test_what_the_wire_cannot_hold_is_not_added(
-    connect: Connect, service: ScriptedService, inputs: dict[str, Any], attributes: dict[str, Any]
-) -> None:
+@one_kind
+async def test_a_call_that_is_refused_is_not_added(connect: Connect, service: ScriptedService) -> None:
     answer_in_turn(service, {})
     batch = add(connect(service.address).batch(), [7])
-    with pytest.raises(aclgrad.InvalidFieldError):
-        batch.execute("any", inputs, attributes)
+    for inputs, attributes in (({"a": np.array(["text"])}, {}), ({"a": ONES}, {"number": 2**70})):
+        with pytest.raises(aclgrad.InvalidFieldError):
+            batch.execute("any", inputs, attributes)
     assert plain(await maybe_await(add(batch, [8]).run())) == [7, 8]
 
 
+@one_kind
 async def test_one_call_has_no_time_limit_of_its_own(connect: Connect, service: ScriptedService) -> None:
     batch = connect(service.address).batch()
     with pytest.raises(ValueError, match=r"give it to run\(\)"):
@@ -93,32 +69,78 @@ async def test_a_batch_runs_again_and_grows(connect: Connect, service: ScriptedS
     assert numbers_sent(service) == [[0, 1], [0, 1], [0, 1, 2]]
 
 
-async def test_the_time_limit_is_that_of_the_whole(connect: Connect, service: ScriptedService) -> None:
-    late = threading.Event()
-    service.answer = lambda context: bytes(late.wait(60))
-    with pytest.raises(aclgrad.DeadlinePassedError):
-        await maybe_await(add(connect(service.address).batch(), [0]).run(timeout_s=0.2))
-    late.set()
+@one_kind
+async def test_replies_that_make_no_sense(connect: Connect, service: ScriptedService) -> None:
+    kept = {count: pb.BatchExecuteOperatorsResponse(results=[pb.OperatorResult()] * count) for count in (0, 1, 3)}
+    answers = {f"answered {count} of 2 calls": reply.SerializeToString() for count, reply in kept.items()}
+    batch = add(connect(service.address).batch(), [0, 1])
+    for told, reply in [*answers.items(), ("cannot be read", b"\xff"), ("cannot be read", b"\x0a\x05abc")]:
+        service.answer = lambda context, reply=reply: reply
+        with pytest.raises(aclgrad.ServerFaultError, match=told):
+            await maybe_await(batch.run(return_errors=True))
 
 
-@pytest.mark.parametrize("kept", [0, 1, 3])
-async def test_as_many_results_as_calls(connect: Connect, service: ScriptedService, kept: int) -> None:
-    result = pb.OperatorResult()
-    reply = pb.BatchExecuteOperatorsResponse(results=[result] * kept).SerializeToString()
-    service.answer = lambda context: reply
-    with pytest.raises(aclgrad.ServerFaultError, match=f"answered {kept} of 2 calls"):
-        await maybe_await(add(connect(service.address).batch(), [0, 1]).run(return_errors=True))
+BUSY = aclgrad.ServerBusyError("full", retry_after_s=0.001)
+LATER = aclgrad.DeviceMemoryError("full", retry_after_s=1000.0)
+
+Connect = Callable[..., Any]
 
 
-@pytest.mark.parametrize("reply", [b"\xff", b"\x0a\x05abc"], ids=repr)
-async def test_reply_that_is_no_message(connect: Connect, service: ScriptedService, reply: bytes) -> None:
-    service.answer = lambda context: reply
-    with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"):
-        await maybe_await(add(connect(service.address).batch(), [0]).run(return_errors=True))
+async def test_only_what_failed_in_passing_is_sent_again(connect: Connect, service: ScriptedService) -> None:
+    answer_in_turn(service, {1: BUSY, 2: BAD, 4: BUSY}, {4: BUSY}, {})
+    batch = add(connect(service.address).batch(), range(6))
+    assert plain(await maybe_await(batch.run(return_errors=True))) == [0, 1, aclgrad.InvalidFieldError, 3, 4, 5]
+    assert numbers_sent(service) == [[0, 1, 2, 3, 4, 5], [1, 4], [4]]
 
 
-async def test_an_older_server_has_no_batches(connect: Connect, service: ScriptedService) -> None:
-    service.answer = abort_with(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
-    with pytest.raises(aclgrad.MethodNotServedError, match="this version or a newer one"):
-        await maybe_await(add(connect(service.address).batch(), [0]).run(return_errors=True))
+@pytest.mark.parametrize("retries", [0, 2])
+async def test_what_fails_to_the_end_costs_nothing_of_the_others(
+    connect: Connect, service: ScriptedService, retries: int
+) -> None:
+    """Results of several elements: numpy has an opinion of its own on what is None."""
+    several = np.arange(3, dtype=np.float32)
+
+    def reply(context: grpc.ServicerContext) -> bytes:
+        calls = pb.BatchExecuteOperatorsRequest.FromString(service.current.request).calls
+        results = [pb.OperatorResult(error=to_status(BUSY, "5f0c")) for _ in calls]
+        if len(service.requests) == 1:
+            results[0] = pb.OperatorResult(
+                outputs=[{"name": "o", "data_type": 1, "shape": [3], "data": several.tobytes()}]
+            )
+        return pb.BatchExecuteOperatorsResponse(results=results).SerializeToString()
+
+    service.answer = reply
+    client = connect(service.address, retries=retries)
+    gradient, error = await maybe_await(add(client.batch(), [0, 1]).run(return_errors=True))
+    assert gradient.tolist() == several.tolist()
+    assert isinstance(error, aclgrad.ServerBusyError)
+    assert numbers_sent(service) == [[0, 1], *[[1]] * retries]
+    service.requests.clear()
+    with pytest.raises(aclgrad.ServerBusyError):
+        await maybe_await(add(client.batch(), [0, 1]).run())
+
+
+async def test_the_longest_delay_counts(connect: Connect, service: ScriptedService) -> None:
+    """It does not fit into the time limit: nobody is asked again."""
+    answer_in_turn(service, {0: BUSY, 1: LATER})
+    outcomes = await maybe_await(add(connect(service.address).batch(), [0, 1, 2]).run(return_errors=True, timeout_s=60))
+    assert plain(outcomes) == [aclgrad.ServerBusyError, aclgrad.DeviceMemoryError, 2]
     assert len(service.requests) == 1
+
+
+async def test_a_batch_that_fails_as_a_whole_is_sent_again(connect: Connect, service: ScriptedService) -> None:
+    answer_in_turn(service, {})
+    good = service.answer
+    lost = abort_with(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+    service.answer = lambda context: (lost if len(service.requests) == 1 else good)(context)
+    assert plain(await maybe_await(add(connect(service.address).batch(), [0, 1]).run())) == [0, 1]
+    assert numbers_sent(service) == [[0, 1], [0, 1]]
+
+
+async def test_a_server_that_goes_after_the_first_attempt(connect: Connect, service: ScriptedService) -> None:
+    answer_in_turn(service, {1: BUSY})
+    first = service.answer
+    gone = abort_with(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+    service.answer = lambda context: (first if len(service.requests) == 1 else gone)(context)
+    outcomes = await maybe_await(add(connect(service.address, retries=2).batch(), [0, 1]).run(return_errors=True))
+    assert plain(outcomes) == [0, aclgrad.ServerBusyError]

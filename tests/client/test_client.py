@@ -10,17 +10,17 @@ import pytest
 
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
+from .scripted_batches import add
 from .scripted_service import GRADIENT, REPLY, ScriptedService
+
+Connect = Callable[..., Any]
 
 ONES = np.ones((1, 1, 1), np.float32)
 
 
-async def test_execute_sends_the_call_and_returns_the_gradient(
-    connect: Callable[..., Any], service: ScriptedService
-) -> None:
+async def test_execute_sends_the_call_and_returns_the_gradient(connect: Connect, service: ScriptedService) -> None:
     values = np.arange(6, dtype=np.float16).reshape(1, 2, 3)
     client = connect(service.address)
     gradient = await maybe_await(client.execute("pool", {"b": (4, 5), "a": values}, {"sizes": [1, 2], "flag": False}))
@@ -35,50 +35,7 @@ async def test_execute_sends_the_call_and_returns_the_gradient(
     assert pb.ExecuteOperatorRequest.FromString(request) == expected
 
 
-async def test_lists_and_numbers_are_arrays(connect: Callable[..., Any], service: ScriptedService) -> None:
-    await maybe_await(connect(service.address).execute("pool", {"a": [[1, 2], [3, 4]], "b": 2.5}))
-    a, b = pb.ExecuteOperatorRequest.FromString(service.requests[0][1]).inputs
-    assert (a.data_type, list(a.shape)) == (tensor_pb2.DATA_TYPE_INT64, [2, 2])
-    assert (b.data_type, list(b.shape), len(b.data)) == (tensor_pb2.DATA_TYPE_FLOAT64, [], 8)
-
-
-UNSENDABLE = {
-    "only_shapes": (("pool", {"self": (2, 3)}), "inputs[self]"),
-    "text": (("pool", {"a": np.array(["x"])}), "inputs[a]"),
-    "ragged_list": (("pool", {"a": [[1.0], [2.0, 3.0]]}), "inputs[a]"),
-    "huge_size": (("pool", {"a": ONES, "b": (2**63,)}), "inputs[b].shape"),
-    "name_that_is_no_text": (("pool", {3: ONES}), "inputs"),
-    "operator_that_is_no_text": ((3, {"a": ONES}), "operator"),
-    "operator_that_is_no_utf8": (("\ud800", {"a": ONES}), "operator"),
-    "attribute_name": (("pool", {"a": ONES}, {3: 1}), "attributes"),
-    "attribute_none": (("pool", {"a": ONES}, {"size": None}), "attributes[size]"),
-    "attribute_bytes": (("pool", {"a": ONES}, {"size": b"ab"}), "attributes[size]"),
-    "attribute_text": (("pool", {"a": ONES}, {"size": "12"}), "attributes[size]"),
-    "attribute_huge": (("pool", {"a": ONES}, {"size": 2**63}), "attributes[size]"),
-    "attribute_floats": (("pool", {"a": ONES}, {"size": (1.5, 2.0)}), "attributes[size]"),
-}
-
-
-@pytest.mark.parametrize(("call", "at_fault"), UNSENDABLE.values(), ids=UNSENDABLE)
-async def test_what_has_no_form_on_the_wire_is_refused_before_sending(
-    connect: Callable[..., Any], service: ScriptedService, call: tuple[Any, ...], at_fault: str
-) -> None:
-    client = connect(service.address)
-    with pytest.raises(aclgrad.InvalidFieldError) as caught:
-        await maybe_await(client.execute(*call))
-    assert caught.value.field == at_fault
-    assert not service.requests
-
-
-async def test_numbers_of_numpy_are_numbers(connect: Callable[..., Any], service: ScriptedService) -> None:
-    attributes = {"a": np.int32(3), "b": np.bool_(True), "c": np.float32(0.5), "d": np.array([1, 2]), "e": range(3)}
-    await maybe_await(connect(service.address).execute("pool", {"a": ONES}, attributes))
-    sent = pb.ExecuteOperatorRequest.FromString(service.requests[0][1]).attributes
-    assert (sent["a"].int_value, sent["b"].bool_value, sent["c"].double_value) == (3, True, 0.5)
-    assert (list(sent["d"].ints_value.values), list(sent["e"].ints_value.values)) == ([1, 2], [0, 1, 2])
-
-
-async def test_a_closed_client_says_so(connect: Callable[..., Any], service: ScriptedService) -> None:
+async def test_a_closed_client_says_so(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     await maybe_await(client.close())
     with pytest.raises(aclgrad.CallCancelledError, match="the client is closed; make a new client"):
@@ -86,7 +43,7 @@ async def test_a_closed_client_says_so(connect: Callable[..., Any], service: Scr
 
 
 async def test_time_limit_of_the_call_goes_before_that_of_the_client(
-    connect: Callable[..., Any], service: ScriptedService
+    connect: Connect, service: ScriptedService
 ) -> None:
     remaining: list[float] = []
 
@@ -112,3 +69,62 @@ async def test_time_limit_of_the_call_goes_before_that_of_the_client(
     # gRPC's own word for no deadline.
     assert all(each is None or each > 1e8 for each in remaining[8:])
     assert len(remaining) == 12
+
+
+ONES = np.ones((1, 1, 1), np.float32)
+PAIRS = [
+    ("x-tenant", "vision"),
+    ("authorization", "Bearer abc=="),
+    ("x-tag", "1"),
+    ("x-tag", "2"),
+    ("x-raw-bin", b"\0\xff"),
+]
+SECRET = "s3cret"
+WRONG: dict[str, tuple[Any, str]] = {
+    "upper_case": ([("X-Tenant", SECRET)], "key 'X-Tenant'; use lower-case letters"),
+    "space_in_key": ([("x tenant", SECRET)], "key 'x tenant'; use lower-case"),
+    "empty_key": ([("", SECRET)], "key ''; use lower-case"),
+    "pseudo_header": ([(":path", SECRET)], "key ':path'; use lower-case"),
+    "key_is_no_text": ([(b"x-tenant", SECRET)], "give text as keys"),
+    "of_grpc": ([("grpc-timeout", SECRET)], "which belongs to gRPC; use another name"),
+    "of_http": ([("content-type", SECRET)], "which belongs to gRPC"),
+    "request_id": ([("x-request-id", SECRET)], r"which the client sets; use `with aclgrad.request_id\("),
+    "bytes": ([("x-tenant", SECRET.encode())], "is a bytes; give text, or let the key end in -bin"),
+    "text_for_bytes": ([("x-raw-bin", SECRET)], "is a str; give bytes"),
+    "number": ([("x-tenant", 3)], "is a int; give text"),
+    "two_lines": ([("x-tenant", f"{SECRET}\nx-admin: 1")], "holds other characters than a header takes"),
+    "umlaut": ([("x-tenant", f"{SECRET}ü")], "holds other characters"),
+    "spaces_around": ([("x-tenant", f" {SECRET}")], "holds other characters"),
+    "too_much": ([("x-tenant", 8000 * "x")], "metadata has 8040 bytes, 32 for each pair included; give at most 7168"),
+    "no_pairs": (["x-tenant"], "give a mapping or pairs"),
+    "text": ("ab", "give a mapping or pairs"),
+    "none": (None, "metadata is a NoneType; give a mapping or pairs"),
+}
+
+
+@pytest.mark.parametrize("form", [list, dict, iter])
+async def test_pairs_go_with_each_call(connect: Connect, service: ScriptedService, form: Any) -> None:
+    expected = sorted(dict(PAIRS).items() if form is dict else PAIRS)
+    seen: list[list[tuple[str, str | bytes]]] = []
+
+    def note(context: grpc.ServicerContext) -> bytes:
+        keys = {key for key, _ in PAIRS}
+        seen.append(sorted((key, value) for key, value in context.invocation_metadata() if key in keys))
+        return REPLY if service.current.method.endswith("ExecuteOperator") else b""
+
+    service.answer = note
+    client = connect(service.address, metadata=form(PAIRS))
+    await maybe_await(client.execute("pool", {"a": ONES}))
+    await maybe_await(client.list_operators())
+    with pytest.raises(aclgrad.ServerFaultError):
+        await maybe_await(add(client.batch(), [1]).run())
+    assert seen == [expected] * 3
+    assert "Bearer" not in repr(client)
+
+
+@pytest.mark.parametrize(("given", "problem"), WRONG.values(), ids=WRONG)
+def test_what_grpc_would_refuse_is_named_without_its_value(given: Any, problem: str) -> None:
+    with pytest.raises(aclgrad.InvalidSettingError, match=problem) as caught:
+        aclgrad.Client(metadata=given)
+    assert caught.value.field == "metadata"
+    assert SECRET not in str(caught.value)

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,14 +17,15 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
-from .scripted_service import REPLY, ScriptedService, abort_with
+from .scripted_service import REPLY, ScriptedService, abort_with, failing
+
+Connect = Callable[..., Any]
 
 ONES = np.ones((1, 1, 1), np.float32)
 
 
-async def test_error_of_ours_is_raised_with_its_fields(connect: Callable[..., Any], service: ScriptedService) -> None:
-    status = to_status(aclgrad.ServerBusyError("full", retry_after_s=0.5, metadata={"limit": "8"}), "5f0c")
-    service.answer = abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", status.SerializeToString())
+async def test_error_of_ours_is_raised_with_its_fields(connect: Connect, service: ScriptedService) -> None:
+    service.answer = failing(aclgrad.ServerBusyError("full", retry_after_s=0.5, metadata={"limit": "8"}))
     client = connect(service.address, retries=0)
     with pytest.raises(aclgrad.ServerBusyError, match=r"^full$") as caught:
         await maybe_await(client.execute("pool", {"a": ONES}))
@@ -33,36 +33,31 @@ async def test_error_of_ours_is_raised_with_its_fields(connect: Callable[..., An
     assert caught.value.metadata == {"limit": "8"}
 
 
-@pytest.mark.parametrize("details", [None, b"\xff", status_pb2.Status(code=14).SerializeToString()], ids=repr)
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (grpc.StatusCode.UNAVAILABLE, aclgrad.ConnectionLostError),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, aclgrad.DeadlinePassedError),
-        (grpc.StatusCode.CANCELLED, aclgrad.CallCutError),
-        (grpc.StatusCode.UNIMPLEMENTED, aclgrad.MethodNotServedError),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, aclgrad.AclgradError),
-        (grpc.StatusCode.DATA_LOSS, aclgrad.AclgradError),
-    ],
-    ids=lambda value: value.name if isinstance(value, grpc.StatusCode) else "",
-)
+KINDS = {
+    grpc.StatusCode.UNAVAILABLE: aclgrad.ConnectionLostError,
+    grpc.StatusCode.DEADLINE_EXCEEDED: aclgrad.DeadlinePassedError,
+    grpc.StatusCode.CANCELLED: aclgrad.CallCutError,
+    grpc.StatusCode.UNIMPLEMENTED: aclgrad.MethodNotServedError,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: aclgrad.AclgradError,
+    grpc.StatusCode.DATA_LOSS: aclgrad.AclgradError,
+}
+
+
 async def test_status_that_is_none_of_ours_becomes_an_error_of_its_code(
-    connect: Callable[..., Any],
-    service: ScriptedService,
-    code: grpc.StatusCode,
-    kind: type[aclgrad.AclgradError],
-    details: bytes | None,
+    connect: Connect, service: ScriptedService
 ) -> None:
-    service.answer = abort_with(code, "by the proxy", details)
     client = connect(service.address, retries=0)
-    with pytest.raises(aclgrad.AclgradError) as caught:
-        await maybe_await(client.execute("pool", {"a": ONES}))
-    assert type(caught.value) is kind
-    assert (caught.value.code, caught.value.reason) == (code, kind.reason)
-    assert service.address in str(caught.value)
+    for code, kind in KINDS.items():
+        for details in (None, b"\xff", status_pb2.Status(code=14).SerializeToString()):
+            service.answer = abort_with(code, "by the proxy", details)
+            with pytest.raises(aclgrad.AclgradError) as caught:
+                await maybe_await(client.execute("pool", {"a": ONES}))
+            assert type(caught.value) is kind
+            assert (caught.value.code, caught.value.reason) == (code, kind.reason)
+            assert service.address in str(caught.value)
 
 
-async def test_a_proxy_may_ask_for_another_attempt(connect: Callable[..., Any], service: ScriptedService) -> None:
+async def test_a_proxy_may_ask_for_another_attempt(connect: Connect, service: ScriptedService) -> None:
     status = status_pb2.Status(code=grpc.StatusCode.RESOURCE_EXHAUSTED.value[0])
     status.details.add().Pack(RetryInfo(retry_delay=Duration(nanos=1_000_000)))
     answers = iter([abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "by the proxy", status.SerializeToString())])
@@ -81,27 +76,28 @@ def test_a_delay_that_makes_no_sense_is_read_all_the_same(delay: Duration, secon
     assert error.retry_after_s == seconds
 
 
-BAD_REPLIES = {
-    "no_message": b"\x0f",
-    "no_output": b"",
-    "no_data": pb.ExecuteOperatorResponse(outputs=[tensor_pb2.Tensor(data_type=1, shape=[2])]).SerializeToString(),
-    "short": pb.ExecuteOperatorResponse(
-        outputs=[tensor_pb2.Tensor(data_type=1, shape=[2], data=b"1234")]
-    ).SerializeToString(),
-}
+BAD_REPLIES = [
+    b"\x0f",
+    b"",
+    pb.ExecuteOperatorResponse(outputs=[tensor_pb2.Tensor(data_type=1, shape=[2])]).SerializeToString(),
+    pb.ExecuteOperatorResponse(outputs=[tensor_pb2.Tensor(data_type=1, shape=[2], data=b"1234")]).SerializeToString(),
+]
 
 
-@pytest.mark.parametrize("reply", BAD_REPLIES.values(), ids=BAD_REPLIES)
-async def test_reply_that_makes_no_sense_is_a_fault_of_the_server(
-    connect: Callable[..., Any], service: ScriptedService, reply: bytes
-) -> None:
-    service.answer = lambda context: reply
+async def test_reply_that_makes_no_sense_is_a_fault_of_the_server(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
-    with pytest.raises(aclgrad.ServerFaultError, match="the reply of the server cannot be read"):
-        await maybe_await(client.execute("pool", {"a": ONES}))
+    for reply in BAD_REPLIES:
+        service.answer = lambda context, reply=reply: reply
+        with pytest.raises(aclgrad.ServerFaultError, match="the reply of the server cannot be read"):
+            await maybe_await(client.execute("pool", {"a": ONES}))
+    for reply in (b"\x0f", b"\x0a\x05abc"):
+        service.answer = lambda context, reply=reply: reply
+        for query in (client.list_operators, client.server_status):
+            with pytest.raises(aclgrad.ServerFaultError, match=r"the reply of the server cannot be read: .*Response"):
+                await maybe_await(query())
 
 
-async def test_no_answer_within_the_time_limit(connect: Callable[..., Any], service: ScriptedService) -> None:
+async def test_no_answer_within_the_time_limit(connect: Connect, service: ScriptedService) -> None:
     released = threading.Event()
     service.answer = lambda context: REPLY if released.wait(60) else b""
     client = connect(service.address, timeout_s=0.05)
@@ -114,36 +110,19 @@ async def test_no_answer_within_the_time_limit(connect: Callable[..., Any], serv
         released.set()
 
 
-async def test_no_server_at_the_target(connect: Callable[..., Any], tmp_path: Path) -> None:
-    client = connect(f"unix:{tmp_path}/nobody", connect_timeout_s=0)
-    with pytest.raises(aclgrad.ConnectionLostError, match=r"nobody.*check that a server listens"):
-        await maybe_await(client.list_operators())
-
-
 LARGE_FAILURES = [aclgrad.LimitExceededError("too large for us"), aclgrad.ServerBusyError("full")]
 
 
 @pytest.mark.parametrize("error", LARGE_FAILURES, ids=lambda error: type(error).__name__)
 async def test_large_messages_fail_like_small_ones(
-    connect: Callable[..., Any], service: ScriptedService, error: aclgrad.AclgradError
+    connect: Connect, service: ScriptedService, error: aclgrad.AclgradError
 ) -> None:
-    service.answer = abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())
+    service.answer = failing(error)
     with pytest.raises(type(error), match=f"^{error.message}$"):
         await maybe_await(connect(service.address).execute("pool", {"a": np.zeros((1, 3, 2**18), np.float32)}))
     service.answer = lambda context: b"\x0f" * 2
     with pytest.raises(aclgrad.ServerFaultError, match="cannot be read"):
         await maybe_await(connect(service.address).execute("pool", {"a": np.zeros((1, 3, 2**18), np.float32)}))
-
-
-@pytest.mark.parametrize("method", ["list_operators", "server_status"])
-@pytest.mark.parametrize("reply", [b"\x0f", b"\x0a\x05abc"], ids=repr)
-async def test_answer_about_the_server_that_makes_no_sense_is_a_fault_of_the_server(
-    connect: Callable[..., Any], service: ScriptedService, method: str, reply: bytes
-) -> None:
-    service.answer = lambda context: reply
-    client = connect(service.address)
-    with pytest.raises(aclgrad.ServerFaultError, match=r"the reply of the server cannot be read: .*Response"):
-        await maybe_await(getattr(client, method)())
 
 
 def garbled(error: aclgrad.AclgradError) -> status_pb2.Status:
@@ -154,7 +133,7 @@ def garbled(error: aclgrad.AclgradError) -> status_pb2.Status:
     return status
 
 
-async def test_details_that_make_no_sense_leave_the_code(connect: Callable[..., Any], service: ScriptedService) -> None:
+async def test_details_that_make_no_sense_leave_the_code(connect: Connect, service: ScriptedService) -> None:
     details = garbled(aclgrad.ServerBusyError("full", retry_after_s=0.1)).SerializeToString()
     service.answer = abort_with(grpc.StatusCode.UNIMPLEMENTED, "by the proxy", details)
     with pytest.raises(aclgrad.MethodNotServedError, match="by the proxy"):
@@ -162,7 +141,7 @@ async def test_details_that_make_no_sense_leave_the_code(connect: Callable[..., 
 
 
 async def test_details_in_a_batch_that_make_no_sense_leave_the_message(
-    connect: Callable[..., Any], service: ScriptedService
+    connect: Connect, service: ScriptedService
 ) -> None:
     failed = pb.OperatorResult(error=garbled(aclgrad.InvalidFieldError("wrong")))
     service.answer = lambda context: pb.BatchExecuteOperatorsResponse(results=[failed]).SerializeToString()

@@ -2,22 +2,38 @@
 
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
 from aclgrad import Credentials
-from tools.authority import Authority, write_identities
+from aclgrad.errors import to_status
+from aclgrad.products import Product
+from aclgrad.testing import TestServer
+from tools import authority as authorities
 from tools.calling import AnyClient, maybe_await
-from tools.serving import Server
+
+from .scripted_service import abort_with
 
 TOKEN = "token-of-the-test"
 GRAD = np.ones((1, 1, 1), np.float32)
+REFUSED = aclgrad.NotAuthenticatedError("show who you are")
 Connect = Callable[..., AnyClient]
+
+
+class Authority(authorities.Authority):
+    def key_pair(self, name: str, *sans: str) -> tuple[bytes, bytes]:
+        """Returns a key and its certificate, as gRPC takes them."""
+        certificate, key = self.pair(name, *sans)
+        return Path(key).read_bytes(), Path(certificate).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -25,62 +41,93 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
+@dataclass
+class Secured:
+    """Where servers listen that take nobody else."""
+
+    certificate: str
+    token: str
+    socket: str
+
+
+class TokenGate(grpc.ServerInterceptor):
+    """Refuses calls without the token."""
+
+    def intercept_service(self, continuation: Any, details: grpc.HandlerCallDetails) -> Any:
+        if ("authorization", f"Bearer {TOKEN}") in details.invocation_metadata:
+            return continuation(details)
+        status = to_status(REFUSED, "5f0c").SerializeToString()
+        return grpc.unary_unary_rpc_method_handler(lambda _, context: abort_with(REFUSED.code, "", status)(context))
+
+
 @pytest.fixture(scope="module")
-def secured(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """TLS, and three ways in: a token, a certificate, and a unix socket."""
-    folder = tmp_path_factory.mktemp("secured")
-    identities = {"token": {"token": TOKEN}, "certificate": {"sans": ["dns:trainer.example"]}}
-    file = write_identities(folder / "identities.toml", identities)
-    flags = *authority.server_flags(), "--tls-client-ca", authority.ca, "--identities", file
-    with Server(*flags, listen=("127.0.0.1:0", f"unix:{folder}/socket")) as server:
-        yield server
+def secured(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """Three ways in: a certificate, a token with TLS, and a token on a unix socket."""
+    socket = f"unix:{tmp_path_factory.mktemp('secured')}/socket"
+    pair = authority.key_pair("server")
+    both_sides = grpc.ssl_server_credentials([pair], authority.ca_pem, require_client_auth=True)
+    with running(both_sides) as certificate, running(grpc.ssl_server_credentials([pair]), socket, TokenGate()) as token:
+        yield Secured(certificate, token, socket)
+
+
+@contextmanager
+def running(credentials: grpc.ServerCredentials, socket: str = "", *gates: grpc.ServerInterceptor) -> Iterator[str]:
+    """Runs a server with TLS on loopback, and on the socket without."""
+    handlers = [TestServer(Product.ATLAS_A2, shape_only=True, max_message_bytes=2**24).handler()]
+    with ThreadPoolExecutor(4) as threads:
+        server = grpc.server(threads, handlers, gates)
+        address = f"127.0.0.1:{server.add_secure_port('127.0.0.1:0', credentials)}"
+        if socket:
+            server.add_insecure_port(socket)
+        server.start()
+        yield address
+        server.stop(None).wait()
 
 
 async def gradient(client: AnyClient) -> Any:
     return await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 1, 2), timeout_s=60))
 
 
-async def test_certificate_and_token_let_in(connect: Connect, secured: Server, authority: Authority) -> None:
+async def test_certificate_and_token_let_in(connect: Connect, secured: Secured, authority: Authority) -> None:
     certificate, key = authority.pair("trainer", "trainer.example")
-    other, other_key = authority.pair("other", "other.example")
     by_content = Credentials(authority.ca_pem, Path(certificate).read_bytes(), Path(key).read_bytes())
     for target, credentials in (
-        (secured.address, Credentials(ca=authority.ca, certificate=certificate, key=key)),
-        (secured.address, by_content),
-        (secured.address, Credentials(ca=Path(authority.ca), certificate=other, key=other_key, token=TOKEN)),
-        (secured.addresses[1], Credentials(token=TOKEN)),
-        (secured.addresses[1], Credentials(token=TOKEN, tls=False)),
+        (secured.certificate, Credentials(ca=authority.ca, certificate=certificate, key=key)),
+        (secured.certificate, by_content),
+        (secured.token, Credentials(ca=Path(authority.ca), token=TOKEN)),
+        (secured.socket, Credentials(token=TOKEN)),
+        (secured.socket, Credentials(token=TOKEN, tls=False)),
     ):
         client = connect(target, credentials=credentials)
         assert (await gradient(client)).tolist() == [[[0.5, 0.5]]]
-        large = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 3000, 2000)))
-        assert large.sum() == pytest.approx(1, rel=1e-3)
-    for credentials in (Credentials(ca=authority.ca, certificate=other, key=other_key), None):
-        target = secured.address if credentials else secured.addresses[1]
-        with pytest.raises(aclgrad.NotAuthenticatedError, match="authorization: Bearer TOKEN"):
+        in_chunks = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 3000, 2000)))
+        assert in_chunks.sum() == pytest.approx(1, rel=1e-3)
+    for target, credentials in ((secured.token, Credentials(ca=authority.ca)), (secured.socket, None)):
+        with pytest.raises(aclgrad.NotAuthenticatedError, match="show who you are"):
             await gradient(connect(target, credentials=credentials))
 
 
 async def test_error_of_a_connection_that_fails_names_tls(
-    connect: Connect, server: Server, secured: Server, authority: Authority, tmp_path: Path
+    connect: Connect, server: TestServer, secured: Secured, authority: Authority, tmp_path: Path
 ) -> None:
     strangers = Authority(tmp_path)
     pair = authority.pair("late", not_after=datetime.now(UTC) - timedelta(hours=1))
     plain = aclgrad.ServerUnreachableError, "if it has TLS, give credentials=aclgrad.Credentials"
     for target, credentials, (kind, told) in (
-        (server.address, Credentials(), (aclgrad.TlsError, "the server does not speak TLS; give no credentials")),
-        (secured.address, Credentials(), (aclgrad.TlsError, "certificate is not trusted; give ca=")),
-        (secured.address, Credentials(ca=strangers.ca), (aclgrad.TlsError, "certificate is not trusted; give ca=")),
-        (secured.address, None, plain),
-        (secured.address, Credentials(ca=authority.ca), plain),
-        (secured.address, Credentials(authority.ca, *strangers.pair("client")), plain),
-        (secured.address, Credentials(authority.ca, *pair), plain),
+        (server.target, Credentials(), (aclgrad.TlsError, "the server does not speak TLS; give no credentials")),
+        (secured.certificate, Credentials(), (aclgrad.TlsError, "certificate is not trusted; give ca=")),
+        (secured.certificate, Credentials(ca=strangers.ca), (aclgrad.TlsError, "certificate is not trusted; give ca=")),
+        (secured.certificate, None, plain),
+        (secured.certificate, Credentials(ca=authority.ca), plain),
+        (secured.certificate, Credentials(authority.ca, *strangers.pair("client")), plain),
+        (secured.certificate, Credentials(authority.ca, *pair), plain),
     ):
         with pytest.raises(kind) as caught:
             await gradient(connect(target, credentials=credentials, connect_timeout_s=0))
         assert told in str(caught.value), (credentials, str(caught.value))
-    with Server(*authority.server_flags("elsewhere", "elsewhere.example")) as elsewhere:
-        client = connect(elsewhere.address, credentials=Credentials(ca=authority.ca))
+    elsewhere = authority.key_pair("elsewhere", "elsewhere.example")
+    with running(grpc.ssl_server_credentials([elsewhere])) as target:
+        client = connect(target, credentials=Credentials(ca=authority.ca))
         with pytest.raises(aclgrad.TlsError, match="certificate is for another host; give the target a name"):
             await gradient(client)
 
@@ -119,13 +166,13 @@ def test_credentials_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 async def test_credentials_of_the_environment(
-    connect: Connect, secured: Server, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    connect: Connect, secured: Secured, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate, key = authority.pair("trainer", "trainer.example")
     kind = type(connect("127.0.0.1:1"))
     for variables in (
-        {"TARGET": secured.address, "CA": authority.ca, "CERTIFICATE": certificate, "KEY": key},
-        {"TARGET": secured.addresses[1], "TOKEN": TOKEN, "TLS": "false"},
+        {"TARGET": secured.certificate, "CA": authority.ca, "CERTIFICATE": certificate, "KEY": key},
+        {"TARGET": secured.socket, "TOKEN": TOKEN, "TLS": "false"},
     ):
         with monkeypatch.context() as patch:
             for name, value in variables.items():

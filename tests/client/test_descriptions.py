@@ -13,6 +13,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
+from .conftest import one_kind
 from .scripted_service import ScriptedService
 
 Connect = Callable[..., Any]
@@ -20,6 +21,7 @@ NEWER = b"\xc2\x3e\x03abc"
 """Field 1000, which nobody knows."""
 
 
+@one_kind
 async def test_operators_are_plain_values(connect: Connect, service: ScriptedService) -> None:
     padding = pb.AttributeDescription(
         name="padding", kind="ATTRIBUTE_KIND_INTS", lengths=[1, 2], minimum=0, summary="p"
@@ -48,6 +50,7 @@ async def test_operators_are_plain_values(connect: Connect, service: ScriptedSer
     )
 
 
+@one_kind
 async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     grad = pb.InputDescription(name="grad", data_types=[1, 99], ranks=[3])
@@ -70,16 +73,12 @@ async def test_what_only_a_newer_server_knows_breaks_nothing(connect: Connect, s
     assert (answer.devices[0].sample_age, answer.process.memory_pressure, answer.ready) == (None, None, True)
 
 
+@one_kind
 async def test_status_is_plain_values(connect: Connect, service: ScriptedService) -> None:
     start = Timestamp()
     start.FromDatetime(datetime(2026, 11, 22, tzinfo=UTC))
-    device = pb.DeviceStatus(
-        index=2,
-        soc_name="Ascend910B1",
-        pool=pb.PoolStatus(hit_count=7),
-        free_bytes=2**40,
-        sample_age=Duration(nanos=500_000_000),
-    )
+    half, pool = Duration(nanos=500_000_000), pb.PoolStatus(hit_count=7)
+    device = pb.DeviceStatus(index=2, soc_name="Ascend910B1", pool=pool, free_bytes=2**40, sample_age=half)
     process = pb.ProcessStatus(memory_pressure=pb.MEMORY_PRESSURE_SOFT, refused_counts={"queue": 3})
     latency = Duration(nanos=1_500_000)
     status = pb.GetServerStatusResponse(
@@ -89,9 +88,6 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
         devices=[device],
         queue=pb.QueueStatus(running_limit=4, receiving_count=24, replying_count=3),
         limits=pb.Limits(message_bytes=2**24),
-        endpoints=["10.0.0.1:50051"],
-        versions={"driver": "25.0"},
-        turned_off_operators=[pb.TurnedOffOperator(name="pool", reason="it is wrong")],
         problems=[pb.Problem(summary="memory is short", remedy="give more", serious=True)],
         not_ready_reason="draining",
         operators=[pb.OperatorStatus(name="pool", call_count=5, calls_per_second=0.5, p99_latency=latency)],
@@ -102,17 +98,12 @@ async def test_status_is_plain_values(connect: Connect, service: ScriptedService
     )
     service.answer = lambda context: status.SerializeToString()
     found = await maybe_await(connect(service.address).server_status())
-    assert (found.version, found.product, found.start_time) == (
-        "0.1.0",
-        aclgrad.Product.ATLAS_A2,
-        datetime(2026, 11, 22, tzinfo=UTC),
-    )
+    assert (found.version, found.product) == ("0.1.0", aclgrad.Product.ATLAS_A2)
+    assert found.start_time == datetime(2026, 11, 22, tzinfo=UTC)
     (told,) = found.devices
     assert (told.index, told.soc_name, told.pool.hit_count, told.free_bytes) == (2, "Ascend910B1", 7, 2**40)
     assert (found.queue.running_limit, found.limits.message_bytes) == (4, 2**24)
     assert (found.queue.receiving_count, found.queue.replying_count, found.computes_on_cpu) == (24, 3, True)
-    assert found.turned_off_operators == (aclgrad.TurnedOffOperator("pool", "it is wrong"),)
-    assert (found.endpoints, found.versions) == (("10.0.0.1:50051",), {"driver": "25.0"})
     assert found.problems == (aclgrad.Problem("memory is short", "give more", serious=True),)
     assert (found.ready, found.not_ready_reason, found.changed_settings) == (False, "draining", {"streams": "8"})
     assert (told.sample_age, told.oldest_step) == (timedelta(seconds=0.5), None)

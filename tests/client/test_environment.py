@@ -6,8 +6,7 @@ import pytest
 
 import aclgrad
 from aclgrad._environment import VARIABLES
-from aclgrad.testing import serve
-from aclgrad_server.settings import unknown_variables
+from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 
 both = pytest.mark.parametrize("kind", [aclgrad.Client, aclgrad.AsyncClient])
@@ -71,15 +70,9 @@ def test_a_wrong_value_names_its_variable(kind: Any, name: str, monkeypatch: pyt
                 kind.from_env(retries=-3)
 
 
-def test_a_server_knows_the_variables_of_clients() -> None:
-    assert unknown_variables({variable.name: "" for variable in VARIABLES}) == []
-    assert unknown_variables({"ACLGRAD_TARGETS": ""}) == ["ACLGRAD_TARGETS"]
-
-
 @both
-async def test_such_a_client_calls(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve() as server:
-        monkeypatch.setenv("ACLGRAD_TARGET", server.target)
-        client = kind.from_env(retries=0)
-        assert await maybe_await(client.list_operators())
-        await maybe_await(client.close())
+async def test_such_a_client_calls(kind: Any, server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACLGRAD_TARGET", server.target)
+    client = kind.from_env(retries=0)
+    assert await maybe_await(client.list_operators())
+    await maybe_await(client.close())

@@ -1,6 +1,5 @@
 """The exception tree, and how errors travel as statuses."""
 
-import inspect
 import re
 from collections.abc import Iterator
 
@@ -57,9 +56,8 @@ def test_the_docstring_draws_the_tree() -> None:
     assert parents == {kind.__name__: "" if kind is AclgradError else kind.__mro__[1].__name__ for kind in KINDS}
 
 
-@pytest.mark.parametrize(("kind", "built_in"), BUILT_INS.items(), ids=lambda kind: kind.__name__)
-def test_kind_is_also_the_built_in_that_callers_expect(kind: type[AclgradError], built_in: type[Exception]) -> None:
-    assert issubclass(kind, built_in)
+def test_kinds_are_also_the_built_ins_that_callers_expect() -> None:
+    assert [kind for kind, built_in in BUILT_INS.items() if not issubclass(kind, built_in)] == []
 
 
 def test_every_reason_of_the_contract_has_exactly_one_kind() -> None:
@@ -99,11 +97,6 @@ def test_status_has_the_details_of_the_contract() -> None:
         ("inputs[self].shape", "is wrong; mend it")
     ]
     assert not details(status, error_details_pb2.RetryInfo)
-
-
-def test_status_of_a_retryable_error_tells_the_delay() -> None:
-    (retry,) = details(to_status(errors.ServerBusyError("busy", retry_after_s=0.1), ""), error_details_pb2.RetryInfo)
-    assert retry.retry_delay.ToMilliseconds() == 100
 
 
 def test_error_of_several_violations_spells_out_each() -> None:
@@ -152,7 +145,3 @@ def test_error_info_of_another_domain_is_none_of_ours() -> None:
     status = status_pb2.Status(code=8)
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason="SERVER_BUSY", domain="example.org"))
     assert from_status(status) is None
-
-
-def test_every_kind_says_what_it_means() -> None:
-    assert not [kind.__name__ for kind in KINDS if not inspect.getdoc(kind)]

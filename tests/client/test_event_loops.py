@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,14 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad import _aio
 from aclgrad._coalesce import TimeLimitError
 from aclgrad._destination import Destination
 from aclgrad._loop_threads import in_thread
-from aclgrad.errors import to_status
-from tools.serving import Server
 
-from .scripted_service import REPLY, ScriptedService, abort_with
+from .scripted_service import REPLY, ScriptedService, failing
 
-SHAPE = (8, 1024, 1024)
-"""32 MiB of float32."""
+SHAPE = (3, 1024, 1024)
+"""12 MiB of float32."""
 SMALL = np.ones((1, 1, 1), np.float32)
 
 
@@ -41,16 +38,9 @@ class Convertible:
         return self._values
 
 
-@pytest.fixture(scope="module")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    target = f"unix:{tmp_path_factory.mktemp('shared')}/socket"
-    with Server("--shared-memory", listen=[target]):
-        yield target
-
-
-async def test_arrays_are_converted_in_a_thread(server: Server) -> None:
+async def test_arrays_are_converted_in_a_thread(echo: str) -> None:
     array = Convertible(SHAPE)
-    async with aclgrad.AsyncClient(server.address) as client:
+    async with aclgrad.AsyncClient(echo) as client:
         await client.adaptive_avg_pool2d_backward(array, SHAPE)  # type: ignore[arg-type]
     assert array.threads
     assert threading.get_ident() not in array.threads
@@ -58,9 +48,8 @@ async def test_arrays_are_converted_in_a_thread(server: Server) -> None:
 
 async def test_withheld_arrays_are_converted_in_a_thread(service: ScriptedService) -> None:
     """When the server asks for their values."""
-    required = to_status(aclgrad.InputValuesRequiredError("send the array"), "5f0c").SerializeToString()
-    failing = abort_with(grpc.StatusCode.FAILED_PRECONDITION, "send the array", required)
-    service.answer = lambda context: REPLY if len(service.requests) > 1 else failing(context)
+    required = failing(aclgrad.InputValuesRequiredError("send the array"))
+    service.answer = lambda context: REPLY if len(service.requests) > 1 else required(context)
     array = Convertible((1, 600, 1000))
     async with aclgrad.AsyncClient(service.address) as client:
         await client.adaptive_avg_pool2d_backward(SMALL, array)  # type: ignore[arg-type]
@@ -68,7 +57,7 @@ async def test_withheld_arrays_are_converted_in_a_thread(service: ScriptedServic
     assert threading.get_ident() not in array.threads
 
 
-async def test_shared_memory_is_filled_in_a_thread(shared_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shared_memory_is_filled_in_a_thread(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
     fallocate = os.posix_fallocate
 
@@ -78,7 +67,7 @@ async def test_shared_memory_is_filled_in_a_thread(shared_server: str, monkeypat
 
     monkeypatch.setattr(os, "posix_fallocate", noting)
     array = np.ones(SHAPE, np.float32)
-    async with aclgrad.AsyncClient(shared_server, shared_memory=True) as client:
+    async with aclgrad.AsyncClient(echo, shared_memory=True) as client:
         assert (await client.adaptive_avg_pool2d_backward(array, SHAPE)).shape == SHAPE
     assert threads
     assert threading.get_ident() not in threads
@@ -99,45 +88,42 @@ def copying_threads(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     return threads
 
 
-async def test_shared_memory_is_copied_to_out_in_a_thread(shared_server: str, copying_threads: set[int]) -> None:
-    out = np.zeros(SHAPE, np.float32)
-    async with aclgrad.AsyncClient(shared_server, shared_memory=True) as client:
-        assert await client.adaptive_avg_pool2d_backward(np.ones((8, 1, 1), np.float32), SHAPE, out=out) is out
-    np.testing.assert_allclose(out, 2.0**-20)
+@pytest.mark.parametrize("way", ["shared_memory", "chunks_to_scattered_memory"])
+async def test_gradients_are_copied_to_out_in_a_thread(echo: str, copying_threads: set[int], way: str) -> None:
+    is_shared = way == "shared_memory"
+    out = np.zeros(SHAPE, np.float32) if is_shared else np.zeros((*SHAPE[:2], 2 * SHAPE[2]), np.float32)[:, :, ::2]
+    async with aclgrad.AsyncClient(echo, shared_memory=is_shared) as client:
+        assert await client.adaptive_avg_pool2d_backward(np.ones((3, 1, 1), np.float32), SHAPE, out=out) is out
+    assert (out == 1).all()
     assert copying_threads
     assert threading.get_ident() not in copying_threads
 
 
-async def test_chunks_are_copied_to_scattered_memory_in_a_thread(server: Server, copying_threads: set[int]) -> None:
-    out = np.zeros((*SHAPE[:2], 2 * SHAPE[2]), np.float32)[:, :, ::2]
-    async with aclgrad.AsyncClient(server.address) as client:
-        assert await client.adaptive_avg_pool2d_backward(np.ones((8, 1, 1), np.float32), SHAPE, out=out) is out
-    np.testing.assert_allclose(out, 2.0**-20)
-    assert copying_threads
-    assert threading.get_ident() not in copying_threads
-
-
-async def test_a_caller_that_leaves_while_shared_memory_is_copied(
-    shared_server: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("module", "step"), [(Destination, "take"), (os, "posix_fallocate")], ids=["copied", "filled"])
+async def test_a_caller_that_leaves_while_shared_memory_is_used(
+    echo: str, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
+    original = getattr(module, step)
 
-    def slow(self: Destination, gradient: np.ndarray) -> np.ndarray:
+    def slow(*arguments: Any) -> Any:
         begun.set()
         go_on.wait(60)
-        return gradient
+        return original(*arguments)
 
-    monkeypatch.setattr(Destination, "take", slow)
-    out = np.zeros(SHAPE, np.float32)
+    monkeypatch.setattr(module, step, slow)
+    array, out = np.ones(SHAPE, np.float32), np.zeros(SHAPE, np.float32)
     before = set(Path("/dev/shm").glob("aclgrad-*"))
-    async with aclgrad.AsyncClient(shared_server, shared_memory=True) as client:
-        task = asyncio.create_task(client.adaptive_avg_pool2d_backward(np.ones((8, 1, 1), np.float32), SHAPE, out=out))
+    async with aclgrad.AsyncClient(echo, shared_memory=True) as client:
+        task = asyncio.create_task(client.adaptive_avg_pool2d_backward(array, SHAPE, out=out))
         await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         go_on.set()
+        # The only pool of threads: when it has nothing to do, a region that was not filled has been given up.
         await asyncio.get_running_loop().shutdown_default_executor()
+        assert module is not os or set(Path("/dev/shm").glob("aclgrad-*")) <= before
     assert set(Path("/dev/shm").glob("aclgrad-*")) <= before
 
 
@@ -154,12 +140,11 @@ async def busy_executor() -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("busy_executor")
 @pytest.mark.parametrize("kind", ["conversion", "message", "shared_memory"])
-async def test_the_time_limit_covers_the_wait_for_a_thread(server: Server, shared_server: str, kind: str) -> None:
+async def test_the_time_limit_covers_the_wait_for_a_thread(echo: str, kind: str) -> None:
     reports: list[aclgrad.CallReport] = []
     array: Any = Convertible(LARGE.shape) if kind == "conversion" else LARGE
     is_shared = kind == "shared_memory"
-    target = shared_server if is_shared else server.address
-    async with aclgrad.AsyncClient(target, shared_memory=is_shared, on_call=reports.append) as client:
+    async with aclgrad.AsyncClient(echo, shared_memory=is_shared, on_call=reports.append) as client:
         with pytest.raises(aclgrad.DeadlinePassedError, match=r"timeout_s was 0\.2 s"):
             async with asyncio.timeout(30):
                 await client.adaptive_avg_pool2d_backward(array, LARGE.shape, timeout_s=0.2)
@@ -169,24 +154,8 @@ async def test_the_time_limit_covers_the_wait_for_a_thread(server: Server, share
 
 
 @pytest.mark.usefixtures("busy_executor")
-async def test_the_time_limit_covers_the_wait_for_a_thread_that_reads(
-    service: ScriptedService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_aio.AsyncClient, "_send_large", lambda self, channel, name, encode, attempts: reply())
-
-    async def reply() -> bytes:
-        return REPLY
-
-    async with aclgrad.AsyncClient(service.address) as client:
-        with pytest.raises(aclgrad.DeadlinePassedError):
-            async with asyncio.timeout(30):
-                await client.execute("pool", {"a": LARGE}, timeout_s=0.2)
-
-
-@pytest.mark.usefixtures("busy_executor")
 async def test_the_time_limit_covers_the_wait_for_a_thread_that_amends(service: ScriptedService) -> None:
-    required = to_status(aclgrad.InputValuesRequiredError("send the array"), "5f0c").SerializeToString()
-    service.answer = abort_with(grpc.StatusCode.FAILED_PRECONDITION, "send the array", required)
+    service.answer = failing(aclgrad.InputValuesRequiredError("send the array"))
     async with aclgrad.AsyncClient(service.address) as client:
         with pytest.raises(aclgrad.DeadlinePassedError, match=r"timeout_s was 0\.5 s"):
             async with asyncio.timeout(30):
@@ -196,9 +165,8 @@ async def test_the_time_limit_covers_the_wait_for_a_thread_that_amends(service: 
 
 @pytest.mark.usefixtures("busy_executor")
 async def test_an_error_needs_no_thread(service: ScriptedService) -> None:
-    busy = to_status(aclgrad.ServerBusyError("busy", retry_after_s=0.01), "5f0c").SerializeToString()
-    failing = abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", busy)
-    service.answer = lambda context: REPLY if len(service.requests) > 1 else failing(context)
+    busy = failing(aclgrad.ServerBusyError("busy", retry_after_s=0.01))
+    service.answer = lambda context: REPLY if len(service.requests) > 1 else busy(context)
     async with aclgrad.AsyncClient(service.address, timeout_s=None) as client, asyncio.timeout(30):
         await client.execute("pool", {"a": SMALL})
     assert len(service.requests) == 2
@@ -227,32 +195,6 @@ async def test_work_that_was_given_up_never_begins() -> None:
     with pytest.raises(TimeLimitError):
         await in_thread(begun.set, 0.0)
     assert not begun.is_set()
-
-
-async def test_a_caller_that_leaves_while_shared_memory_is_filled(
-    shared_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-    fallocate = os.posix_fallocate
-
-    def slow(*arguments: Any) -> None:
-        begun.set()
-        go_on.wait(60)
-        fallocate(*arguments)
-
-    monkeypatch.setattr(os, "posix_fallocate", slow)
-    array = np.ones(SHAPE, np.float32)
-    before = set(Path("/dev/shm").glob("aclgrad-*"))
-    async with aclgrad.AsyncClient(shared_server, shared_memory=True) as client:
-        task = asyncio.create_task(client.adaptive_avg_pool2d_backward(array, SHAPE))
-        await asyncio.to_thread(begun.wait, 60)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        go_on.set()
-        # The only pool of threads: when it has nothing to do, the region has been given up.
-        await asyncio.get_running_loop().shutdown_default_executor()
-        assert set(Path("/dev/shm").glob("aclgrad-*")) <= before
 
 
 def hold(service: ScriptedService) -> None:
@@ -303,17 +245,6 @@ async def test_a_timeout_of_asyncio_stays_one(service: ScriptedService, array: n
     assert type(caught.value) is TimeoutError
     assert len(service.requests) == 1
     await closing[0]
-
-
-async def test_closing_still_ends_a_call_as_cancelled(service: ScriptedService) -> None:
-    hold(service)
-    client = aclgrad.AsyncClient(service.address, timeout_s=None)
-    tasks = [asyncio.create_task(client.execute("pool", {"a": array})) for array in (SMALL, LARGE)]
-    while len(service.requests) < 2:
-        await asyncio.sleep(0.001)
-    await client.close()
-    ends = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(end) for end in ends] == [aclgrad.CallCancelledError] * 2
 
 
 def test_a_client_that_is_made_outside_of_a_loop_works_in_the_first(service: ScriptedService) -> None:

@@ -1,4 +1,4 @@
-"""Both clients: tensors of any kind are sent as they are, or refused with the call that helps."""
+"""Tensors of any kind are sent as they are, or refused with the call that helps."""
 
 import array
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
 
+from .conftest import one_kind
 from .scripted_service import ScriptedService
 
 Connect = Callable[..., Any]
@@ -65,9 +66,12 @@ INPUTS: list[tuple[Any, np.ndarray]] = [
     (np.empty((0, 3), np.float32), np.empty((0, 3), np.float32)),
     (VALUES.astype(ml_dtypes.bfloat16)[:, 1], VALUES.astype(ml_dtypes.bfloat16)[:, 1].copy()),
     (np.float64(2.5), np.array(2.5)),
+    (2.5, np.array(2.5)),
+    ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
 ]
 
 
+@one_kind
 async def test_inputs_of_any_kind_are_sent_as_they_are(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     for given, expected in INPUTS:
@@ -106,6 +110,7 @@ UNREADABLE = [
 ]
 
 
+@one_kind
 async def test_what_cannot_be_read_is_refused_by_name(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     for given, message in UNREADABLE:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.errors import to_status
 from tools.calling import maybe_await
 
+from .conftest import one_kind
 from .scripted_limits import LimitedServer, limited_server
-from .scripted_service import GRADIENT, ScriptedService, abort_with
+from .scripted_service import GRADIENT, ScriptedService, abort_with, failing
 from .scripted_streams import ANSWER, GRAD, SMALL
 
 Connect = Callable[..., Any]
@@ -27,10 +27,6 @@ REPLY_REFUSAL = aclgrad.LimitExceededError("too large a reply", metadata={"max_m
 def limited() -> Iterator[LimitedServer]:
     with limited_server(LIMIT) as server:
         yield server
-
-
-def refusing(error: aclgrad.AclgradError) -> Callable[..., bytes]:
-    return abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())
 
 
 async def pool(client: Any, grad_output: np.ndarray, shape: tuple[int, ...] = (1, 1, 1)) -> Any:
@@ -66,7 +62,7 @@ async def test_chunks_above_the_limit_are_sent_again_smaller(connect: Connect, l
 
 
 async def test_a_reply_above_the_limit_comes_in_chunks(connect: Connect, limited: LimitedServer) -> None:
-    limited.service.answer = refusing(REPLY_REFUSAL)
+    limited.service.answer = failing(REPLY_REFUSAL)
     client = connect(limited.address, retries=0)
     for _ in range(2):
         assert (await pool(client, SMALL, (1, 600, 500))).tolist() == ANSWER.tolist()
@@ -83,6 +79,7 @@ async def test_a_reply_of_unknown_size_above_the_limit_of_the_client(connect: Co
     assert limited.messages_begun == 2
 
 
+@one_kind
 async def test_a_compressed_request_goes_in_chunks_too(connect: Connect, limited: LimitedServer) -> None:
     """The core names no limit, so the next call is refused as well."""
     with limited_server(2 * LIMIT) as larger:
@@ -97,7 +94,7 @@ async def test_a_compressed_request_goes_in_chunks_too(connect: Connect, limited
 REFUSALS = {
     "named_by_the_core": abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, OVER_THE_LIMIT),
     "unnamed": abort_with(grpc.StatusCode.RESOURCE_EXHAUSTED, "Decompressed message larger than max"),
-    "reply": refusing(REPLY_REFUSAL),
+    "reply": failing(REPLY_REFUSAL),
 }
 
 
@@ -115,15 +112,17 @@ async def test_what_is_refused_in_chunks_too_is_an_error(
     assert len(methods) <= 3
 
 
+@one_kind
 async def test_another_limit_is_no_reason_for_chunks(connect: Connect, service: ScriptedService) -> None:
-    service.answer = refusing(aclgrad.LimitExceededError("pool", field="call", metadata={"limit": "1000"}))
+    service.answer = failing(aclgrad.LimitExceededError("pool", field="call", metadata={"limit": "1000"}))
     with pytest.raises(aclgrad.LimitExceededError, match="pool"):
         await pool(connect(service.address), SMALL)
     assert len(service.requests) == 1
 
 
+@one_kind
 async def test_a_refusal_that_names_no_number(connect: Connect, limited: LimitedServer) -> None:
-    limited.service.answer = refusing(aclgrad.LimitExceededError("x", metadata={"max_message_bytes": "much"}))
+    limited.service.answer = failing(aclgrad.LimitExceededError("x", metadata={"max_message_bytes": "much"}))
     client = connect(limited.address)
     assert (await pool(client, SMALL)).tolist() == ANSWER.tolist()
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import aclgrad
+from aclgrad.testing import TestServer
 from tools.calling import maybe_await
-from tools.serving import Server
 
 FORKING = """
 import asyncio, os, sys, numpy as np, aclgrad
@@ -56,8 +56,8 @@ asyncio.run(of_a_task())
 """
 
 
-def test_a_forked_process_is_told_and_leaves_the_parent_alone(server: Server) -> None:
-    command = [sys.executable, "-c", FORKING, server.address]
+def test_a_forked_process_is_told_and_leaves_the_parent_alone(server: TestServer) -> None:
+    command = [sys.executable, "-c", FORKING, server.target]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert finished.returncode == 0, finished.stderr
 

@@ -10,25 +10,17 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
-from tools.serving import Server
 
-from .scripted_service import GRADIENT, ScriptedService, abort_with
+from .conftest import one_kind
+from .scripted_service import GRADIENT, ScriptedService, failing
 from .test_inputs import ByDlpack
 
 Connect = Callable[..., Any]
 RNG = np.random.default_rng(7)
-SMALL, LARGE = (2, 3, 4), (1, 1500, 1500)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    target = f"unix:{tmp_path_factory.mktemp('out')}/socket"
-    with Server("--shared-memory", listen=[target]):
-        yield target
+SMALL, LARGE = (2, 3, 4), (1, 150, 150)
 
 
 def outs(shape: tuple[int, ...], dtype: Any) -> Iterator[tuple[Any, np.ndarray]]:
@@ -42,11 +34,10 @@ def outs(shape: tuple[int, ...], dtype: Any) -> Iterator[tuple[Any, np.ndarray]]
         yield memoryview(array), array
 
 
-async def test_the_gradient_is_written_to_out(connect: Connect, server: Server, shared: str) -> None:
+async def test_the_gradient_is_written_to_out(connect: Connect, echo: str) -> None:
     """In one message, in chunks, through shared memory and in a batch."""
-    clients = (connect(server.address), connect(shared, shared_memory=True))
+    clients = (connect(echo, max_message_bytes=30_000), connect(echo, shared_memory=True))
     for shape, dtype in ((SMALL, np.float32), (SMALL, ml_dtypes.bfloat16), (LARGE, np.float32)):
-        # Pooling to the same size: each element is its own gradient.
         gradient = RNG.standard_normal(shape).astype(dtype)
         for client, (out, array) in product(clients, outs(shape, dtype)):
             array[...] = 0
@@ -68,6 +59,7 @@ def read_only() -> np.ndarray:
     return array
 
 
+@one_kind
 async def test_an_out_that_does_not_fit_is_refused(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address)
     grad_output = np.ones((2, 6, 4), np.float32)
@@ -108,8 +100,7 @@ async def test_out_stays_with_a_call_that_is_sent_again(connect: Connect, servic
         if not errors:
             gradient = tensor_pb2.Tensor(name="out", data_type=1, shape=out.shape, data=GRADIENT.tobytes())
             return pb.ExecuteOperatorResponse(outputs=[gradient]).SerializeToString()
-        error = errors.pop(0)
-        return abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())(context)
+        return failing(errors.pop(0))(context)
 
     service.answer = answer
     out = np.empty((1, 1, 2), np.float32)

@@ -3,7 +3,7 @@
 import inspect
 import subprocess
 import sys
-from importlib.metadata import requires, version
+from importlib.metadata import requires
 
 import pytest
 
@@ -22,35 +22,26 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-def test_public_names_are_sorted_and_complete() -> None:
-    assert list(aclgrad.__all__) == sorted(aclgrad.__all__, key=lambda name: (not name.isupper(), name))
-    in_errors = {
-        name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)
-    }
-    public = set(aclgrad.__all__)
-    assert in_errors <= public
-    assert {"AsyncClient", "Client", "DEFAULT", "Violation", "masks", "reference", "tune_allocator"} <= public
-    assert not {name for name in public if name.startswith("_")}
-    assert all(hasattr(aclgrad, name) for name in public)
+def loaded_by(program: str) -> set[str]:
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(finished.stdout.split())
 
 
-def test_version_is_that_of_the_distribution() -> None:
-    assert aclgrad.__version__ == version("aclgrad")
+def test_every_error_is_public() -> None:
+    kinds = {name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)}
+    assert kinds <= set(aclgrad.__all__)
+    assert all(hasattr(aclgrad, name) for name in aclgrad.__all__)
 
 
-@pytest.mark.parametrize("module", ["aclgrad_native", "aclgrad_server", "torch", "jax", "grpc_tools"])
-def test_importing_the_client_leaves_others_alone(module: str) -> None:
-    finished = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    loaded = finished.stdout.split()
+def test_importing_the_client_leaves_others_alone() -> None:
+    loaded = loaded_by(LOADED)
     assert "aclgrad" in loaded
-    assert module not in loaded
+    assert not loaded & {"aclgrad_native", "aclgrad_server", "torch", "jax", "grpc_tools"}
 
 
 def test_the_contract_loads_no_client() -> None:
-    program = "import sys, aclgrad.operators.cases, aclgrad.wire.messages; print(*sys.modules)"
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    loaded = {name for name in finished.stdout.split() if name.startswith("aclgrad._")}
-    assert loaded == set()
+    loaded = loaded_by("import sys, aclgrad.operators.cases, aclgrad.wire.messages; print(*sys.modules)")
+    assert not {name for name in loaded if name.startswith("aclgrad._")}
 
 
 def test_a_name_that_is_not_there_is_told() -> None:
@@ -82,11 +73,11 @@ def test_what_the_clients_share_is_documented_in_both(kind: type) -> None:
     assert "return_errors" in inspect.getdoc(type(kind().batch()).run)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
-def test_every_operator_is_a_documented_method(name: str) -> None:
-    spec = OPERATORS[name]
-    parameters = [each.python_name for each in spec.inputs] + [each.name for each in spec.attributes]
-    assert methods(aclgrad.Client)[name] == ["self", *parameters, "timeout_s", "out"]
-    documentation = inspect.getdoc(getattr(aclgrad.Client, name))
-    assert spec.summary in documentation
-    assert all(f"{parameter}: " in documentation for parameter in parameters)
+def test_every_operator_is_a_documented_method() -> None:
+    found = methods(aclgrad.Client)
+    for name, spec in OPERATORS.items():
+        parameters = [each.python_name for each in spec.inputs] + [each.name for each in spec.attributes]
+        assert found[name] == ["self", *parameters, "timeout_s", "out"]
+        documentation = inspect.getdoc(getattr(aclgrad.Client, name))
+        assert spec.summary in documentation
+        assert all(f"{parameter}: " in documentation for parameter in parameters)

@@ -11,8 +11,7 @@ import pytest
 
 import aclgrad
 from aclgrad.errors import to_status
-from tools.calling import maybe_await, wait_until
-from tools.serving import Server
+from tools.calling import maybe_await
 
 from .scripted_batches import add
 from .scripted_service import REPLY, ScriptedService, abort_with
@@ -138,9 +137,3 @@ async def test_hostile_text_of_a_server_stays_one_line(
     (line,) = (record.getMessage() for record in caplog.records)
     assert line.isprintable()
     assert len(line) < 700
-
-
-async def test_server_and_client_log_the_same(client: Any, server: Server) -> None:
-    with pytest.raises(aclgrad.UnknownOperatorError) as caught:
-        await maybe_await(client.execute("pool", {"a": ONES}))
-    wait_until(lambda: f"{caught.value.request_id} ExecuteOperator UNKNOWN_OPERATOR" in server.log)

@@ -68,8 +68,8 @@ def test_attempts_beyond_the_first_are_counted(retries: int) -> None:
 
 
 def test_many_retries_stay_at_the_longest_delay() -> None:
-    attempts = policy(10_000).start(None)
-    assert set(delays(attempts, LOST, 10_000)[10:]) == {5.0}
+    attempts = policy(1_000).start(None)
+    assert set(delays(attempts, LOST, 1_000)[10:]) == {5.0}
 
 
 def test_the_time_limit_is_that_of_all_attempts() -> None:
@@ -161,19 +161,10 @@ FINAL = [
 ]
 
 
-@pytest.mark.parametrize("error", FINAL, ids=lambda error: type(error).__name__)
-def test_other_errors_are_final(error: errors.AclgradError) -> None:
-    assert policy().start(None).delay_after_s(error) is None
+def test_other_errors_are_final() -> None:
+    assert [policy().start(None).delay_after_s(error) for error in FINAL] == [None] * len(FINAL)
 
 
-RETRYABLE = [kind("later", retry_after_s=0.0) for kind in errors.RetryableError.__subclasses__()]
-
-
-@pytest.mark.parametrize("error", RETRYABLE, ids=lambda error: type(error).__name__)
-def test_a_delay_of_the_server_asks_for_a_retry(error: errors.AclgradError) -> None:
-    assert policy().start(None).delay_after_s(error) == 0.5
-
-
-def test_a_negative_number_of_retries_is_refused() -> None:
-    with pytest.raises(ValueError, match="retries is -1; give an integer of 0 or more"):
-        RetryPolicy(-1)
+def test_a_delay_of_the_server_asks_for_a_retry() -> None:
+    for kind in errors.RetryableError.__subclasses__():
+        assert policy().start(None).delay_after_s(kind("later", retry_after_s=0.0)) == 0.5

@@ -4,23 +4,25 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.errors import to_status
+from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await
-from tools.serving import Server
 
-from .scripted_service import ScriptedService, abort_with, relay_to
+from .conftest import one_kind
+from .scripted_service import ScriptedService, failing, relay_to
+
+Connect = Callable[..., Any]
 
 GRAD = np.ones((1, 1, 1), np.float32)
 INPUT = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
 PADDED = np.ones((1, 4, 4), np.float32)
 REQUIRED = aclgrad.InputValuesRequiredError("send the array", field="inputs[self]")
-REFUSE = abort_with(REQUIRED.code, REQUIRED.message, to_status(REQUIRED, "5f0c").SerializeToString())
 
 
 def inputs_of(request: bytes) -> dict[str, tensor_pb2.Tensor]:
@@ -36,23 +38,18 @@ def has_values(service: ScriptedService) -> list[bool]:
     return [inputs["self"].HasField("data") for inputs in sent(service)]
 
 
-@pytest.fixture(scope="module")
-def asking_server() -> Iterator[Server]:
-    with Server("--shape-only", "off") as server:
-        yield server
-
-
 @pytest.fixture
-def asking(service: ScriptedService, asking_server: Server) -> Iterator[ScriptedService]:
+def asking(service: ScriptedService) -> Iterator[ScriptedService]:
     """Refuses what comes without values."""
-    with asking_server.channel() as channel:
+    with serve(shape_only=False) as server, grpc.insecure_channel(server.target) as channel:
         service.answer = relay_to(service, channel)
         yield service
 
 
 @pytest.mark.parametrize("by_name", [False, True], ids=["method", "execute"])
+@one_kind
 async def test_of_an_unread_input_the_shape_alone_is_sent(
-    connect: Callable[..., Any], service: ScriptedService, by_name: bool
+    connect: Connect, service: ScriptedService, by_name: bool
 ) -> None:
     client = connect(service.address)
     array = np.zeros((1, 4, 6), np.float16)[:, ::2, ::-1]
@@ -65,23 +62,23 @@ async def test_of_an_unread_input_the_shape_alone_is_sent(
     assert inputs["grad_output"].data == GRAD.tobytes()
 
 
-async def test_every_array_is_sent_where_that_is_asked_for(
-    connect: Callable[..., Any], service: ScriptedService
-) -> None:
+@one_kind
+async def test_every_array_is_sent_where_that_is_asked_for(connect: Connect, service: ScriptedService) -> None:
     client = connect(service.address, shape_only=False)
     await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, INPUT))
     await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)))
     assert has_values(service) == [True, False]
 
 
-async def test_inputs_that_are_read_are_always_sent(connect: Callable[..., Any], service: ScriptedService) -> None:
+@one_kind
+async def test_inputs_that_are_read_are_always_sent(connect: Connect, service: ScriptedService) -> None:
     await maybe_await(connect(service.address).roi_align_v2_backward(GRAD, GRAD, (1, 1, 2, 2), 1, 1))
     (inputs,) = sent(service)
     assert all(each.HasField("data") for each in inputs.values())
 
 
 async def test_values_that_the_server_asks_for_are_sent_at_once_and_from_then_on(
-    connect: Callable[..., Any], asking: ScriptedService
+    connect: Connect, asking: ScriptedService
 ) -> None:
     # It is no retry of a failure: the same call is completed.
     client = connect(asking.address, retries=0)
@@ -94,13 +91,14 @@ async def test_values_that_the_server_asks_for_are_sent_at_once_and_from_then_on
     assert has_values(asking)[3:] == [False, True]
 
 
-async def test_another_client_knows_nothing_of_it(connect: Callable[..., Any], asking: ScriptedService) -> None:
+@one_kind
+async def test_another_client_knows_nothing_of_it(connect: Connect, asking: ScriptedService) -> None:
     for _ in range(2):
         await maybe_await(connect(asking.address).adaptive_avg_pool2d_backward(GRAD, INPUT))
     assert has_values(asking) == [False, True] * 2
 
 
-async def test_a_bare_shape_raises_and_is_remembered(connect: Callable[..., Any], asking: ScriptedService) -> None:
+async def test_a_bare_shape_raises_and_is_remembered(connect: Connect, asking: ScriptedService) -> None:
     client = connect(asking.address)
     with pytest.raises(aclgrad.InputValuesRequiredError, match="send the array") as caught:
         await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)))
@@ -109,10 +107,8 @@ async def test_a_bare_shape_raises_and_is_remembered(connect: Callable[..., Any]
     assert has_values(asking) == [False, True]
 
 
-async def test_a_server_that_is_never_content_is_asked_twice(
-    connect: Callable[..., Any], service: ScriptedService
-) -> None:
-    service.answer = REFUSE
+async def test_a_server_that_is_never_content_is_asked_twice(connect: Connect, service: ScriptedService) -> None:
+    service.answer = failing(REQUIRED)
     with pytest.raises(aclgrad.InputValuesRequiredError):
         await maybe_await(connect(service.address).adaptive_avg_pool2d_backward(GRAD, INPUT))
     assert has_values(service) == [False, True]

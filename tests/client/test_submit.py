@@ -13,11 +13,10 @@ import pytest
 
 import aclgrad
 from aclgrad._submit import MAX_THREADS
-from aclgrad.errors import to_status
+from aclgrad.testing import TestServer
 from tools.calling import wait_until
-from tools.serving import Server
 
-from .scripted_service import GRADIENT, REPLY, ScriptedService, abort_with
+from .scripted_service import GRADIENT, REPLY, ScriptedService, failing
 from .scripted_streams import HEADER, ScriptedStreams
 
 ONES = np.ones((1, 1, 1), np.float32)
@@ -53,9 +52,9 @@ def submit(client: aclgrad.Client, count: int, **options: float) -> list[Future[
     return [client.submit("pool", {"a": ONES}, **options) for _ in range(count)]
 
 
-def test_gradients_come_as_futures(server: Server) -> None:
+def test_gradients_come_as_futures(server: TestServer) -> None:
     before = threads()
-    with aclgrad.Client(server.address) as client:
+    with aclgrad.Client(server.target) as client:
         grads = [np.full((1, 2, 2), number, np.float32) for number in range(100)]
         outs = [np.empty((1, 2, 2), np.float32) for _ in grads]
         futures = [
@@ -66,23 +65,16 @@ def test_gradients_come_as_futures(server: Server) -> None:
             assert future.result(TIMEOUT_S) is out
             np.testing.assert_array_equal(out, grad)
         assert threads() - before <= MAX_THREADS
-        # Several messages, which go in chunks.
-        large = np.ones((1, 1700, 1700), np.float32)
-        inputs = {"grad_output": large, "self": large.shape}
+        # Their gradients come in chunks.
+        inputs = {"grad_output": ONES, "self": (1, 1700, 1700)}
         futures = [client.submit("adaptive_avg_pool2d_backward", inputs) for _ in range(2)]
-        assert all(future.result(TIMEOUT_S).shape == large.shape for future in futures)
+        assert all(future.result(TIMEOUT_S).shape == inputs["self"] for future in futures)
 
 
 def test_errors_are_those_of_a_call(service: ScriptedService) -> None:
     errors = [BUSY, BUSY, aclgrad.DeviceMemoryError("no memory")]
 
-    def answer(context: grpc.ServicerContext) -> bytes:
-        if not errors:
-            return REPLY
-        error = errors.pop(0)
-        return abort_with(error.code, error.message, to_status(error, "5f0c").SerializeToString())(context)
-
-    service.answer = answer
+    service.answer = lambda context: failing(errors.pop(0))(context) if errors else REPLY
     with aclgrad.Client(service.address) as client:
         future = client.submit("pool", {"a": ONES})
         assert isinstance(future.exception(TIMEOUT_S), aclgrad.DeviceMemoryError)

@@ -1,4 +1,4 @@
-"""Which addresses of a server both clients take, and what they say of the others."""
+"""Which addresses of a server clients take, and what they say of the others."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,11 @@ import pytest
 
 import aclgrad
 from tools.calling import maybe_await
-from tools.serving import Server
+
+from .conftest import one_kind
+from .scripted_service import ScriptedService, serving
+
+Connect = Callable[..., Any]
 
 BAD = {
     "127.0.0.1": "names no port",
@@ -39,13 +43,14 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("target", "problem"), BAD.items(), ids=[target[:40] for target in BAD])
-def test_a_target_that_names_no_server_is_refused(connect: Callable[..., Any], target: str, problem: str) -> None:
-    with pytest.raises(aclgrad.InvalidSettingError, match=re.escape(problem)) as caught:
-        connect(target)
-    assert repr(target) in str(caught.value)
-    assert "127.0.0.1:50051" in (caught.value.remedy or "")
-    assert caught.value.field == "target"
+@one_kind
+async def test_a_target_that_names_no_server_is_refused(connect: Connect) -> None:
+    for target, problem in BAD.items():
+        with pytest.raises(aclgrad.InvalidSettingError, match=re.escape(problem)) as caught:
+            connect(target)
+        assert repr(target) in str(caught.value)
+        assert "127.0.0.1:50051" in (caught.value.remedy or "")
+        assert caught.value.field == "target"
 
 
 GOOD = [
@@ -72,20 +77,19 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize("target", GOOD)
-def test_other_targets_are_left_to_grpc(connect: Callable[..., Any], target: str) -> None:
-    assert connect(target).target == target
+@one_kind
+async def test_other_targets_are_left_to_grpc(connect: Connect) -> None:
+    assert [connect(target).target for target in GOOD] == GOOD
 
 
-@pytest.mark.parametrize("form", ["{}", "dns:{}", "dns:///{}", "ipv4:{}", "ipv4:///{}", "ipv4:{0},{0}"])
 async def test_every_form_of_an_address_reaches_the_server(
-    connect: Callable[..., Any], server: Server, form: str
+    connect: Connect, service: ScriptedService, tmp_path: Path
 ) -> None:
-    assert await maybe_await(connect(form.format(server.address)).list_operators())
-
-
-@pytest.mark.parametrize("form", ["unix:{}", "unix://{}"])
-async def test_every_form_of_a_path_reaches_the_server(connect: Callable[..., Any], tmp_path: Path, form: str) -> None:
     path = tmp_path / "socket"
-    with Server(listen=[f"unix:{path}"]):
-        assert await maybe_await(connect(form.format(path)).list_operators())
+    with serving(f"unix:{path}") as local:
+        local.answer = service.answer = lambda context: b""
+        for form in ("{}", "dns:{}", "dns:///{}", "ipv4:{}", "ipv4:///{}", "ipv4:{0},{0}"):
+            assert await maybe_await(connect(form.format(service.address)).list_operators()) == []
+        for form in ("unix:{}", "unix://{}"):
+            assert await maybe_await(connect(form.format(path)).list_operators()) == []
+    assert (len(service.requests), len(local.requests)) == (6, 2)
