@@ -1,7 +1,9 @@
 """Random shapes and attributes: what the server answers is what the definition says."""
 
+from collections.abc import Iterator
+
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aclgrad
@@ -12,22 +14,37 @@ from aclgrad.products import Product
 from tests.bounds import assert_defined
 from tools.serving import Server
 
-RANDOM = settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[aclgrad.Client]:
+    with aclgrad.Client(server.address, shape_only=False) as client:
+        yield client
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 @given(data=st.data())
-@RANDOM
-def test_a_legal_call_gives_the_gradient_of_the_definition(server: Server, name: str, data: st.DataObject) -> None:
+@settings(max_examples=5)
+def test_a_legal_call_gives_the_gradient_of_the_definition(
+    client: aclgrad.Client, name: str, data: st.DataObject
+) -> None:
+    assert_right(client, name, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OPERATORS)
+@given(data=st.data())
+@settings(max_examples=80)
+def test_many_legal_calls_do(client: aclgrad.Client, name: str, data: st.DataObject) -> None:
+    assert_right(client, name, data)
+
+
+def assert_right(client: aclgrad.Client, name: str, data: st.DataObject) -> None:
     spec = OPERATORS[name]
     case = samples_of(name).draw(lambda least, most: data.draw(st.integers(least, most)))
     typed = TypedCase(spec, case, data.draw(st.sampled_from(case.only or spec.inputs[0].dtypes[Product.ATLAS_A2])))
     inputs = typed.arrays()
     unread = {each.name for each in spec.inputs if each.unread_on and not each.read_for(typed.arguments)}
-    with aclgrad.Client(server.address, shape_only=False) as client:
-        sent = {key: array.shape if key in unread else array for key, array in inputs.items()}
-        gradient = client.execute(name, sent, case.attributes)
+    sent = {key: array.shape if key in unread else array for key, array in inputs.items()}
+    gradient = client.execute(name, sent, case.attributes)
     assert gradient.dtype == inputs["grad_output"].dtype
     assert_defined(typed, gradient, Product.ATLAS_A2, inputs)
