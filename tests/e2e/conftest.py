@@ -1,4 +1,4 @@
-"""Servers that take shared memory, and names of objects for one test alone."""
+"""Servers of several files, each started once, and names of objects for one test alone."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,29 +11,45 @@ from tests.e2e.shared_objects import Objects, own_objects, sharing_server
 from tools.raw_calls import assert_idle
 from tools.serving import Server
 
-# A device cannot tell the kinds of clients apart, so each kind of client meets one kind of device.
-UNUSED = [{"sync", "host_pointers"}, {"async", "copies"}]
+MIB = 2**20
+# What tests compute from. A message's limit is that of a reply with a tensor of 250,000 float32.
+NARROW = {"message": 1_000_022, "tensor": 13 * MIB, "pool": 60 * MIB, "streams": 2, "waiting": 5}
+# The device is strict in either case; with host pointers it computes on what the server has received.
+DEVICES = [pytest.param(False, id="copies"), pytest.param(True, id="host_pointers", marks=pytest.mark.slow)]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    folder = Path(__file__).parent
-    unused = [
-        item
-        for item in items
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and item.path.is_relative_to(folder)
-        if any(pair <= set(item.callspec.id.split("-")) for pair in UNUSED)
-    ]
-    config.hook.pytest_deselected(items=unused)
-    items[:] = [item for item in items if item not in set(unused)]
-
-
-@pytest.fixture(scope="session", params=[True, False], ids=["host_pointers", "copies"])
+@pytest.fixture(scope="session", params=DEVICES)
 def shared_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Takes shared memory, on a strict device, and logs every call."""
     folder: Path = tmp_path_factory.mktemp("shared")
-    with sharing_server(folder, "--acl-config", write_config(folder, host_pointers=request.param)) as server:
+    config = write_config(folder, host_pointers=request.param)
+    with sharing_server(folder, "--acl-config", config, "--log-level", "debug") as server:
         yield server
         assert_idle(server)
     assert_no_misuse(folder)
+
+
+@pytest.fixture(scope="session")
+def narrow_server() -> Iterator[Server]:
+    """Allows less of everything than other servers, and logs every call."""
+    limits = {
+        "max-message-bytes": NARROW["message"],
+        "max-tensor-bytes": NARROW["tensor"],
+        "pool-bytes": NARROW["pool"],
+        "streams": NARROW["streams"],
+        "max-waiting-calls": NARROW["waiting"],
+    }
+    flags = [f"--{name}={limit}" for name, limit in limits.items()]
+    with Server(*flags, "--log-level", "debug") as server:
+        yield server
+        assert_idle(server)
+
+
+@pytest.fixture(scope="session")
+def brisk_server() -> Iterator[Server]:
+    """Waits for its clients for half a second."""
+    with Server("--client-timeout-s", "0.5", "--streams", "1", "--max-waiting-calls", "2") as server:
+        yield server
 
 
 @pytest.fixture

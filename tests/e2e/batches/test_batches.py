@@ -2,15 +2,13 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import grpc
 import pytest
 
 import aclgrad
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request
-from tests.client.wire.wire_format import UNKNOWN_FIELDS, length_field
-from tests.e2e.fault_plans import assert_no_misuse, write_config
+from tests.client.wire.wire_format import length_field
 from tools.raw_calls import (
     BAD,
     CALLS,
@@ -27,34 +25,26 @@ from tools.serving import Server
 POOLING = SMALL["adaptive_avg_pool2d_backward"]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["host_pointers", "copies"])
-def batch_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder: Path = tmp_path_factory.mktemp("batches")
-    with Server("--acl-config", write_config(folder, host_pointers=request.param)) as server:
-        yield server
-    assert_no_misuse(folder)
-
-
 @pytest.fixture
-def channel(batch_server: Server) -> Iterator[grpc.Channel]:
-    with open_channel(batch_server) as channel:
+def channel(shared_server: Server) -> Iterator[grpc.Channel]:
+    with open_channel(shared_server) as channel:
         yield channel
 
 
-def test_results_are_those_of_unary_calls_in_order(channel: grpc.Channel, batch_server: Server) -> None:
+def test_results_are_those_of_unary_calls_in_order(channel: grpc.Channel, shared_server: Server) -> None:
     calls = list(CALLS.values())
     random.Random(1).shuffle(calls)
     assert execute_batch(channel, calls) == [execute(channel, call) for call in calls]
-    assert_idle(batch_server)
+    assert_idle(shared_server)
 
 
-@pytest.mark.parametrize("count", [1, 2, 64])
+@pytest.mark.parametrize("count", [0, 1, 64])
 def test_a_batch_of_one_call_many_times(channel: grpc.Channel, count: int) -> None:
     assert execute_batch(channel, [POOLING] * count) == [execute(channel, POOLING)] * count
 
 
 @pytest.mark.parametrize("place", [0, 31, 63])
-def test_one_bad_call_among_63_good(channel: grpc.Channel, batch_server: Server, place: int) -> None:
+def test_one_bad_call_among_63_good(channel: grpc.Channel, place: int) -> None:
     calls = [POOLING] * 64
     calls[place] = BAD
     results = execute_batch(channel, calls)
@@ -62,7 +52,6 @@ def test_one_bad_call_among_63_good(channel: grpc.Channel, batch_server: Server,
     assert isinstance(error, aclgrad.InvalidFieldError)
     assert error.request_id
     assert results == [execute(channel, POOLING)] * 63
-    assert_idle(batch_server)
 
 
 def test_errors_are_those_of_unary_calls(channel: grpc.Channel) -> None:
@@ -82,22 +71,6 @@ def test_errors_are_those_of_unary_calls(channel: grpc.Channel) -> None:
     assert results[1::2] == [execute(channel, POOLING), execute(channel, indices)]
 
 
-@pytest.mark.parametrize("count", [1, 64])
-def test_a_batch_of_bad_calls_alone(channel: grpc.Channel, count: int) -> None:
-    results = execute_batch(channel, [BAD] * count)
-    assert len(results) == count
-    assert all(isinstance(each, aclgrad.InvalidFieldError) for each in results)
-
-
-def test_an_empty_batch_has_no_results(channel: grpc.Channel) -> None:
-    assert execute_batch(channel, []) == []
-
-
-def test_unknown_fields_beside_the_calls_are_ignored(channel: grpc.Channel) -> None:
-    request = b"".join((*UNKNOWN_FIELDS.values(), encode_batch([encode_request(POOLING)]), *UNKNOWN_FIELDS.values()))
-    assert send_batch(channel, request) == [execute(channel, POOLING)]
-
-
 def test_a_call_that_is_no_message_fails_alone(channel: grpc.Channel) -> None:
     good = encode_request(POOLING)
     results = send_batch(channel, encode_batch([good, b"\x0f", b"", good[:-1], good]))
@@ -109,40 +82,25 @@ def test_a_call_that_is_no_message_fails_alone(channel: grpc.Channel) -> None:
     assert results[0] == results[4] == execute(channel, POOLING)
 
 
-@pytest.mark.parametrize("request_bytes", [b"\x0f", b"\x0a\x05abc", b"\x80" * 11, b"\x0b"], ids=repr)
+@pytest.mark.parametrize("request_bytes", [b"\x0f", b"\x0a\x05abc"], ids=repr)
 def test_a_batch_that_is_no_message_is_refused(channel: grpc.Channel, request_bytes: bytes) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         send_batch(channel, request_bytes)
     assert isinstance(error_of(caught.value), aclgrad.MalformedRequestError)
 
 
-@pytest.mark.parametrize("count", [4097, 20_000, 20_001])
-def test_a_batch_of_4096_calls_and_of_more(channel: grpc.Channel, batch_server: Server, count: int) -> None:
+def test_a_batch_of_4096_calls_and_of_more(channel: grpc.Channel, shared_server: Server) -> None:
+    logged = len(shared_server.log.splitlines())
     bad = length_field(1, b"\x0f")
     assert len(send_batch(channel, bad * 4096)) == 4096
-    with pytest.raises(grpc.RpcError) as caught:
-        send_batch(channel, bad * count)
-    error = error_of(caught.value)
-    assert isinstance(error, aclgrad.LimitExceededError)
-    assert error.field == "calls"
-    assert "4096" in error.message
-    assert len(batch_server.log.splitlines()) < 200
-    assert max(map(len, batch_server.log.splitlines())) < 3000
-    assert_idle(batch_server)
-
-
-def test_the_deadline_ends_a_batch_that_is_still_being_read() -> None:
-    bad = length_field(1, length_field(1, b"no_such"))
-    with (
-        Server("--call-timeout-s", "0.01") as server,
-        open_channel(server) as channel,
-        pytest.raises(grpc.RpcError) as caught,
-    ):
-        send_batch(channel, bad * 4096)
-    assert isinstance(error_of(caught.value), aclgrad.DeadlinePassedError)
-
-
-def test_the_log_cuts_what_a_call_of_a_batch_names(channel: grpc.Channel, batch_server: Server) -> None:
-    (error,) = execute_batch(channel, [OperatorCall("x" * 60_000, (), {})])
-    assert isinstance(error, aclgrad.UnknownOperatorError)
-    assert max(map(len, batch_server.log.splitlines())) < 3000
+    for count in (4097, 20_001):
+        with pytest.raises(grpc.RpcError) as caught:
+            send_batch(channel, bad * count)
+        error = error_of(caught.value)
+        assert isinstance(error, aclgrad.LimitExceededError)
+        assert error.field == "calls"
+        assert "4096" in error.message
+    lines = shared_server.log.splitlines()[logged:]
+    assert len(lines) < 200
+    assert max(map(len, lines)) < 3000
+    assert_idle(shared_server)

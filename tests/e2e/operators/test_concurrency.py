@@ -1,81 +1,100 @@
-"""Many callers at once, on one client: each gets its own gradient, bit for bit."""
+"""Many callers at once: each gets its own gradient, bit for bit."""
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import aclgrad
-from tools.calling import calls_in
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+from tests.e2e.fault_plans import once, write_config
+from tests.e2e.operators.test_operators import CASES, FIRST, assert_close
 from tools.serving import Server
 
-SHAPES = [(2, 3, 17, 19), (1, 1, 64, 64), (4, 2, 5, 31), (3, 40, 41)]
-CALLERS = 12
+THREADS = 8
+CALLS = 20
+"""Of each thread."""
+
+Request = tuple[str, dict[str, Any], dict[str, Any]]
 
 
-def gradients(count: int) -> list[tuple[np.ndarray, tuple[int, ...]]]:
-    """Returns the arguments of calls that all differ."""
-    generator = np.random.default_rng(7)
-    shapes = [SHAPES[index % len(SHAPES)] for index in range(count)]
-    return [(generator.standard_normal((*shape[:-2], 6, 5), np.float32), shape) for shape in shapes]
+def requests_of(typed: TypedCase) -> Iterator[Request]:
+    """Yields the call, and if the operator reads less than it takes, the call that sends no more than that."""
+    arrays, attributes = typed.arrays(), dict(typed.case.attributes)
+    yield typed.spec.name, arrays, attributes
+    unread = {each.name for each in typed.spec.inputs if Product.ATLAS_A2 in (each.unread_on or ())}
+    if unread and not any(each.read_for(typed.arguments) for each in typed.spec.inputs):
+        inputs = {name: array.shape if name in unread else array for name, array in arrays.items()}
+        yield typed.spec.name, inputs, attributes
 
 
-@pytest.fixture(scope="module")
-def expected(server: Server) -> list[bytes]:
-    with aclgrad.Client(server.address) as client:
-        return [client.adaptive_avg_pool2d_backward(*each).tobytes() for each in gradients(CALLERS)]
+def replies_of(client: aclgrad.Client, requests: list[Request]) -> list[bytes]:
+    return [client.execute(*request, timeout_s=60).tobytes() for request in requests]
 
 
-def test_threads_share_a_client(server: Server, expected: list[bytes]) -> None:
-    start = threading.Barrier(CALLERS)
+def differing(address: str, requests: list[Request], alone: list[bytes], threads: int, calls: int) -> list[int]:
+    """Returns the indices of requests whose replies have other bits when threads call in orders of their own."""
+    start = threading.Barrier(threads)
 
-    def call(arguments: Any) -> list[bytes]:
-        start.wait(60)
-        return [client.adaptive_avg_pool2d_backward(*arguments).tobytes() for _ in range(10)]
-
-    with aclgrad.Client(server.address) as client, ThreadPoolExecutor(CALLERS) as threads:
-        for results, right in zip(threads.map(call, gradients(CALLERS)), expected, strict=True):
-            assert set(results) == {right}
-
-
-async def test_tasks_share_a_client(server: Server, expected: list[bytes]) -> None:
-    async with aclgrad.AsyncClient(server.address) as client:
-        calls = [client.adaptive_avg_pool2d_backward(*each) for _ in range(5) for each in gradients(CALLERS)]
-        results = await asyncio.gather(*calls)
-    assert [each.tobytes() for each in results] == expected * 5
-
-
-def test_results_do_not_depend_on_the_number_of_threads(tmp_path: Any, expected: list[bytes]) -> None:
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"threads": 1}}')
-    with Server("--acl-config", str(config)) as server, aclgrad.Client(server.address) as client:
-        results = [client.adaptive_avg_pool2d_backward(*each).tobytes() for each in gradients(CALLERS)]
-    assert results == expected
-
-
-def test_calls_beyond_the_bound_are_refused_or_answered() -> None:
-    with (
-        Server("--streams", "1", "--max-waiting-calls", "1") as server,
-        aclgrad.Client(server.address, retries=0) as client,
-        ThreadPoolExecutor(16) as threads,
-    ):
-        start = threading.Barrier(16)
-
-        def call(_: int) -> np.ndarray | aclgrad.ServerBusyError:
+    def call_in_an_order_of_its_own(thread: int) -> list[int]:
+        chosen = np.random.default_rng(thread).integers(0, len(requests), calls)
+        with aclgrad.Client(address, shape_only=False) as client:
             start.wait(60)
-            try:
-                return client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 1024, 1024))
-            except aclgrad.ServerBusyError as error:
-                return error
+            replies = replies_of(client, [requests[index] for index in chosen])
+        return [index for index, reply in zip(chosen, replies, strict=True) if reply != alone[index]]
 
-        outcomes = list(threads.map(call, range(16)))
-        refused = [each for each in outcomes if isinstance(each, aclgrad.ServerBusyError)]
-        answered = [each for each in outcomes if isinstance(each, np.ndarray)]
-        assert answered
-        assert all(each.sum() == pytest.approx(1) for each in answered)
-        assert all(each.retry_after_s and each.metadata["limit"] == "2" for each in refused)
+    with ThreadPoolExecutor(threads) as pool:
+        return [index for each in pool.map(call_in_an_order_of_its_own, range(threads)) for index in each]
+
+
+def test_clients_of_several_threads(server: Server) -> None:
+    requests = [request for typed in FIRST.values() for request in requests_of(typed)]
+    with aclgrad.Client(server.address, shape_only=False) as client:
+        alone = replies_of(client, requests)
+    assert differing(server.address, requests, alone, THREADS, CALLS) == []
+
+
+def test_threads_share_a_client(server: Server) -> None:
+    requests = [request for typed in FIRST.values() if typed.dtype == "float32" for request in requests_of(typed)]
+    with aclgrad.Client(server.address) as client, ThreadPoolExecutor(THREADS) as threads:
+        alone = replies_of(client, requests)
+        for results in threads.map(lambda _: replies_of(client, requests), range(THREADS)):
+            assert results == alone
+
+
+async def test_tasks_share_a_client(server: Server) -> None:
+    requests = [request for typed in FIRST.values() if typed.dtype == "float32" for request in requests_of(typed)]
+    async with aclgrad.AsyncClient(server.address) as client:
+        alone = [(await client.execute(*request)).tobytes() for request in requests]
+        results = await asyncio.gather(*(client.execute(*request) for request in requests * 5))
+    assert [each.tobytes() for each in results] == alone * 5
+
+
+@once
+@pytest.mark.slow
+@pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+def test_ten_thousand_calls_of_every_operator_on_two_devices(tmp_path: Path, host_pointers: bool) -> None:
+    cases = [typed for typed in CASES.values() if min(map(min, typed.case.shapes.values())) > 0]
+    origins, requests = zip(*((typed, request) for typed in cases for request in requests_of(typed)), strict=True)
+    assert {name for name, _, _ in requests} == set(OPERATORS)
+    config = write_config(tmp_path, host_pointers=host_pointers, devices=2, strict=False)
+    with (
+        Server("--acl-config", config, "--streams", "4") as server,
+        aclgrad.Client(server.address, shape_only=False) as client,
+    ):
+        gradients = [client.execute(*request) for request in requests]
+        for typed, gradient in zip(origins, gradients, strict=True):
+            assert_close(gradient, typed)
+        alone = [each.tobytes() for each in gradients]
+        assert differing(server.address, list(requests), alone, 32, 10_000 // 32) == []
         status = client.server_status()
-        assert calls_in(status.queue) == 0
+        assert [device.pool.allocated_bytes for device in status.devices] == [0, 0]
+        assert all(device.stream_count > 1 for device in status.devices), "one device or stream did all the work"
+        assert all(device.leased_stream_count == 0 for device in status.devices)

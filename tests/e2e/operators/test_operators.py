@@ -1,27 +1,29 @@
 """Every operator, remotely: the gradient is the one that the definition gives."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
+import aclgrad
 from aclgrad import reference
-from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.cases import TypedCase, first_cases, typed_cases
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from tools.calling import AnyClient, maybe_await
 from tools.serving import Server
 
-CASES: dict[str, list[TypedCase]] = {}
-for each in typed_cases(Product.ATLAS_A2):
-    CASES.setdefault(each.spec.name, []).append(each)
+FIRST = {str(typed): typed for typed in first_cases(Product.ATLAS_A2, every_dtype=True)}
+CASES = FIRST | {str(typed): typed for typed in typed_cases(Product.ATLAS_A2)}
+"""By their text, which is that of one case with one dtype."""
 
 
 @functools.cache
 def truth_of(name: str) -> np.ndarray:
-    """Returns the gradient of a case by its text; several tests compare with each."""
-    typed = next(each for cases in CASES.values() for each in cases if str(each) == name)
+    """Returns the gradient of a case; several tests compare with each."""
+    typed = CASES[name]
     return reference.define(typed.spec.name, typed.arrays(), typed.case.attributes)
 
 
@@ -37,31 +39,28 @@ def assert_close(gradient: np.ndarray, typed: TypedCase) -> None:
         assert (np.abs(gradient.astype(truth.dtype) - truth) <= allowed).all(), str(typed)
 
 
-@pytest.mark.parametrize("operator", CASES)
-async def test_gradients_with_every_input_as_an_array(
+@pytest.mark.parametrize("operator", OPERATORS)
+async def test_gradients_of_the_named_method(client: AnyClient, operator: str) -> None:
+    """With unread inputs as shapes."""
+    for typed in FIRST.values():
+        if typed.spec.name == operator:
+            arguments = {
+                each.python_name: array.shape if each.unread_on is not None else array
+                for each in typed.spec.inputs
+                for array in [typed.arrays()[each.name]]
+            }
+            assert_close(await maybe_await(getattr(client, operator)(**arguments, **typed.case.attributes)), typed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", OPERATORS)
+async def test_gradients_of_every_case_with_every_input_as_an_array(
     connect: Callable[..., AnyClient], server: Server, operator: str
 ) -> None:
     client = connect(server.address, shape_only=False)
-    for typed in CASES[operator]:
-        assert_close(await maybe_await(client.execute(operator, typed.arrays(), typed.case.attributes)), typed)
-
-
-@pytest.mark.parametrize("operator", CASES)
-async def test_gradients_with_unread_inputs_as_shapes(client: AnyClient, operator: str) -> None:
-    for typed in CASES[operator]:
-        unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
-        inputs = {name: array.shape if name in unread else array for name, array in typed.arrays().items()}
-        assert_close(await maybe_await(client.execute(operator, inputs, typed.case.attributes)), typed)
-
-
-@pytest.mark.parametrize("operator", CASES)
-async def test_gradients_of_the_named_method(client: AnyClient, operator: str) -> None:
-    for typed in CASES[operator]:
-        if typed.dtype == "float32":
-            python_names = {each.name: each.python_name for each in typed.spec.inputs}
-            arguments = {python_names[name]: array for name, array in typed.arrays().items()}
-            method = getattr(client, operator)
-            assert_close(await maybe_await(method(**arguments, **typed.case.attributes)), typed)
+    for typed in CASES.values():
+        if typed.spec.name == operator:
+            assert_close(await maybe_await(client.execute(operator, typed.arrays(), typed.case.attributes)), typed)
 
 
 async def test_adaptive_average_pooling_by_hand(client: AnyClient) -> None:
@@ -69,19 +68,36 @@ async def test_adaptive_average_pooling_by_hand(client: AnyClient) -> None:
     grad_output = np.array([[[2.0, 4.0], [6.0, 8.0]]], np.float32)
     gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, (1, 3, 2)))
     assert gradient.tolist() == [[[1.0, 2.0], [4.0, 6.0], [3.0, 4.0]]]
+    # It is the caller's own.
+    gradient += 1
+    assert gradient.tolist() == [[[2.0, 3.0], [5.0, 7.0], [4.0, 5.0]]]
 
 
 async def test_strided_and_big_endian_arrays_are_sent_by_value(client: AnyClient) -> None:
-    values = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)
-    expected = await maybe_await(client.adaptive_avg_pool2d_backward(values[..., ::2, ::-1].copy(), (2, 3, 9, 7)))
-    strided = await maybe_await(client.adaptive_avg_pool2d_backward(values[..., ::2, ::-1], (2, 3, 9, 7)))
-    swapped = values[..., ::2, ::-1].astype(">f4")
-    big_endian = await maybe_await(client.adaptive_avg_pool2d_backward(swapped, (2, 3, 9, 7)))
-    np.testing.assert_array_equal(strided, expected)
-    np.testing.assert_array_equal(big_endian, expected)
+    values = np.arange(2 * 3 * 8 * 6, dtype=np.float32).reshape(2, 3, 8, 6)[..., ::2, ::-1]
+    expected = await maybe_await(client.adaptive_avg_pool2d_backward(values.copy(), (2, 3, 9, 7)))
+    for given in (values, values.astype(">f4")):
+        gradient = await maybe_await(client.adaptive_avg_pool2d_backward(given, (2, 3, 9, 7)))
+        np.testing.assert_array_equal(gradient, expected)
 
 
-async def test_the_result_is_writable_and_of_its_own(client: AnyClient) -> None:
-    gradient = await maybe_await(client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2)))
-    gradient += 1
-    assert gradient.tolist() == [[[1.25, 1.25], [1.25, 1.25]]]
+@pytest.fixture(scope="module")
+def asking_server() -> Iterator[Server]:
+    with Server("--shape-only", "off", "--log-level", "debug") as server:
+        yield server
+
+
+@pytest.mark.slow
+async def test_a_server_that_asks_for_the_values_of_every_input(
+    connect: Callable[..., AnyClient], asking_server: Server
+) -> None:
+    client, grad, array = connect(asking_server.address, retries=0), np.ones((1, 2, 2), "f4"), np.zeros((1, 4, 4), "f4")
+    operators = await maybe_await(client.list_operators())
+    assert not any(each.shape_only for operator in operators for each in operator.inputs)
+    for refused in (1, 0):
+        before = asking_server.log.count("came without values")
+        assert (await maybe_await(client.adaptive_avg_pool2d_backward(grad, array))).sum() == 4
+        assert asking_server.log.count("came without values") - before == refused
+    with pytest.raises(aclgrad.InputValuesRequiredError, match="send the array instead of its shape") as caught:
+        await maybe_await(client.adaptive_avg_pool2d_backward(grad, (1, 4, 4)))
+    assert (caught.value.field, caught.value.reason) == ("inputs[self]", "INPUT_VALUES_REQUIRED")

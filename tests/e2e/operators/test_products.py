@@ -10,7 +10,7 @@ import pytest
 import aclgrad
 from aclgrad import reference
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
-from aclgrad.operators.cases import typed_cases
+from aclgrad.operators.cases import first_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tools.serving import Server, run_to_end
@@ -30,7 +30,12 @@ def config_of(product: Product, folder: Path) -> str:
     return str(path)
 
 
-@pytest.fixture(scope="module", params=list(SERVED), ids=str)
+# The one that lacks most: bfloat16, and operators.
+QUICK = Product.ATLAS_INFERENCE
+PRODUCTS = [pytest.param(each, marks=[] if each is QUICK else pytest.mark.slow) for each in SERVED]
+
+
+@pytest.fixture(scope="module", params=PRODUCTS, ids=str)
 def product(request: pytest.FixtureRequest) -> Product:
     return request.param
 
@@ -47,8 +52,8 @@ def test_the_product_and_its_operators_are_told(client: aclgrad.Client, product:
     assert {each.name for each in client.list_operators()} == SERVED[product]
 
 
-def test_every_case_of_the_product_is_right(client: aclgrad.Client, product: Product) -> None:
-    cases = list(typed_cases(product))
+def test_gradients_of_the_product_are_right(client: aclgrad.Client, product: Product) -> None:
+    cases = list(first_cases(product, every_dtype=True))
     assert {typed.spec.name for typed in cases} == SERVED[product]
     for typed in cases:
         inputs = typed.arrays()
@@ -57,32 +62,6 @@ def test_every_case_of_the_product_is_right(client: aclgrad.Client, product: Pro
         tolerance = typed.spec.tolerance(product, typed.dtype)
         error = np.abs(gradient.astype(truth.dtype) - truth)
         assert (error <= tolerance.absolute + tolerance.relative * np.abs(truth)).all(), str(typed)
-
-
-def test_other_operators_are_refused(client: aclgrad.Client, product: Product) -> None:
-    for name in OPERATORS.keys() - SERVED[product]:
-        with pytest.raises(aclgrad.OperatorNotSupportedError, match=f"{name} does not exist on product {product}"):
-            client.execute(name, {})
-
-
-def test_bfloat16_is_taken_where_the_product_has_it(client: aclgrad.Client, product: Product) -> None:
-    import ml_dtypes
-
-    grad_output = np.ones((1, 2, 2), ml_dtypes.bfloat16)
-    inputs = {"grad_output": grad_output, "self": np.zeros((1, 4, 4), ml_dtypes.bfloat16)}
-    if product in (Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE):
-        with pytest.raises(
-            aclgrad.InvalidFieldError, match=f"is bfloat16; send float32 or float16 .*product {product}"
-        ):
-            client.execute("adaptive_avg_pool2d_backward", inputs)
-    else:
-        assert client.execute("adaptive_avg_pool2d_backward", inputs).sum() == 4
-
-
-def test_a_shape_is_enough_for_the_host_library_as_any_product(client: aclgrad.Client, product: Product) -> None:
-    described = {each.name: each for each in client.list_operators()}["adaptive_avg_pool2d_backward"]
-    assert [each.shape_only for each in described.inputs] == [False, True]
-    assert client.adaptive_avg_pool2d_backward(np.ones((1, 2, 2), np.float32), (1, 4, 4)).sum() == 4
 
 
 @pytest.mark.parametrize("kernel", [(3, 2), (1, 1)], ids=str)
@@ -109,21 +88,7 @@ def test_the_mask_of_the_product_means_what_its_argmax_means(
     np.testing.assert_array_equal(gradients[2], gradients[0])
 
 
-def test_an_index_in_a_gap_of_its_dilated_window_is_refused(client: aclgrad.Client, product: Product) -> None:
-    """The 950 alone has dilation, and drops such gradients."""
-    if product is not Product.ASCEND_950:
-        return
-    grad_output, indices = np.ones((1, 2, 2), np.float32), np.array([[[0, 4], [20, 24]]])
-    attributes = {"kernel_size": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (2, 2)}
-    inputs = {"grad_output": grad_output, "self": (1, 5, 5), "indices": indices}
-    gradient = client.execute("max_pool2d_with_indices_backward", inputs, attributes)
-    assert np.flatnonzero(gradient).tolist() == [0, 4, 20, 24]
-    for gap in (1, 5, 6):
-        inputs["indices"] = np.array([[[gap, 4], [20, 24]]])
-        with pytest.raises(aclgrad.InvalidFieldError, match=f"has {gap} at position 0, outside its window"):
-            client.execute("max_pool2d_with_indices_backward", inputs, attributes)
-
-
+@pytest.mark.slow
 def test_a_product_without_operators_is_reported_and_never_ready(tmp_path: Path) -> None:
     config = config_of(Product.ATLAS_200I_A2, tmp_path)
     done = run_to_end("--backend", "host", "--listen", "127.0.0.1:0", "--acl-config", config)

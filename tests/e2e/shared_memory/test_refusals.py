@@ -52,21 +52,15 @@ def refusal(stub: OperatorServiceStub, message: pb.ExecuteOperatorRequest) -> ac
 PREFIX = "/aclgrad-"
 NAMES = {
     "empty": "",
-    "slash": "/",
     "prefix_alone": PREFIX,
-    "no_slash": "aclgrad-x",
     "other_prefix": "/psm_7f3a",
-    "other_case": "/ACLGRAD-x",
     "up": "/../etc/passwd",
     "up_after_prefix": f"{PREFIX}../../etc/passwd",
     "below": f"{PREFIX}x/y",
-    "two_slashes": f"/{PREFIX}x",
     "nul": f"{PREFIX}x\0y",
-    "newline": f"{PREFIX}x\n",
     "space": f"{PREFIX}x y",
     "not_ascii": f"{PREFIX}\u0661",
     "long": f"{PREFIX}{'x' * 201}",
-    "very_long": f"{PREFIX}{'x' * 60_000}",
 }
 both = pytest.mark.parametrize("as_output", [False, True], ids=["input", "output"])
 
@@ -84,7 +78,6 @@ def test_names(stub: OperatorServiceStub, name: str, as_output: bool) -> None:
 KINDS: dict[str, tuple[Callable[[Objects], object], str]] = {
     "missing": (lambda objects: None, "No such file"),
     "symlink": (lambda objects: objects.path("x").symlink_to(objects.path("target")), "symbolic link"),
-    "dangling": (lambda objects: objects.path("x").symlink_to("/nowhere"), "symbolic link"),
     "folder": (lambda objects: objects.path("x").mkdir(), ""),
     "fifo": (lambda objects: os.mkfifo(objects.path("x")), "no shared-memory object"),
     "socket": (lambda objects: socket.socket(socket.AF_UNIX).bind(str(objects.path("x"))), "No such device"),
@@ -112,14 +105,11 @@ RANGES = {
     "one_beyond": (1, GRAD),
     "at_the_end": (GRAD, GRAD),
     "negative_offset": (-1, GRAD),
-    "most_negative_offset": (-(2**63), GRAD),
     "largest_offset": (2**63 - 1, GRAD),
     "end_overflows": (2**63 - GRAD, GRAD),
-    "end_at_2_63": (2**62, GRAD),
     "negative_size": (0, -GRAD),
     "no_size": (0, 0),
     "largest_size": (0, 2**63 - 1),
-    "both_largest": (2**63 - 1, 2**63 - 1),
     "one_less": (0, GRAD - 1),
 }
 
