@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,25 +18,24 @@ METHODS = {"batch": "BatchExecuteOperators", "chunked": "ExecuteOperatorChunked"
 }
 
 
-async def test_the_log_has_the_id_of_every_kind_of_call(connect: Callable[..., Any], tmp_path: Path) -> None:
-    address = f"unix:{tmp_path}/server.sock"
-    with Server("--shared-memory", "--log-level", "debug", listen=(address,)) as server:
-        plain, sharing = connect(address), connect(address, shared_memory=True)
-        ways = {
-            "small": lambda: plain.adaptive_avg_pool2d_backward(SMALL, (1, 2, 2)),
-            "medium": lambda: plain.adaptive_avg_pool2d_backward(MEDIUM, MEDIUM.shape),
-            "chunked": lambda: plain.adaptive_avg_pool2d_backward(LARGE, LARGE.shape),
-            "shared": lambda: sharing.adaptive_avg_pool2d_backward(LARGE, LARGE.shape),
-            "batch": batch_of(plain).run,
-            "list": plain.list_operators,
-            "status": plain.server_status,
-        }
-        for name, way in ways.items():
-            with aclgrad.request_id(f"mine-{name}"):
-                await maybe_await(way())
-        for name in ways:
-            line = f"mine-{name} {METHODS.get(name, 'ExecuteOperator')} ok in "
-            wait_until(partial(contains, server, line))
+async def test_the_log_has_the_id_of_every_kind_of_call(connect: Callable[..., Any], shared_server: Server) -> None:
+    plain, sharing = connect(shared_server.address), connect(shared_server.address, shared_memory=True)
+    prefix = type(plain).__name__
+    ways = {
+        "small": lambda: plain.adaptive_avg_pool2d_backward(SMALL, (1, 2, 2)),
+        "medium": lambda: plain.adaptive_avg_pool2d_backward(MEDIUM, MEDIUM.shape),
+        "chunked": lambda: plain.adaptive_avg_pool2d_backward(LARGE, LARGE.shape),
+        "shared": lambda: sharing.adaptive_avg_pool2d_backward(LARGE, LARGE.shape),
+        "batch": batch_of(plain).run,
+        "list": plain.list_operators,
+        "status": plain.server_status,
+    }
+    for name, way in ways.items():
+        with aclgrad.request_id(f"{prefix}-{name}"):
+            await maybe_await(way())
+    for name in ways:
+        line = f"{prefix}-{name} {METHODS.get(name, 'ExecuteOperator')} ok in "
+        wait_until(partial(contains, shared_server, line))
 
 
 def contains(server: Server, line: str) -> bool:

@@ -12,7 +12,6 @@ from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import chunk_prefix, encode_header
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
 from tools.calling import AnyClient, maybe_await, wait_until
 from tools.raw_calls import open_channel, open_chunked
 from tools.serving import Server
@@ -72,15 +71,7 @@ async def test_status_of_the_device(client: AnyClient) -> None:
     assert pool.hit_count <= pool.allocation_count
 
 
-async def test_status_of_the_queue(client: AnyClient) -> None:
-    queue = (await maybe_await(client.server_status())).queue
-    assert (queue.running_count, queue.waiting_count) == (0, 0)
-    assert (queue.receiving_count, queue.replying_count) == (0, 0)
-    assert queue.running_limit > 0
-    assert queue.waiting_limit > 0
-
-
-def test_calls_on_their_way_are_counted() -> None:
+def test_calls_on_their_way_are_counted(server: Server) -> None:
     """They hold memory and their callers wait, though nothing runs and nothing waits for a place."""
     # The answer is more than a connection holds.
     shapes = {"grad_output": (1, 2, 2), "self": (1, 4096, 4096)}
@@ -99,20 +90,10 @@ def test_calls_on_their_way_are_counted() -> None:
         shown = (queue.receiving_count, queue.replying_count, queue.running_count, queue.waiting_count)
         return shown == (receiving, replying, 0, 0) and (queue.running_bytes > 0) == (receiving + replying > 0)
 
-    with Server() as server, aclgrad.Client(server.address) as client, open_channel(server) as channel:
+    with aclgrad.Client(server.address) as client, open_channel(server) as channel:
         replies = open_chunked(channel, messages())
         wait_until(lambda: is_shown(1, 0))
         received.set()
         wait_until(lambda: is_shown(0, 1))
         replies.cancel()
         wait_until(lambda: is_shown(0, 0))
-
-
-def test_status_follows_the_settings() -> None:
-    flags = ("--streams", "2", "--max-waiting-calls", "5", "--max-message-bytes", "4096", "--max-tensor-bytes", "2048")
-    with Server(*flags, "--pool-bytes", "1000000") as server, aclgrad.Client(server.address) as client:
-        status = client.server_status()
-    assert (status.queue.running_limit, status.queue.waiting_limit) == (2, 5)
-    assert (status.limits.message_bytes, status.limits.tensor_bytes) == (4096, 2048)
-    assert status.devices[0].claimed_bytes_limit == 1000000
-    assert status.devices[0].pool.limit_bytes == 1000000 + SMALL_POOL_BYTES + 2 * SMALL_BYTES, "small calls have more"

@@ -1,46 +1,37 @@
 """What is as large as a limit passes, and one byte or one field more does not."""
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad.tensors import TensorType, TensorView, view_of_array
-from aclgrad.wire.limits import MAX_REST_BYTES
+from aclgrad.tensors import DTYPES, TensorType, TensorView, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_batch, encode_request, response_prefix
-from tests.client.wire.wire_format import key, varint, varint_field
+from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
+from tests.client.wire.wire_format import key, varint
+from tests.e2e.conftest import NARROW
 from tools.raw_calls import (
     SERVICE,
     assert_idle,
-    chunked_messages,
     error_of,
     execute_chunked,
     open_channel,
     send_batch,
-    send_chunked,
 )
 from tools.serving import Server
 
 OPERATOR = "adaptive_avg_pool2d_backward"
-TENSOR_BYTES = 4 * 300_000
-MESSAGE_BYTES = len(response_prefix("out", TensorType(view_of_array("", np.ones(1, "f4")).type.dtype, (1, 1, 250_000))))
-MESSAGE_BYTES += 4 * 250_000
+TENSOR_BYTES, MESSAGE_BYTES = NARROW["tensor"], NARROW["message"]
 FIELDS = 20_000
 
 
-@pytest.fixture(scope="module")
-def exact_server() -> Iterator[Server]:
-    flags = ("--max-message-bytes", str(MESSAGE_BYTES), "--max-tensor-bytes", str(TENSOR_BYTES))
-    with Server(*flags) as server:
-        yield server
-        assert_idle(server)
-
-
 @pytest.fixture
-def channel(exact_server: Server) -> Iterator[grpc.Channel]:
-    with open_channel(exact_server) as channel:
+def channel(narrow_server: Server) -> Iterator[grpc.Channel]:
+    with open_channel(narrow_server) as channel:
         yield channel
 
 
@@ -71,14 +62,29 @@ def send(channel: grpc.Channel, request: bytes) -> int:
     return decode_response(reply)[0].type.size_bytes
 
 
-def assert_exhausted(call: pytest.ExceptionInfo) -> None:
+def assert_too_large_for_the_core(call: pytest.ExceptionInfo, size_bytes: int) -> None:
+    """The words of gRPC's core, which are all that other clients see; our own send chunks."""
     assert call.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert f"Received message larger than max ({size_bytes} vs. {MESSAGE_BYTES})" in call.value.details()
 
 
-def assert_names_the_limit(call: pytest.ExceptionInfo) -> None:
+def assert_names_the_limit(call: pytest.ExceptionInfo, field: str) -> None:
     error = error_of(call.value)
     assert isinstance(error, aclgrad.LimitExceededError)
+    assert error.field == field
+    assert "ExecuteOperatorChunked" in error.remedy
     assert "--max-message-bytes" in error.remedy
+    assert error.metadata["max_message_bytes"] == str(MESSAGE_BYTES)
+
+
+def test_status_follows_the_settings(narrow_server: Server) -> None:
+    with aclgrad.Client(narrow_server.address) as client:
+        status = client.server_status()
+    assert (status.queue.running_limit, status.queue.waiting_limit) == (NARROW["streams"], NARROW["waiting"])
+    assert (status.limits.message_bytes, status.limits.tensor_bytes) == (MESSAGE_BYTES, TENSOR_BYTES)
+    assert status.devices[0].claimed_bytes_limit == NARROW["pool"]
+    # Small calls have more.
+    assert status.devices[0].pool.limit_bytes == NARROW["pool"] + SMALL_POOL_BYTES + NARROW["streams"] * SMALL_BYTES
 
 
 def test_a_request_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
@@ -86,14 +92,16 @@ def test_a_request_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
     assert send(channel, request_of_size(MESSAGE_BYTES)) == 4
     with pytest.raises(grpc.RpcError) as caught:
         send(channel, request_of_size(MESSAGE_BYTES + 1))
-    assert_exhausted(caught)
+    assert_too_large_for_the_core(caught, MESSAGE_BYTES + 1)
 
 
 def test_a_reply_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
+    prefix = response_prefix("out", TensorType(DTYPES["float32"], (1, 1, 250_000)))
+    assert len(prefix) + 1_000_000 == MESSAGE_BYTES
     assert send(channel, encode_request(pooling(250_000))) == 1_000_000
     with pytest.raises(grpc.RpcError) as caught:
         send(channel, encode_request(pooling(250_001)))
-    assert_names_the_limit(caught)
+    assert_names_the_limit(caught, "outputs[out]")
 
 
 def test_a_batch_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
@@ -101,14 +109,14 @@ def test_a_batch_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
     assert send_batch(channel, padded(batch, MESSAGE_BYTES)) == [np.float32(0).tobytes()] * 2
     with pytest.raises(grpc.RpcError) as caught:
         send_batch(channel, padded(batch, MESSAGE_BYTES + 1))
-    assert_exhausted(caught)
+    assert_too_large_for_the_core(caught, MESSAGE_BYTES + 1)
 
 
-def test_a_batch_whose_replies_are_too_large_together(channel: grpc.Channel, exact_server: Server) -> None:
+def test_a_batch_whose_replies_are_too_large_together(channel: grpc.Channel, narrow_server: Server) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         send_batch(channel, encode_batch([encode_request(pooling(150_000))] * 2))
-    assert_names_the_limit(caught)
-    assert_idle(exact_server)
+    assert_names_the_limit(caught, "calls")
+    assert_idle(narrow_server)
 
 
 def test_a_tensor_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
@@ -117,34 +125,36 @@ def test_a_tensor_of_the_size_of_the_limit(channel: grpc.Channel) -> None:
     assert len(execute_chunked(channel, pooling(elements), ["grad_output"], 2**19)) == TENSOR_BYTES
     with pytest.raises(grpc.RpcError) as caught:
         execute_chunked(channel, pooling(elements + 1), ["grad_output"], 2**19)
-    assert isinstance(error_of(caught.value), aclgrad.LimitExceededError)
-
-
-def test_chunks_of_the_size_of_the_limit(channel: grpc.Channel, exact_server: Server) -> None:
-    assert send_chunked(channel, chunked_messages(pooling(1), ["grad_output"], 2**20))
-    with pytest.raises(grpc.RpcError) as caught:
-        send_chunked(channel, chunked_messages(pooling(1), ["grad_output"], 2**20 + 1))
     error = error_of(caught.value)
-    assert isinstance(error, aclgrad.InvalidFieldError)
-    assert error.field == "header.chunk_size_bytes"
-    assert_idle(exact_server)
+    assert isinstance(error, aclgrad.LimitExceededError)
+    assert error.field == "inputs[self].shape"
+    assert "--max-tensor-bytes" in str(error)
 
 
-def test_as_many_bytes_beside_the_data_as_the_limit(channel: grpc.Channel) -> None:
-    request = encode_request(pooling(1))
-    # An index of four bytes stands for the data of the one input that has some.
-    rest_bytes = len(request)
-    assert send(channel, padded(request, len(request) + MAX_REST_BYTES - rest_bytes)) == 4
-    with pytest.raises(grpc.RpcError) as caught:
-        send(channel, padded(request, len(request) + MAX_REST_BYTES - rest_bytes + 1))
-    assert isinstance(error_of(caught.value), aclgrad.LimitExceededError)
+def test_a_call_of_more_than_half_of_a_pool(narrow_server: Server) -> None:
+    """It waits for its client, so others need the rest."""
+    with aclgrad.Client(narrow_server.address) as client:
+        with pytest.raises(aclgrad.LimitExceededError, match="--max-call-bytes") as caught:
+            client.adaptive_avg_pool2d_backward(np.ones((3, 1024, 1024), np.float32), (3, 1050, 1050))
+        assert not isinstance(caught.value, aclgrad.RetryableError), "to try again is of no use"
+        assert client.server_status().devices[0].pool.allocated_bytes == 0
 
 
-def test_as_many_fields_as_the_limit(channel: grpc.Channel) -> None:
-    padding = varint_field(15, 0)
-    request = encode_request(pooling(1))
-    fields = 1 + len(pooling(1).inputs)
-    assert send(channel, request + padding * (FIELDS - fields)) == 4
-    with pytest.raises(grpc.RpcError) as caught:
-        send(channel, request + padding * (FIELDS - fields + 1))
-    assert isinstance(error_of(caught.value), aclgrad.MalformedRequestError)
+def test_calls_beyond_those_that_run_and_wait_are_refused_or_answered(narrow_server: Server) -> None:
+    start = threading.Barrier(16)
+
+    def call(client: aclgrad.Client) -> np.ndarray | aclgrad.ServerBusyError:
+        start.wait(60)
+        try:
+            return client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 1024, 1024))
+        except aclgrad.ServerBusyError as error:
+            return error
+
+    with aclgrad.Client(narrow_server.address, retries=0) as client, ThreadPoolExecutor(16) as threads:
+        outcomes = list(threads.map(call, [client] * 16))
+        refused = [each for each in outcomes if isinstance(each, aclgrad.ServerBusyError)]
+        answered = [each for each in outcomes if isinstance(each, np.ndarray)]
+        assert answered
+        assert all(each.sum() == pytest.approx(1) for each in answered)
+        assert all(each.retry_after_s and each.metadata["limit"] for each in refused)
+    assert_idle(narrow_server)

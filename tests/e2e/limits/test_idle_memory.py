@@ -10,11 +10,11 @@ import pytest
 
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.e2e.fault_plans import once, write_config
+from tests.e2e.fault_plans import write_config
 from tools.calling import wait_until
 from tools.serving import Server
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.once]
 
 FLAGS = ("--idle-trim-s", "2", "--log-level", "debug")
 SHAPE = (8, 64, 112, 112)
@@ -31,7 +31,6 @@ def burst(client: aclgrad.Client) -> None:
             end.result()
 
 
-@once
 def test_memory_goes_back(tmp_path: Path) -> None:
     # Device memory is the server's own memory here, so that what RSS tells is both.
     config = write_config(tmp_path, host_pointers=False, strict=False)
@@ -57,10 +56,3 @@ def peak_rss(process_id: int) -> int:
     """Returns the bytes that the process had resident at most."""
     (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process_id}/status").read_text())
     return int(peak) * 1024
-
-
-@once
-def test_a_server_may_leave_the_allocator_alone() -> None:
-    with Server("--tune-allocator", "false", "--idle-trim-s", "0") as server, aclgrad.Client(server.address) as client:
-        assert client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2)).shape == (1, 2, 2)
-        assert "mallopt" not in server.log

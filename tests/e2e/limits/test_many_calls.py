@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import grpc.aio
@@ -13,17 +12,13 @@ from aclgrad.wire.messages import encode_request
 from tools.raw_calls import SERVICE, SMALL
 from tools.serving import Server
 
-pytestmark = [pytest.mark.once, pytest.mark.alone]
+pytestmark = pytest.mark.once
+# As many small calls may wait as a server answers within a second: a busy machine refuses some.
+many = [pytest.mark.alone, pytest.mark.slow]
 
 UNARY = SERVICE + "ExecuteOperator"
 REQUEST = encode_request(SMALL["adaptive_avg_pool2d_backward"])
 TIMEOUT_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def busy_server() -> Iterator[Server]:
-    with Server() as server:
-        yield server
 
 
 def channel_to(server: Server, number: int) -> grpc.aio.Channel:
@@ -51,18 +46,20 @@ async def outcomes(server: Server, channels: int, calls: int) -> Counter[str]:
     return Counter(found)
 
 
-@pytest.mark.parametrize(("channels", "calls"), [(1, 64), (1, 150), (1, 500), (1, 2000), (20, 50)])
-async def test_no_call_of_a_raw_client_is_lost(busy_server: Server, channels: int, calls: int) -> None:
-    assert await outcomes(busy_server, channels, calls) == {"OK": channels * calls}
+@pytest.mark.parametrize(
+    ("channels", "calls"), [(1, 150), pytest.param(1, 2000, marks=many), pytest.param(20, 50, marks=many)]
+)
+async def test_no_call_of_a_raw_client_is_lost(server: Server, channels: int, calls: int) -> None:
+    assert await outcomes(server, channels, calls) == {"OK": channels * calls}
 
 
-async def test_no_call_is_lost_beside_others_that_are_cancelled(busy_server: Server) -> None:
+async def test_no_call_is_lost_beside_others_that_are_cancelled(server: Server) -> None:
     """Calls that were cancelled take some time to go, and count meanwhile."""
     found: Counter[str] = Counter()
-    async with channel_to(busy_server, 0) as channel:
+    async with channel_to(server, 0) as channel:
         method = channel.unary_unary(UNARY)
         await method(REQUEST, timeout=TIMEOUT_S)
-        for _ in range(10):
+        for _ in range(3):
             cancelled = [method(REQUEST, timeout=TIMEOUT_S) for _ in range(100)]
             await asyncio.sleep(0)
             for call in cancelled:
@@ -70,4 +67,4 @@ async def test_no_call_is_lost_beside_others_that_are_cancelled(busy_server: Ser
             honest = [method(REQUEST, timeout=TIMEOUT_S) for _ in range(100)]
             ends = await asyncio.gather(*honest, return_exceptions=True)
             found.update("OK" if isinstance(end, bytes) else str(end) for end in ends)
-    assert found == {"OK": 1000}
+    assert found == {"OK": 300}

@@ -1,7 +1,7 @@
 """Clients that stall amid a unary call: the server keeps memory for them only for a while, and counts it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -16,7 +16,7 @@ from tools.calling import wait_until
 from tools.raw_calls import SERVICE, assert_idle, error_of
 from tools.serving import Server
 
-pytestmark = [pytest.mark.alone, pytest.mark.once]
+pytestmark = pytest.mark.once
 
 SILENT = 38
 MIB = 2**20
@@ -46,30 +46,49 @@ def call_without_reading(channel: grpc.Channel, method: str) -> Any:
     return channel.unary_stream(SERVICE + method)(REQUESTS[method], timeout=60)
 
 
-def test_clients_that_send_no_message_are_cut_with_the_reason() -> None:
+@pytest.fixture
+def silence() -> Iterator[Callable[[], Iterator[bytes]]]:
+    """Messages that do not come before the end of the test."""
     end = threading.Event()
 
-    def silence() -> Iterator[bytes]:
+    def wait() -> Iterator[bytes]:
         end.wait(60)
         yield from ()
 
-    with Server(*FLAGS, "--client-timeout-s", "0.4") as server, server.channel() as channel:
+    yield wait
+    end.set()
+
+
+OTHERS = (
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+)
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_other_services_cut_off_who_sends_no_request(
+    brisk_server: Server, silence: Callable[[], Iterator[bytes]], method: str
+) -> None:
+    with brisk_server.channel() as channel, pytest.raises(grpc.RpcError, match="--client-timeout-s") as caught:
+        next(channel.stream_stream(method)(silence(), timeout=60))
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_clients_that_send_no_message_are_cut_with_the_reason(
+    brisk_server: Server, silence: Callable[[], Iterator[bytes]]
+) -> None:
+    server = brisk_server
+    with server.channel() as channel:
         silent = [channel.stream_unary(SERVICE + "ExecuteOperator").future(silence()) for _ in range(SILENT)]
         with aclgrad.Client(server.address, timeout_s=60, retries=0) as other:
             gradient = other.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2))
         assert gradient.sum() == 1
         assert {type(error_of(call)) for call in silent} == {aclgrad.ClientTooSlowError}
-        end.set()
         assert_idle(server)
 
 
-def test_a_call_that_ends_without_a_message_is_told_so() -> None:
-    with Server(*FLAGS) as server, server.channel() as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.stream_unary(SERVICE + "ExecuteOperator")(iter(()), timeout=60)
-    assert isinstance(error_of(caught.value), aclgrad.MalformedRequestError)
-
-
-@pytest.mark.parametrize("method", REQUESTS)
+@pytest.mark.parametrize("method", ["ExecuteOperator", pytest.param("BatchExecuteOperators", marks=pytest.mark.slow)])
 def test_replies_that_nobody_reads_stay_admitted(method: str) -> None:
     with (
         Server(*FLAGS, "--pool-bytes", str(POOL_BYTES)) as server,
@@ -95,15 +114,14 @@ def test_replies_that_nobody_reads_stay_admitted(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", REQUESTS)
-def test_replies_that_nobody_reads_are_given_up(method: str) -> None:
+def test_replies_that_nobody_reads_are_given_up(brisk_server: Server, method: str) -> None:
     with (
-        Server(*FLAGS, "--client-timeout-s", "0.4") as server,
-        grpc.insecure_channel(server.address, SMALL_WINDOW) as channel,
-        aclgrad.Client(server.address, retries=0) as other,
+        grpc.insecure_channel(brisk_server.address, SMALL_WINDOW) as channel,
+        aclgrad.Client(brisk_server.address, retries=0) as other,
     ):
         unread = call_without_reading(channel, method)
         wait_until(lambda: other.server_status().queue.running_bytes > 0)
-        assert_idle(server)
+        assert_idle(brisk_server)
         with pytest.raises(grpc.RpcError) as caught:
             next(unread)
         # The server closes the connection: nothing less frees the reply.

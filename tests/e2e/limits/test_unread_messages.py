@@ -12,11 +12,11 @@ from aclgrad._exchanges import SERVICE
 from tools.raw_calls import error_of
 from tools.serving import Server
 
-pytestmark = [pytest.mark.alone, pytest.mark.once]
+pytestmark = [pytest.mark.alone, pytest.mark.once, pytest.mark.slow]
 
 MIB = 2**20
 LIMIT_BYTES = 400 * MIB
-CALLS = 60
+CALLS = 100
 MESSAGE = b"\x0f" + bytes(12 * MIB)
 """Not a message of ours: it has to be received to find that out."""
 
@@ -43,6 +43,7 @@ def test_messages_beyond_the_memory_are_refused_or_wait() -> None:
         while not all(end.done() for end in ends):
             peak = max(peak, process.memory_info().rss)
         assert {end.result() for end in ends} <= {aclgrad.MalformedRequestError, aclgrad.ServerBusyError}
-        assert peak < 1.1 * LIMIT_BYTES
+        # Messages that come between two looks of the watch are more than the limit, and all of them three times that.
+        assert peak < 1.6 * LIMIT_BYTES < CALLS * len(MESSAGE) / 1.5
         gradient = other.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2))
         assert gradient.sum() == 1
