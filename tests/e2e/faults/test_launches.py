@@ -1,6 +1,5 @@
-"""Kernels that fail with a code of each class, and kernels that run longer than the server allows."""
+"""Kernels and copies that fail: an error of its class for the call that meets it, and the next one is served."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -8,6 +7,7 @@ import pytest
 
 import aclgrad
 from tests.e2e.fault_plans import (
+    CLIENTS,
     LIBRARY_TEXT,
     FaultyServer,
     assert_only_workspaces_are_held,
@@ -23,8 +23,8 @@ from tools.calling import wait_until
 
 pytestmark = once
 
-Holdings = Callable[[bool], dict[str, int]]
-with_and_without_copies = pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
+DEVICES = [pytest.param(False, id="copies"), pytest.param(True, id="host_pointers", marks=pytest.mark.slow)]
+with_and_without_copies = pytest.mark.parametrize("host_pointers", DEVICES)
 
 # Code: what the caller gets, and whether it may try again.
 CODES = {
@@ -34,30 +34,60 @@ CODES = {
     207018: (aclgrad.DeviceMemoryError, grpc.StatusCode.RESOURCE_EXHAUSTED, "DEVICE_MEMORY_EXHAUSTED", True),
     107020: (aclgrad.DeadlinePassedError, grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_PASSED", False),
 }
+ROUND = CLIENTS + 1
+"""Calls that meet each fault together, and one to see what they left."""
+COPIES = 3
+"""Of a call: two inputs, and the output."""
+
+
+def assert_reported(server: FaultyServer, error: aclgrad.AclgradError, code: int, place: str) -> None:
+    """As the table says, to the caller; the library's words are in the log alone."""
+    kind, status, reason, may_retry = CODES[code]
+    assert type(error) is kind
+    assert (error.code, error.reason) == (status, reason)
+    assert bool(error.retry_after_s) is may_retry
+    assert error.metadata == {"acl_error": str(code)}
+    assert_tells_nothing(error)
+    assert f"{place} {LIBRARY_TEXT}" in server.record_of(error)
 
 
 @with_and_without_copies
-@pytest.mark.parametrize("code", CODES)
-def test_a_kernel_that_fails_is_the_error_of_its_class_for_that_call_alone(
-    tmp_path: Path, sound_holdings: Holdings, code: int, host_pointers: bool
-) -> None:
-    kind, status, reason, may_retry = CODES[code]
-    fault = {"kind": "launch_error", "at": 1, "code": code}
-    with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server:
-        (error,) = errors_among(call_together(server.address))
-        assert type(error) is kind
-        assert (error.code, error.reason) == (status, reason)
-        assert bool(error.retry_after_s) is may_retry
-        assert error.metadata == {"acl_error": str(code)}
-        assert_tells_nothing(error)
-        assert f"launch 1 {LIBRARY_TEXT}" in server.record_of(error)
-        assert_sound(server, sound_holdings(host_pointers))
+def test_a_kernel_that_fails_is_the_error_of_its_class_for_that_call_alone(tmp_path: Path, host_pointers: bool) -> None:
+    # The first call shows what a sound device has in use.
+    places = {code: 2 + ROUND * index for index, code in enumerate(CODES)}
+    faults = [{"kind": "launch_error", "at": at, "code": code} for code, at in places.items()]
+    with FaultyServer(tmp_path, *faults, host_pointers=host_pointers) as server:
+        with aclgrad.Client(server.address) as client:
+            assert errors_among([call(client)]) == []
+            sound = holdings(client)
+        for code, at in places.items():
+            (error,) = errors_among(call_together(server.address))
+            assert_reported(server, error, code, f"launch {at}")
+            assert_sound(server, sound)
 
 
+def test_a_copy_that_fails_is_an_error_for_that_call_alone(tmp_path: Path) -> None:
+    """A call that fails at the second of its copies makes no third."""
+    places, at = {}, COPIES + 1
+    for stage in range(1, COPIES + 1):
+        places[stage] = at + stage - 1
+        at += stage + COPIES * CLIENTS
+    faults = [{"kind": "copy_error", "at": at, "code": 507051} for at in places.values()]
+    with FaultyServer(tmp_path, *faults) as server:
+        with aclgrad.Client(server.address) as client:
+            assert errors_among([call(client)]) == []
+            sound = holdings(client)
+        for at in places.values():
+            (error,) = errors_among(call_together(server.address))
+            assert_reported(server, error, 507051, f"copy {at}")
+            assert_sound(server, sound)
+
+
+@pytest.mark.slow
 @with_and_without_copies
 def test_a_kernel_that_takes_too_long_holds_its_own_stream_alone(tmp_path: Path, host_pointers: bool) -> None:
-    fault = {"kind": "hang", "at": 1, "duration_ms": 2500}
-    flags = ("--streams", "2", "--call-timeout-s", "1")
+    fault = {"kind": "hang", "at": 1, "duration_ms": 6000}
+    flags = ("--streams", "2", "--call-timeout-s", "2")
     with (
         FaultyServer(tmp_path, fault, flags=flags, host_pointers=host_pointers) as server,
         aclgrad.Client(server.address) as client,
@@ -68,12 +98,7 @@ def test_a_kernel_that_takes_too_long_holds_its_own_stream_alone(tmp_path: Path,
         assert (error.code, error.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_PASSED")
         assert_tells_nothing(error)
         assert errors_among(call_together(server.address)) == []
-
-        def is_given_back() -> bool:
-            assert errors_among([call(client)]) == []
-            return holdings(client)["leased"] == 0
-
-        wait_until(is_given_back, 30)
+        wait_until(lambda: holdings(client)["leased"] == 0)
         held = holdings(client)
         assert held["allocated_bytes"] == 0
         assert_only_workspaces_are_held(held)

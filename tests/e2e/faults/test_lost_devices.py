@@ -1,6 +1,5 @@
 """A device lost at any stage: whoever calls may try again, health says no, and a restart brings service back."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,16 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import aclgrad
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
+from tests.e2e.admin_pages import watching
 from tests.e2e.fault_plans import (
     LIBRARY_TEXT,
     FaultyServer,
     assert_tells_nothing,
-    call,
     call_together,
     errors_among,
     once,
-    write_config,
 )
 from tests.native import shims
-from tools.calling import wait_until
 from tools.serving import Server
 
 pytestmark = once
@@ -36,11 +33,18 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize(("fault", "host_pointers"), LOST.values(), ids=LOST)
+@pytest.mark.parametrize(
+    ("fault", "host_pointers"),
+    [pytest.param(*row, id=name, marks=() if name == "kernel" else pytest.mark.slow) for name, row in LOST.items()],
+)
 def test_a_loss_is_told_to_whoever_calls_and_ends_the_server(
     tmp_path: Path, fault: dict[str, Any], host_pointers: bool
 ) -> None:
-    with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server, server.channel() as channel:
+    with (
+        FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server,
+        watching(server.admin, "/readyz", "/") as answers,
+        server.channel() as channel,
+    ):
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
         errors = errors_among(call_together(server.address))
@@ -58,7 +62,12 @@ def test_a_loss_is_told_to_whoever_calls_and_ends_the_server(
         # The thread that meets the fault takes the library's text with it, unless another one has seen the loss before.
         assert sum(LIBRARY_TEXT in server.record_of(error) for error in errors) <= 1
         assert LIBRARY_TEXT in server.log
+        assert "exit code 4" in server.log
         assert server.misuse == ""
+    assert answers["/readyz"] - {(200, "ready\n")} <= {(503, "not ready: device lost\n")}
+    lost_pages = [page for _, page in answers["/"] if "not ready: device lost" in page]
+    assert all("device 0 (CPU as Ascend910B1) is down" in page for page in lost_pages)
+    assert lost_pages or len(answers["/readyz"]) == 2
 
 
 # Two calls meet the loss together; the first of them gets the library's text, which takes it a moment.
@@ -81,6 +90,7 @@ extern "C" const char* aclGetRecentErrMsg() {
 """
 
 
+@pytest.mark.slow
 def test_the_librarys_text_is_logged_whoever_reports_the_loss_first(tmp_path: Path) -> None:
     self_tests = len(list(first_cases(Product.ATLAS_A2, every_dtype=True)))
     library = shims.build(tmp_path, LATE_TEXT.replace("SELF_TESTS", str(self_tests)), whole=True)
@@ -89,33 +99,3 @@ def test_the_librarys_text_is_logged_whoever_reports_the_loss_first(tmp_path: Pa
         assert server.exit_code() == 4
         assert server.log.count(" ERROR aclgrad_server.server: device 0 is lost: ") == 1
         assert "EZ9999: trap" in server.log
-
-
-def test_a_restart_loop_brings_service_back(tmp_path: Path) -> None:
-    """Every process serves one call and loses its device at the next; the address stays."""
-    address = f"unix:{tmp_path}/socket"
-    flags = ("--acl-config", write_config(tmp_path, {"kind": "launch_error", "at": 2}))
-    lives: list[int] = []
-
-    def start_again_and_again() -> None:
-        while len(lives) < 3:
-            with Server(*flags, listen=(address,)) as server:
-                lives.append(server.exit_code())
-
-    supervisor = threading.Thread(target=start_again_and_again)
-    supervisor.start()
-    try:
-        with aclgrad.Client(address, retries=0) as client:
-            outcomes = []
-
-            def has_three_gradients() -> bool:
-                outcomes.append(call(client, timeout_s=30))
-                errors = errors_among(outcomes)
-                assert all(isinstance(error, aclgrad.RetryableError) for error in errors), errors
-                return len(outcomes) - len(errors) == 3
-
-            wait_until(has_three_gradients)
-            wait_until(lambda: isinstance(call(client, timeout_s=30), aclgrad.DeviceLostError))
-    finally:
-        supervisor.join(60)
-    assert lives == [4, 4, 4]

@@ -1,6 +1,5 @@
 """Memory that is refused, for each block of a call: one refusal is overcome, two fail that call alone."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -12,10 +11,11 @@ from tests.e2e.fault_plans import (
     LIBRARY_TEXT,
     TRUTH,
     FaultyServer,
-    assert_sound,
+    assert_only_workspaces_are_held,
     assert_tells_nothing,
     call_together,
     errors_among,
+    holdings,
     once,
 )
 
@@ -33,13 +33,30 @@ STAGES = {
     "workspace": (4, None, False),
     "workspace_alone": (1, None, True),
 }
-Holdings = Callable[[bool], dict[str, int]]
-per_stage = pytest.mark.parametrize(("at", "size_bytes", "host_pointers"), STAGES.values(), ids=STAGES)
 
 
-@per_stage
+def stages(quick: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("at", "size_bytes", "host_pointers"),
+        [
+            pytest.param(*row, id=stage, marks=() if stage == quick else pytest.mark.slow)
+            for stage, row in STAGES.items()
+        ],
+    )
+
+
+def assert_nothing_is_kept(server: FaultyServer) -> None:
+    assert errors_among(call_together(server.address)) == []
+    with aclgrad.Client(server.address) as client:
+        held = holdings(client)
+    assert (held["allocated_bytes"], held["leased"]) == (0, 0)
+    assert_only_workspaces_are_held(held)
+    assert server.misuse == ""
+
+
+@stages("workspace")
 def test_one_refusal_is_overcome_by_a_trim(
-    tmp_path: Path, sound_holdings: Holdings, at: int, size_bytes: int | None, host_pointers: bool
+    tmp_path: Path, at: int, size_bytes: int | None, host_pointers: bool
 ) -> None:
     fault = {"kind": "out_of_memory", "at": at}
     with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server:
@@ -47,12 +64,12 @@ def test_one_refusal_is_overcome_by_a_trim(
         with aclgrad.Client(server.address) as client:
             pool = client.server_status().devices[0].pool
         assert (pool.retry_count, pool.out_of_memory_count) == (1, 0)
-        assert_sound(server, sound_holdings(host_pointers))
+        assert_nothing_is_kept(server)
 
 
-@per_stage
+@stages("output")
 def test_two_refusals_fail_that_call_alone(
-    tmp_path: Path, sound_holdings: Holdings, at: int, size_bytes: int | None, host_pointers: bool
+    tmp_path: Path, at: int, size_bytes: int | None, host_pointers: bool
 ) -> None:
     fault = {"kind": "out_of_memory", "at": at, "count": 2}
     with FaultyServer(tmp_path, fault, host_pointers=host_pointers) as server:
@@ -65,4 +82,4 @@ def test_two_refusals_fail_that_call_alone(
         assert_tells_nothing(error)
         # The second refusal is what is reported.
         assert f"allocation {at + 1} {LIBRARY_TEXT}" in server.record_of(error)
-        assert_sound(server, sound_holdings(host_pointers))
+        assert_nothing_is_kept(server)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from aclgrad.check.report import read_rows
 from aclgrad.check.rows import Row, Verdict
 from tests.e2e.fault_plans import once, write_config
 from tests.native import shims
-from tools.calling import wait_until
-from tools.serving import Server, announced, clean_environment, command, run_to_end
+from tools.serving import Server, run_to_end
 
 pytestmark = once
 
@@ -43,7 +41,7 @@ def failed(rows: list[Row]) -> list[str]:
     return [f"{row.check}: {row.case}: {row.message}" for row in rows if row.verdict is Verdict.FAILED]
 
 
-def test_a_sound_machine() -> None:
+def test_a_sound_machine(tmp_path: Path) -> None:
     done, rows, summary = doctor("--backend", "host", *FREE)
     assert (done.returncode, done.stderr) == (0, "")
     assert failed(rows) == []
@@ -51,41 +49,15 @@ def test_a_sound_machine() -> None:
     assert summary["rows"] == len(rows)
     # Whether something keeps the clock right, and how many processors there are, is up to the machine.
     assert {row.check for row in rows if row.verdict is not Verdict.PASSED} <= {"clock", "container"}
+    # The report can be compared as that of a check.
+    (tmp_path / "doctor.jsonl").write_text(done.stdout)
+    assert read_rows(tmp_path / "doctor.jsonl") == rows
     assert {row.check for row in rows} == {
         "settings", "clock", "versions", "libraries", "memory", "limits", "container", "addresses",
     }  # fmt: skip
 
 
-def test_a_port_that_is_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done, rows, summary = doctor("--backend", "host", "--listen", address, "--admin", "off")
-    assert (done.returncode, summary["exit_code"], summary["failed"]) == (1, 1, 1)
-    (told,) = failed(rows)
-    assert told.startswith(f"addresses: --listen {address}: cannot be bound: Address already in use; ")
-
-
-def test_a_setting_that_is_wrong_is_a_finding() -> None:
-    done, rows, _ = doctor("--streams", "0")
-    assert done.returncode == 1
-    assert failed(rows) == ["settings: : --streams is '0'; give more than 0; see aclgrad-server --help"]
-
-
-@pytest.mark.parametrize("flags", [("doctor", "--speed"), ("doctor", "--", "--speed", "1")])
-def test_wrong_usage(flags: tuple[str, ...]) -> None:
-    done = run_to_end(*flags)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--speed" in done.stderr
-
-
-def test_without_json_each_row_is_a_line() -> None:
-    done = run_to_end("doctor", "--", "--backend", "host", *FREE)
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0
-    assert "passed  settings: streams: 4 (default)" in lines
-    assert re.fullmatch(r"\d+ passed(, \d noted)?", lines[-1])
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("host", [{}, {"devices": 2, "product": "310P"}], ids=["one", "two"])
 def test_devices_of_the_host_library_do_what_the_runtime_relies_on(tmp_path: Path, host: dict[str, Any]) -> None:
     config = write_config(tmp_path, strict=False, **host)
@@ -99,6 +71,7 @@ def test_devices_of_the_host_library_do_what_the_runtime_relies_on(tmp_path: Pat
     assert all(row.figures["copies"] == 64 * 12 for row in own if row.check == "copies")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("always", "verdict", "told"),
     [("false", Verdict.NOTED, "the server makes none"), ("true", Verdict.FAILED, "do not use this card")],
@@ -115,14 +88,6 @@ def test_copies_that_lose_a_byte_are_found(tmp_path: Path, always: str, verdict:
     assert done.returncode == (1 if verdict is Verdict.FAILED else 0)
 
 
-def test_an_examination_that_fails_is_a_finding_beside_the_others() -> None:
-    """The name of the library is not UTF-8, of which releases of Python tell different things."""
-    done, rows, _ = doctor("--backend", "/nowhere/\udcff.so", *FREE, device=True)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert any(told.startswith("libraries: ") for told in failed(rows))
-    assert {"settings", "memory", "addresses"} <= {row.check for row in rows}
-
-
 def test_a_device_that_fails_is_a_finding(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "copy_error", "at": 2, "code": 507054}, faults_after_launches=0)
     done, rows, _ = doctor("--backend", "host", "--acl-config", config, *FREE, device=True)
@@ -132,6 +97,7 @@ def test_a_device_that_fails_is_a_finding(tmp_path: Path) -> None:
     assert "npu-smi" in told
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_is_a_finding(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "hang_set_device", "at": 1}, faults_after_launches=0)
     flags = ("--backend", "host", "--acl-config", config, "--hang-timeout-s", "0.5")
@@ -141,27 +107,14 @@ def test_a_driver_that_hangs_is_a_finding(tmp_path: Path) -> None:
     assert "aclrtSetDevice has not returned within 0.5 s" in told
 
 
-def test_a_library_that_is_none_is_a_finding() -> None:
-    done, rows, _ = doctor("--backend", "libm.so.6", *FREE, device=True)
-    assert done.returncode == 1
-    assert any("no library has aclInit" in told for told in failed(rows))
-
-
-def test_a_report_can_be_compared_as_that_of_a_check(tmp_path: Path) -> None:
-    done, rows, _ = doctor("--backend", "host", *FREE)
-    path = tmp_path / "doctor.jsonl"
-    path.write_text(done.stdout)
-    assert read_rows(path) == rows
-
-
 def examine(admin: str) -> tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]:
     """Returns the finished doctor of a running server, and its rows."""
     done = run_to_end("doctor", "--json", "--admin", admin)
     return done, [json.loads(line) for line in done.stdout.splitlines()][:-1]
 
 
-def test_a_running_server_that_is_sound() -> None:
-    with Server() as server, aclgrad.Client(server.address) as client:
+def test_a_running_server_that_is_sound(server: Server) -> None:
+    with aclgrad.Client(server.address) as client:
         client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2))
         assert server.admin is not None
         done, rows = examine(server.admin)
@@ -174,35 +127,4 @@ def test_a_running_server_that_is_sound() -> None:
     }
     (summary,) = (row["message"] for row in rows if row["check"] == "server")
     assert " on 910B with libacl_host.so, ready for " in summary
-    assert " s, 1 calls, " in summary
-
-
-def test_a_running_server_that_is_not_ready_says_why(tmp_path: Path) -> None:
-    """Its device gets nothing right, so it stays up and is never ready."""
-    config = write_config(tmp_path, {"kind": "copy_error", "at": 2, "code": 507054}, faults_after_launches=0)
-    flags = command("--backend", "host", "--listen", "127.0.0.1:0", "--acl-config", config)
-    with subprocess.Popen(flags, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        try:
-            admin = announced([process.stdout.readline().decode()])["admin"]
-            wait_until(lambda: "not ready: device" in run_to_end("probe", admin).stderr)
-            done, rows = examine(admin)
-        finally:
-            process.kill()
-    assert done.returncode == 1
-    worst = [row for row in rows if row["verdict"] == "failed"]
-    assert rows[: len(worst)] == worst
-    assert worst[0]["message"].startswith("not ready: device 0 (Ascend910B1) failed the self-test; ")
-    assert "docs/runbook.md#aclgradnotready" in worst[0]["message"]
-
-
-def test_what_answers_is_no_admin_listener() -> None:
-    with Server() as server, socket.create_server(("127.0.0.1", 0)) as silent:
-        unused = f"127.0.0.1:{silent.getsockname()[1]}"
-        for address, told in ((server.address, "not in HTTP"), (unused, "has not answered within 5 s")):
-            done, (row,) = examine(address)
-            assert (done.returncode, done.stderr) == (1, "")
-            assert told in row["message"]
-    done, (row,) = examine(unused)
-    assert "no answer: Connection refused; is the server running" in row["message"]
-    for flags in (("--admin", "nowhere"), ("--admin", unused, "--device"), ("--admin", unused, "--", "--streams", "1")):
-        assert run_to_end("doctor", *flags).returncode == 2
+    assert re.search(r" s, \d+ calls, ", summary)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import aclgrad
+from tests.e2e.fault_plans import once
 from tools.calling import wait_until
 from tools.serving import Server, clean_environment, command, run_to_end
 
@@ -30,6 +31,7 @@ def lines_of(text: str) -> list[dict[str, Any]]:
     return lines
 
 
+@once
 def test_json_has_what_is_known_of_a_call() -> None:
     with Server("--log-format", "json", "--access-log", "--streams", "3") as server:
         with aclgrad.Client(server.address, metadata=METADATA) as client:
@@ -66,6 +68,8 @@ def test_json_has_what_is_known_of_a_call() -> None:
     assert opened["message"].startswith("serving version ")
 
 
+@once
+@pytest.mark.slow
 def test_why_a_server_does_not_start_is_a_line_of_json() -> None:
     for wrong, code, why in (
         ((), 1, "there is no device 9"),
@@ -79,6 +83,8 @@ def test_why_a_server_does_not_start_is_a_line_of_json() -> None:
         assert last["message"].startswith(why)
 
 
+@once
+@pytest.mark.slow
 @pytest.mark.parametrize(("flags", "is_json"), [((), False), (("--log-format", "json"), True)])
 def test_on_a_terminal(flags: tuple[str, ...], is_json: bool) -> None:
     """Text by default; errors in settings are text in any case."""

@@ -10,7 +10,7 @@ from tests.e2e.fault_plans import write_config
 from tests.e2e.shared_objects import Objects, sharing_server
 from tools.raw_calls import CALLS, SERVICE, assert_idle, execute, execute_batch, execute_chunked, open_channel
 
-pytestmark = [pytest.mark.alone, pytest.mark.once]
+pytestmark = [pytest.mark.alone, pytest.mark.once, pytest.mark.slow]
 
 HELD = re.compile(r"loop held for [\d.]+ ms, ([\d.]+) ms of it on the CPU: .*")
 LIMIT_MS = 50

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,48 +19,57 @@ from tools.serving import Server, run_to_end
 pytestmark = pytest.mark.once
 
 
+def assert_unhealthy(done: subprocess.CompletedProcess[str], told: str, code: int = 1) -> None:
+    assert (done.returncode, done.stdout) == (code, "")
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert done.stderr.startswith("aclgrad-server: ")
+        assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(("flags", "told"), [((), "ready"), (("--live",), "alive")], ids=["ready", "live"])
 def test_server_that_serves(server: Server, flags: tuple[str, ...], told: str) -> None:
     done = run_to_end("probe", *flags, server.admin)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", f"{server.admin}: {told}\n")
 
 
-@pytest.mark.parametrize(
-    "variables",
-    [
-        {"ACLGRAD_ADMIN": "0.0.0.0:{port}"},
-        {"ACLGRAD_ADMIN": "127.0.0.1:{port}", "http_proxy": "http://127.0.0.1:1"},
-        {"ACLGRAD_ADMIN": "", "ACLGRAD_CONFIG": "{file}"},
-    ],
-    ids=["every_address", "proxy", "file"],
-)
-def test_address_is_where_a_server_of_this_environment_listens(
-    server: Server, tmp_path: Path, variables: dict[str, str]
-) -> None:
+def test_address_is_where_a_server_of_this_environment_listens(server: Server, tmp_path: Path) -> None:
     port = server.admin.rpartition(":")[2]
     file = tmp_path / "aclgrad.toml"
     file.write_text(f'streams = 2\nadmin = "127.0.0.1:{port}"\n')
-    done = run_to_end("probe", **{name: value.format(port=port, file=file) for name, value in variables.items()})
-    assert (done.returncode, done.stdout) == (0, f"127.0.0.1:{port}: ready\n"), done.stderr
+    for variables in (
+        {"ACLGRAD_ADMIN": f"0.0.0.0:{port}", "http_proxy": "http://127.0.0.1:1"},
+        {"ACLGRAD_ADMIN": "", "ACLGRAD_CONFIG": str(file)},
+    ):
+        done = run_to_end("probe", **variables)
+        assert (done.returncode, done.stdout) == (0, f"127.0.0.1:{port}: ready\n"), done.stderr
 
 
-def test_default_is_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("ACLGRAD_ADMIN", "ACLGRAD_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     assert probe.configured_address() == Settings.model_fields["admin"].default
+    assert probe.connectable("[::]:5") == "[::1]:5"
+    for wrong in ("localhost", "off", "http://127.0.0.1:9464", "127.0.0.1:0"):
+        with pytest.raises(ValueError, match="is not an address to ask; give host:port"):
+            probe.connectable(wrong)
+    file = tmp_path / "aclgrad.toml"
+    monkeypatch.setenv("ACLGRAD_CONFIG", str(file))
+    with pytest.raises(ValueError, match=str(file)):
+        probe.configured_address()
+    file.write_text("admin = = 2")
+    with pytest.raises(ValueError, match=str(file)):
+        probe.configured_address()
 
 
-def test_ipv6() -> None:
-    with Server("--admin", "[::]:0") as server:
-        assert run_to_end("probe", ACLGRAD_ADMIN=server.admin).returncode == 0
-        assert run_to_end("probe", server.admin.replace("[::]", "127.0.0.1")).returncode == 0
-
-
-def assert_unhealthy(done: subprocess.CompletedProcess[str], told: str) -> None:
-    assert (done.returncode, done.stdout) == (1, "")
-    assert told in done.stderr
-    assert done.stderr.startswith("aclgrad-server: ")
-    assert done.stderr.count("\n") == 1
+def test_wrong_use() -> None:
+    for words, told in (
+        (("probe", "--timeout-s", "0"), "--timeout-s: 0 is not between"),
+        (("probe", "--speed", "1"), "--speed"),
+        (("probe", "off"), "'off' is not an address to ask"),
+    ):
+        assert_unhealthy(run_to_end(*words), told, 2)
 
 
 def test_nobody_listens() -> None:
@@ -104,61 +112,22 @@ def answering(reply: bytes) -> Iterator[str]:
         (b"\x00\x01nonsense\r\n\r\n", "the answer is not HTTP; give host:port as a server's --admin has it"),
         (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "HTTP status 404; give host:port"),
         (b"HTTP/1.1 503 x\r\ncontent-length: 18\r\n\r\nnot ready:\nbecause", "not ready: because"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "no answer within 0.3 s"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "no answer within 0.5 s"),
     ],
     ids=["garbage", "other_server", "two_lines", "half"],
 )
 def test_answers_that_are_not_good(reply: bytes, told: str) -> None:
+    timeout_s = "0.5" if "within" in told else "20"
     with answering(reply) as address:
-        assert_unhealthy(run_to_end("probe", "--timeout-s", "0.3", address), told)
+        assert_unhealthy(run_to_end("probe", "--timeout-s", timeout_s, address), told)
 
 
-def test_process_that_hangs_does_not_hold_up_the_probe() -> None:
-    with Server() as server:
-        os.kill(server.process_id, signal.SIGSTOP)
-        try:
-            start = time.monotonic()
-            done = run_to_end("probe", "--timeout-s", "0.3", server.admin)
-            assert time.monotonic() - start < 10
-        finally:
-            os.kill(server.process_id, signal.SIGCONT)
-        assert_unhealthy(done, "no answer within 0.3 s")
-
-
-@pytest.mark.parametrize(
-    ("flags", "told"),
-    [
-        (("--timeout-s", "0"), "--timeout-s: 0 is not between"),
-        (("--timeout-s", "soon"), "--timeout-s"),
-        (("--speed", "1"), "--speed"),
-        (("localhost",), "'localhost' is not an address to ask; give host:port"),
-        (("off",), "'off' is not an address to ask"),
-        (("http://127.0.0.1:9464",), "'http://127.0.0.1:9464' is not an address to ask"),
-        (("127.0.0.1:0",), "'127.0.0.1:0' is not an address to ask"),
-    ],
-)
-def test_wrong_use(flags: tuple[str, ...], told: str) -> None:
-    done = run_to_end("probe", *flags)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("text", ["admin = = 2", None], ids=["no_toml", "no_file"])
-def test_file_that_cannot_be_read_is_named(tmp_path: Path, text: str | None) -> None:
-    file = tmp_path / "aclgrad.toml"
-    if text is not None:
-        file.write_text(text)
-    done = run_to_end("probe", ACLGRAD_ADMIN="", ACLGRAD_CONFIG=str(file))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert str(file) in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_word_that_is_no_command() -> None:
-    done = run_to_end("prob")
-    assert done.returncode == 2
-    assert "prob" in done.stderr
+def test_process_that_hangs_does_not_hold_up_the_probe(server: Server) -> None:
+    os.kill(server.process_id, signal.SIGSTOP)
+    try:
+        assert_unhealthy(run_to_end("probe", "--timeout-s", "0.3", server.admin), "no answer within 0.3 s")
+    finally:
+        os.kill(server.process_id, signal.SIGCONT)
 
 
 def test_probe_starts_without_what_only_a_server_needs() -> None:
