@@ -1,5 +1,6 @@
 """Faults in the middle of many calls on several streams: as many errors as faults, and every gradient right."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.e2e.fault_plans import (
     holdings,
     once,
 )
+from tools.calling import wait_until
 
 pytestmark = once
 
@@ -42,6 +44,10 @@ FAULTS: dict[str, tuple[dict[str, Any], type[aclgrad.AclgradError], int, int]] =
     # A call is lost by two refusals, which may have met two calls, each of them saved by its second attempt.
     "memory_that_is_refused": ({"kind": "out_of_memory", "at": MIDDLE, "count": 12}, aclgrad.DeviceMemoryError, 3, 6),
 }
+
+
+def is_explained(server: FaultyServer, error: aclgrad.AclgradError) -> bool:
+    return "by the fault plan" in server.record_of(error)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,7 @@ def test_a_fault_ends_the_call_that_meets_it_and_no_other(
         assert least <= len(errors) <= most
         for error in errors:
             assert_tells_nothing(error)
-            assert "by the fault plan" in server.record_of(error)
+            wait_until(partial(is_explained, server, error))
         with aclgrad.Client(server.address) as client:
             assert errors_among([call(client)]) == []
             held = holdings(client)

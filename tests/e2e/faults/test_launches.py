@@ -48,7 +48,7 @@ def assert_reported(server: FaultyServer, error: aclgrad.AclgradError, code: int
     assert bool(error.retry_after_s) is may_retry
     assert error.metadata == {"acl_error": str(code)}
     assert_tells_nothing(error)
-    assert f"{place} {LIBRARY_TEXT}" in server.record_of(error)
+    wait_until(lambda: f"{place} {LIBRARY_TEXT}" in server.record_of(error))
 
 
 @with_and_without_copies

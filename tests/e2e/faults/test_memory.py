@@ -18,6 +18,7 @@ from tests.e2e.fault_plans import (
     holdings,
     once,
 )
+from tools.calling import wait_until
 
 pytestmark = once
 
@@ -81,5 +82,5 @@ def test_two_refusals_fail_that_call_alone(
         assert asked_bytes == size_bytes if size_bytes else asked_bytes not in SIZES
         assert_tells_nothing(error)
         # The second refusal is what is reported.
-        assert f"allocation {at + 1} {LIBRARY_TEXT}" in server.record_of(error)
+        wait_until(lambda: f"allocation {at + 1} {LIBRARY_TEXT}" in server.record_of(error))
         assert_nothing_is_kept(server)

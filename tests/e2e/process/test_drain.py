@@ -125,7 +125,9 @@ def test_an_open_watch_does_not_hold_up_the_stop() -> None:
 @once
 @pytest.mark.slow
 def test_a_driver_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
-    with Server("--acl-config", write_config(tmp_path, {"kind": "hang_destroy_stream", "at": 1})) as server:
+    config = write_config(tmp_path, {"kind": "hang_destroy_stream", "at": 1})
+    with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:
+        assert client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2)).sum() == 1
         server.ask_to_stop()
         assert server.exit_code() == EXIT_UNDRAINED
         assert "the devices did not close within" in server.log
