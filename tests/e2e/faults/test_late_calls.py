@@ -69,12 +69,3 @@ def test_a_loss_is_told_to_calls_whose_own_kernel_hangs_and_to_those_that_wait(t
             assert error.retry_after_s or isinstance(error, aclgrad.ConnectionLostError)
         assert isinstance(patient[0].exception(), aclgrad.DeviceLostError)
         assert server.exit_code() == 4
-
-
-@pytest.mark.slow
-def test_a_server_with_a_hanging_kernel_ends(tmp_path: Path) -> None:
-    flags = (*hanging(tmp_path), "--streams", "1", "--drain-timeout-s", "0.5")
-    with Server(*flags) as server, aclgrad.Client(server.address, retries=0) as client:
-        give_up(client)
-        server.ask_to_stop()
-        assert server.exit_code() in (0, 3)

@@ -10,7 +10,6 @@ from tests.e2e.fault_plans import (
     CLIENTS,
     LIBRARY_TEXT,
     FaultyServer,
-    assert_only_workspaces_are_held,
     assert_sound,
     assert_tells_nothing,
     call,
@@ -81,25 +80,3 @@ def test_a_copy_that_fails_is_an_error_for_that_call_alone(tmp_path: Path) -> No
             (error,) = errors_among(call_together(server.address))
             assert_reported(server, error, 507051, f"copy {at}")
             assert_sound(server, sound)
-
-
-@pytest.mark.slow
-@with_and_without_copies
-def test_a_kernel_that_takes_too_long_holds_its_own_stream_alone(tmp_path: Path, host_pointers: bool) -> None:
-    fault = {"kind": "hang", "at": 1, "duration_ms": 6000}
-    flags = ("--streams", "2", "--call-timeout-s", "2")
-    with (
-        FaultyServer(tmp_path, fault, flags=flags, host_pointers=host_pointers) as server,
-        aclgrad.Client(server.address) as client,
-    ):
-        (error,) = errors_among([call(client)])
-        # Not the client's own clock: the status is the server's.
-        assert isinstance(error, aclgrad.DeadlinePassedError)
-        assert (error.code, error.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "DEADLINE_PASSED")
-        assert_tells_nothing(error)
-        assert errors_among(call_together(server.address)) == []
-        wait_until(lambda: holdings(client)["leased"] == 0)
-        held = holdings(client)
-        assert held["allocated_bytes"] == 0
-        assert_only_workspaces_are_held(held)
-        assert server.misuse == ""

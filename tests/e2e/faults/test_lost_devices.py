@@ -8,8 +8,6 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import aclgrad
-from aclgrad.operators.cases import first_cases
-from aclgrad.products import Product
 from tests.e2e.admin_pages import watching
 from tests.e2e.fault_plans import (
     LIBRARY_TEXT,
@@ -19,8 +17,6 @@ from tests.e2e.fault_plans import (
     errors_among,
     once,
 )
-from tests.native import shims
-from tools.serving import Server
 
 pytestmark = once
 
@@ -68,34 +64,3 @@ def test_a_loss_is_told_to_whoever_calls_and_ends_the_server(
     lost_pages = [page for _, page in answers["/"] if "not ready: device lost" in page]
     assert all("device 0 (CPU as Ascend910B1) is down" in page for page in lost_pages)
     assert lost_pages or len(answers["/readyz"]) == 2
-
-
-# Two calls meet the loss together; the first of them gets the library's text, which takes it a moment.
-LATE_TEXT = """
-std::atomic<int> waits{0}, losses{0};
-thread_local bool has_text = false;
-extern "C" int aclrtSynchronizeStreamWithTimeout(void* stream, int timeout) {
-  const int code = Real<int(void*, int)>("aclrtSynchronizeStreamWithTimeout")(stream, timeout);
-  if (++waits <= SELF_TESTS) return code;
-  has_text = ++losses == 1;
-  while (losses < 2) usleep(1000);
-  return 507015;
-}
-extern "C" const char* aclGetRecentErrMsg() {
-  if (!has_text) return nullptr;
-  has_text = false;
-  usleep(20000);
-  return "EZ9999: trap";
-}
-"""
-
-
-@pytest.mark.slow
-def test_the_librarys_text_is_logged_whoever_reports_the_loss_first(tmp_path: Path) -> None:
-    self_tests = len(list(first_cases(Product.ATLAS_A2, every_dtype=True)))
-    library = shims.build(tmp_path, LATE_TEXT.replace("SELF_TESTS", str(self_tests)), whole=True)
-    with Server("--backend", str(library)) as server:
-        assert errors_among(call_together(server.address))
-        assert server.exit_code() == 4
-        assert server.log.count(" ERROR aclgrad_server.server: device 0 is lost: ") == 1
-        assert "EZ9999: trap" in server.log

@@ -53,6 +53,8 @@ async def test_no_call_of_a_raw_client_is_lost(server: Server, channels: int, ca
     assert await outcomes(server, channels, calls) == {"OK": channels * calls}
 
 
+@pytest.mark.alone
+@pytest.mark.slow
 async def test_no_call_is_lost_beside_others_that_are_cancelled(server: Server) -> None:
     """Calls that were cancelled take some time to go, and count meanwhile."""
     found: Counter[str] = Counter()

@@ -1,12 +1,11 @@
 """Every operator, remotely: the gradient is the one that the definition gives."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-import aclgrad
 from aclgrad import reference
 from aclgrad.operators.cases import TypedCase, first_cases, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
@@ -79,25 +78,3 @@ async def test_strided_and_big_endian_arrays_are_sent_by_value(client: AnyClient
     for given in (values, values.astype(">f4")):
         gradient = await maybe_await(client.adaptive_avg_pool2d_backward(given, (2, 3, 9, 7)))
         np.testing.assert_array_equal(gradient, expected)
-
-
-@pytest.fixture(scope="module")
-def asking_server() -> Iterator[Server]:
-    with Server("--shape-only", "off", "--log-level", "debug") as server:
-        yield server
-
-
-@pytest.mark.slow
-async def test_a_server_that_asks_for_the_values_of_every_input(
-    connect: Callable[..., AnyClient], asking_server: Server
-) -> None:
-    client, grad, array = connect(asking_server.address, retries=0), np.ones((1, 2, 2), "f4"), np.zeros((1, 4, 4), "f4")
-    operators = await maybe_await(client.list_operators())
-    assert not any(each.shape_only for operator in operators for each in operator.inputs)
-    for refused in (1, 0):
-        before = asking_server.log.count("came without values")
-        assert (await maybe_await(client.adaptive_avg_pool2d_backward(grad, array))).sum() == 4
-        assert asking_server.log.count("came without values") - before == refused
-    with pytest.raises(aclgrad.InputValuesRequiredError, match="send the array instead of its shape") as caught:
-        await maybe_await(client.adaptive_avg_pool2d_backward(grad, (1, 4, 4)))
-    assert (caught.value.field, caught.value.reason) == ("inputs[self]", "INPUT_VALUES_REQUIRED")

@@ -9,7 +9,6 @@ import pytest
 
 import aclgrad
 from aclgrad import reference
-from aclgrad.masks import MaskLayout, Pooling, argmax_of_input, mask_of_argmax
 from aclgrad.operators.cases import first_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
@@ -62,30 +61,6 @@ def test_gradients_of_the_product_are_right(client: aclgrad.Client, product: Pro
         tolerance = typed.spec.tolerance(product, typed.dtype)
         error = np.abs(gradient.astype(truth.dtype) - truth)
         assert (error <= tolerance.absolute + tolerance.relative * np.abs(truth)).all(), str(typed)
-
-
-@pytest.mark.parametrize("kernel", [(3, 2), (1, 1)], ids=str)
-def test_the_mask_of_the_product_means_what_its_argmax_means(
-    client: aclgrad.Client, product: Product, kernel: tuple[int, int]
-) -> None:
-    if "max_pool2d_with_mask_backward" not in SERVED[product]:
-        return
-    pooling = Pooling.of((9, 10), kernel, (2, 3), (kernel[0] // 2, kernel[1] // 2), ceil_mode=True)
-    generator = np.random.default_rng(5)
-    input = generator.standard_normal((2, 19, 9, 10), np.float32)
-    pooled, argmax = argmax_of_input(input, pooling)
-    grad_output = generator.standard_normal(pooled.shape, np.float32)
-    has_prefix = product is not Product.ATLAS_TRAINING and kernel != (1, 1)
-    mask = mask_of_argmax(argmax, pooling, MaskLayout.INT32_PREFIX if has_prefix else MaskLayout.UINT16_BITS)
-    attributes = (pooling.kernel_size, pooling.stride, pooling.padding)
-    gradients = [
-        client.max_pool2d_with_mask_backward(grad_output, input, indices, *attributes, ceil_mode=True)
-        for indices in (mask, argmax, argmax.astype(np.int64))
-    ]
-    truth = reference.max_pool2d_with_mask_backward(grad_output, input, argmax, *attributes, ceil_mode=True)
-    np.testing.assert_allclose(gradients[0], truth, rtol=1e-3, atol=1e-3)
-    np.testing.assert_array_equal(gradients[1], gradients[0])
-    np.testing.assert_array_equal(gradients[2], gradients[0])
 
 
 @pytest.mark.slow

@@ -98,6 +98,7 @@ def test_pages_are_answered_while_the_driver_hangs_and_the_device_is_lost(tmp_pa
     assert answers["/readyz"] >= {(200, "ready\n"), (503, "not ready: device lost\n")}
 
 
+@once
 @pytest.mark.slow
 def test_listener_may_be_off() -> None:
     with Server("--admin", "off") as server:

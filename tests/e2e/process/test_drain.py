@@ -19,6 +19,8 @@ from tests.e2e.fault_plans import once, write_config
 from tools.calling import calls_in, wait_until
 from tools.serving import Server
 
+pytestmark = once
+
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 CALLS = 6
 SIZE = 2048
@@ -122,7 +124,6 @@ def test_an_open_watch_does_not_hold_up_the_stop() -> None:
         assert server.exit_code() == 0
 
 
-@once
 @pytest.mark.slow
 def test_a_driver_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "hang_destroy_stream", "at": 1})

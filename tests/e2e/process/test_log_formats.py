@@ -13,7 +13,7 @@ import pytest
 import aclgrad
 from tests.e2e.fault_plans import once
 from tools.calling import wait_until
-from tools.serving import Server, clean_environment, command, run_to_end
+from tools.serving import Server, clean_environment, command
 
 SMALL = np.ones((1, 1, 1), np.float32)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -66,21 +66,6 @@ def test_json_has_what_is_known_of_a_call() -> None:
     assert opened["settings"]["streams"] == "3"
     assert "drain_timeout_s" not in opened["settings"]
     assert opened["message"].startswith("serving version ")
-
-
-@once
-@pytest.mark.slow
-def test_why_a_server_does_not_start_is_a_line_of_json() -> None:
-    for wrong, code, why in (
-        ((), 1, "there is no device 9"),
-        (("--streams", "0"), 2, "--streams is '0'"),
-        (("--strems", "0"), 2, "No such option '--strems'"),
-    ):
-        done = run_to_end(*WRONG, *wrong, ACLGRAD_LOG_FORMAT="")
-        assert done.returncode == code
-        *_, last = lines_of(done.stderr)
-        assert last["level"] == "critical"
-        assert last["message"].startswith(why)
 
 
 @once

@@ -14,8 +14,7 @@ import aclgrad
 from aclgrad.tensors import SharedRange, view_of_array
 from aclgrad.wire.messages import OperatorCall
 from tests.e2e.shared_objects import Objects, send
-from tools.raw_calls import chunked_messages as messages_of
-from tools.raw_calls import error_of, execute, execute_batch, open_channel, send_chunked
+from tools.raw_calls import error_of, execute, open_channel
 from tools.serving import Server
 
 SIZE = (8, 256, 512)
@@ -116,14 +115,3 @@ def test_output_and_input_may_be_the_same_object(channel: grpc.Channel, objects:
     target = SharedRange(given.name, 5, OUTPUT_BYTES)
     send(channel, OperatorCall(shared.operator, shared.inputs, shared.attributes, {"out": target}))
     assert objects.content(target) == execute(channel, LARGE)
-
-
-def test_with_a_batch_and_with_chunks_it_is_refused(channel: grpc.Channel, objects: Objects) -> None:
-    shared = objects.share(LARGE)
-    good, error = execute_batch(channel, [LARGE, shared])
-    assert good == execute(channel, LARGE)
-    assert isinstance(error, aclgrad.InvalidFieldError)
-    assert "calls[1] names shared memory; send such a call by itself" in str(error)
-    with pytest.raises(grpc.RpcError) as caught:
-        send_chunked(channel, messages_of(shared, [], 2**20))
-    assert "send such a call as one message" in str(error_of(caught.value))

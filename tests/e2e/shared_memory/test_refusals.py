@@ -12,10 +12,9 @@ import aclgrad
 from aclgrad.tensors import SharedRange, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from aclgrad.v1.tensor_pb2 import SharedMemory, Tensor
-from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, length_key
+from aclgrad.wire.messages import OperatorCall, encode_request
 from tests.e2e.shared_objects import Objects
-from tools.raw_calls import SERVICE, data_of, error_of, execute, open_channel
+from tools.raw_calls import error_of, open_channel
 from tools.serving import Server
 
 ARRAY = np.arange(1, 97, dtype=np.float32).reshape(2, 3, 4, 4)
@@ -128,22 +127,3 @@ def test_memory_for_an_output_that_there_is_not(stub: OperatorServiceStub, objec
     message = pb.ExecuteOperatorRequest.FromString(encode_request(CALL))
     message.output_memory["grad_input"].name = objects.create("x", bytes(GRAD)).name
     assert refusal(stub, message).field == "output_memory[grad_input]"
-
-
-@pytest.mark.parametrize("shared_last", [False, True], ids=["data_last", "shared_last"])
-def test_the_later_of_data_and_shared_memory_counts(shared_server: Server, objects: Objects, shared_last: bool) -> None:
-    """As protobuf says of a oneof that is given twice."""
-    good, bad = CALL.inputs[0].data, bytes(GRAD)
-    assert isinstance(good, memoryview)
-    message = pb.ExecuteOperatorRequest.FromString(encode_request(CALL))
-    named = objects.create("x", good if shared_last else bad)
-    shared = Tensor(shared_memory=SharedMemory(name=named.name, size_bytes=GRAD))
-    data = Tensor(data=bad if shared_last else bytes(good))
-    message.inputs[0].ClearField("content")
-    parts = [data, shared] if shared_last else [shared, data]
-    first = b"".join(each.SerializeToString() for each in (message.inputs[0], *parts))
-    del message.inputs[0]
-    request = message.SerializeToString() + length_key(2, len(first)) + first
-    with open_channel(shared_server) as channel:
-        reply = channel.unary_unary(SERVICE + "ExecuteOperator")(request, timeout=10)
-        assert data_of(decode_response(reply)) == execute(channel, CALL)
