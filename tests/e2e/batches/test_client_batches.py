@@ -43,13 +43,3 @@ async def test_one_bad_call_among_good_ones(connect: Connect, shared_server: Ser
     assert [each.sum() for each in outcomes] == [4 * number for number in range(64) if number != 40]
     with pytest.raises(aclgrad.InvalidFieldError):
         await maybe_await(batch.run())
-
-
-@pytest.mark.slow
-async def test_more_calls_than_a_message_may_have(connect: Connect, server: Server) -> None:
-    batch = connect(server.address).batch()
-    for number in range(5000):
-        batch.adaptive_avg_pool2d_backward(number * GRAD, (1, 4, 4) if number != 4500 else (2, 4, 4))
-    outcomes = await maybe_await(batch.run(return_errors=True))
-    assert isinstance(outcomes.pop(4500), aclgrad.InvalidFieldError)
-    assert [each.sum() for each in outcomes] == [4 * number for number in range(5000) if number != 4500]

@@ -33,7 +33,8 @@ def channel(shared_server: Server) -> Iterator[grpc.Channel]:
         yield channel
 
 
-@pytest.mark.parametrize("chunk_bytes", [4099, pytest.param(2**20, marks=slow)])
+@slow
+@pytest.mark.parametrize("chunk_bytes", [1021, 2**20])
 def test_every_case_in_chunks(channel: grpc.Channel, chunk_bytes: int) -> None:
     for name, call in CALLS.items():
         assert execute_chunked(channel, call, chunk_bytes=chunk_bytes) == execute(channel, call), name

@@ -19,13 +19,11 @@ from tools.serving import Server, run_to_end
 pytestmark = pytest.mark.once
 
 
-def assert_unhealthy(done: subprocess.CompletedProcess[str], told: str, code: int = 1) -> None:
-    assert (done.returncode, done.stdout) == (code, "")
+def assert_unhealthy(done: subprocess.CompletedProcess[str], told: str) -> None:
+    assert (done.returncode, done.stdout) == (1, "")
     assert told in done.stderr
-    assert "Traceback" not in done.stderr
-    if code == 1:
-        assert done.stderr.startswith("aclgrad-server: ")
-        assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("aclgrad-server: ")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("flags", "told"), [((), "ready"), (("--live",), "alive")], ids=["ready", "live"])
@@ -61,15 +59,6 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file.write_text("admin = = 2")
     with pytest.raises(ValueError, match=str(file)):
         probe.configured_address()
-
-
-def test_wrong_use() -> None:
-    for words, told in (
-        (("probe", "--timeout-s", "0"), "--timeout-s: 0 is not between"),
-        (("probe", "--speed", "1"), "--speed"),
-        (("probe", "off"), "'off' is not an address to ask"),
-    ):
-        assert_unhealthy(run_to_end(*words), told, 2)
 
 
 def test_nobody_listens() -> None:

@@ -63,13 +63,3 @@ def test_only_clients_with_a_certificate_of_the_authority_get_in(authority: Auth
         assert_refused(authority.channel(server.address))
         with authority.channel(server.address, authority.pair("newcomer")) as new:
             assert execute(known, CALL) == execute(new, CALL) == gradient
-
-
-@pytest.mark.slow
-def test_listener_off_loopback_with_tls_or_on_purpose(authority: Authority) -> None:
-    with Server("--insecure", *authority.server_flags(), listen=("0.0.0.0:0",)) as server:
-        port = server.address.rpartition(":")[2]
-        with authority.channel(f"localhost:{port}") as channel:
-            execute(channel, CALL)
-    with Server("--insecure", listen=("0.0.0.0:0",)) as server, grpc.insecure_channel(server.address) as channel:
-        execute(channel, CALL)
