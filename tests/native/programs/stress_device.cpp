@@ -1,5 +1,8 @@
-// Many threads share the few streams of a device. Every call returns the same bits as when it runs alone, and nothing
-// leaks.
+// Calls, batches and staged tensors of many threads share the few streams of a device. Every call returns the same bits
+// as when it runs alone, every staged byte is the one that was written, and nothing leaks.
+#include <atomic>
+#include <cstdint>
+
 #include "expect.h"
 #include "host_library.h"
 #include "sample_calls.h"
@@ -8,9 +11,12 @@ namespace programs {
 namespace {
 
 constexpr int kThreads = 8;
-constexpr int kCallsPerThread = 60;
+constexpr int kRounds = 5;
+constexpr int kCallsPerRound = 8;
 constexpr std::size_t kStreams = 3;
 constexpr int32_t kTimeoutMs = 60'000;
+// More than both halves of the ring, so that the ring wraps.
+constexpr std::size_t kStagedBytes = (std::size_t{9} << 20) + 5;
 
 struct Mode {
   const char* name;
@@ -34,15 +40,55 @@ constexpr Mode kModes[] = {
     {"strict, executors kept, pass-through", kStrict, 4, true},
 };
 
-// The order of a thread's calls, which differs between threads.
-std::size_t Choose(std::size_t count, int thread, int call) {
-  return (static_cast<std::size_t>(call) * 7 + static_cast<std::size_t>(thread) * 3) % count;
+// What the threads share.
+struct Load {
+  aclgrad::Device& device;
+  const std::vector<SampleCall>& calls;
+  const std::vector<Bytes>& expected;
+};
+
+// In an order that differs between threads.
+void RunCalls(const Load& load, int thread, int round) {
+  for (int number = 0; number < kCallsPerRound; ++number) {
+    const auto step = static_cast<std::size_t>((round * kCallsPerRound + number) * 7 + thread * 3);
+    const std::size_t chosen = step % load.calls.size();
+    Expect(load.calls[chosen].Run(load.device, kTimeoutMs) == load.expected[chosen],
+           "call " + std::to_string(chosen) + " has other bits in thread " + std::to_string(thread));
+  }
+}
+
+void RunBatch(const Load& load) {
+  std::vector<std::shared_ptr<OwnedCall>> owned;
+  std::vector<std::shared_ptr<const aclgrad::OperatorCall>> batch;
+  for (const SampleCall& call : load.calls) {
+    owned.push_back(call.Make());
+    batch.emplace_back(owned.back(), &owned.back()->call);
+  }
+  const std::atomic<bool> is_cancelled{false};
+  const std::vector<std::exception_ptr> errors =
+      load.device.ExecuteAll(batch, SIZE_MAX, After(kTimeoutMs), is_cancelled);
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    if (errors[i]) std::rethrow_exception(errors[i]);
+    Expect(owned[i]->output == load.expected[i], "call " + std::to_string(i) + " of a batch has other bits");
+  }
+}
+
+void RunStaging(const Load& load, int thread) {
+  const aclgrad::Deadline deadline = After(kTimeoutMs);
+  const Bytes written(kStagedBytes, static_cast<std::byte>(thread + 1));
+  const aclgrad::StagingHandle staging = load.device.Stage(nullptr);
+  const std::size_t tensor =
+      thread % 4 == 0 ? staging->Reserve(written.size()) : staging->ReserveOnHost(written.size());
+  staging->Write(tensor, 0, written.data(), written.size(), deadline);
+  Bytes read(written.size());
+  staging->Read(tensor, 0, read.data(), read.size(), deadline);
+  Expect(read == written, "staged bytes are not those that were written");
 }
 
 void Run(const std::string& path, const Mode& mode, int factor, const std::vector<SampleCall>& calls) {
   const auto library = OpenHost(path, mode.settings);
   aclgrad::DeviceOptions options;
-  options.pool_limit_bytes = std::size_t{64} << 20;
+  options.pool_limit_bytes = std::size_t{256} << 20;
   options.stream_limit = kStreams;
   options.executor_limit = mode.executor_limit;
   options.pool_pass_through = mode.pass_through;
@@ -51,11 +97,23 @@ void Run(const std::string& path, const Mode& mode, int factor, const std::vecto
 
   std::vector<Bytes> expected;
   for (const SampleCall& call : calls) expected.push_back(call.Run(device, kTimeoutMs));
+  const Load load{device, calls, expected};
   InThreads(kThreads, [&](int thread) {
-    for (int number = 0; number < kCallsPerThread * factor; ++number) {
-      const std::size_t chosen = Choose(calls.size(), thread, number);
-      Expect(calls[chosen].Run(device, kTimeoutMs) == expected[chosen],
-             "call " + std::to_string(chosen) + " has other bits in thread " + std::to_string(thread));
+    for (int round = 0; round < kRounds * factor; ++round) {
+      switch ((thread + round) % kRounds) {
+        case 0:
+          // The server's watch and its trim also run during calls.
+          device.ReleaseFinished();
+          device.CheckSteps();
+          device.Trim();
+          if (thread % 2 == 0) RunStaging(load, thread);
+          break;
+        case 1:
+          RunBatch(load);
+          break;
+        default:
+          RunCalls(load, thread, round);
+      }
     }
   });
 
