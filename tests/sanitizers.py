@@ -1,9 +1,10 @@
-"""A second build of the native part for its C++ programs, with the sanitizers of ACLGRAD_SANITIZE if it is set.
+"""The build of the C++ of tests/native; with ACLGRAD_SANITIZE also of the native part itself, with these sanitizers.
 
 The variable has the form of -fsanitize=: address,undefined or thread. `python -m tests.sanitizers` runs pytest, with
 the given arguments, on the ABI tests with a sanitized host library.
 """
 
+import fcntl
 import functools
 import os
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE = ROOT / "native"
+PLAIN = NATIVE / "build" / "editable" / "tests"
+"""What `build` makes without sanitizers."""
 PROGRAMS = ROOT / "tests" / "native" / "programs"
 TOOLS = Path(sys.executable).parent
 COMPILER = os.environ.get("CXX", "g++")
@@ -28,28 +31,33 @@ class Build:
 
 @functools.cache
 def build(*, every_level: bool = False) -> Build:
-    """Builds everything that changed since the last time, under build/.
+    """Builds what changed since the last time; without sanitizers, beside the installed libraries.
 
     All vector levels are made from the same sources, and -O1 vectorises nothing. So one level has all loads and stores
     that a sanitizer can judge; avx2 has the conversions that the baseline lacks.
     """
-    folder = ROOT / "build" / f"native-{SANITIZE.replace(',', '-') or 'plain'}"
+    folder = ROOT / "build" / f"native-{SANITIZE.replace(',', '-')}" if SANITIZE else NATIVE / "build" / "editable"
     level = "avx2" if "avx2" in Path("/proc/cpuinfo").read_text() else "baseline"
-    # The programs themselves need no optimiser: the host library is already installed.
     defines = {
         "HOST_ONLY": "ON",
         "NATIVE_TESTS": "ON",
         "SANITIZE": SANITIZE,
-        "ONLY_VECTOR_LEVEL": level if SANITIZE and not every_level else "",
-        "CMAKE_BUILD_TYPE": "Release" if SANITIZE else "Debug",
+        "ONLY_VECTOR_LEVEL": "" if every_level else level,
+        "CMAKE_BUILD_TYPE": "Release",
         "CMAKE_MAKE_PROGRAM": str(TOOLS / "ninja"),
         "Python_EXECUTABLE": sys.executable,
     }
     cmake = str(TOOLS / "cmake")
     options = [f"-D{name}={value}" for name, value in defines.items()]
-    subprocess.run([cmake, "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja", *options], check=True)
-    subprocess.run([cmake, "--build", str(folder), *([] if SANITIZE else ["--target", "programs"])], check=True)
-    return Build(folder, folder / "libacl_host.so" if SANITIZE else None)
+    folder.mkdir(parents=True, exist_ok=True)
+    # Tests run side by side.
+    with open(folder / "tests.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if SANITIZE:
+            subprocess.run([cmake, "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja", *options], check=True)
+        targets = ["acl_host", "native_tests"] if SANITIZE else ["native_tests"]
+        subprocess.run([cmake, "--build", str(folder), "--target", *targets], check=True)
+    return Build(folder / "tests", folder / "libacl_host.so" if SANITIZE else None)
 
 
 @functools.cache

@@ -1,18 +1,14 @@
-"""The host library, opened once for each file of tests."""
+"""The host library, opened once for each file of tests, and processes for what needs its own."""
 
 import gc
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 import aclgrad_native
+from tests import sanitizers
 from tests.native.blocking import BlockingDevice
-from tools.serving import clean_environment
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.native.forks import Forks
 
 
 @pytest.fixture(scope="module")
@@ -27,20 +23,15 @@ def device(library: aclgrad_native.AclLibrary) -> BlockingDevice:
     return BlockingDevice(library)
 
 
-@pytest.fixture
-def run_program() -> Callable[..., str]:
-    """Runs a program in its own process, because aclInit reads its configuration once; returns its output."""
+@pytest.fixture(scope="session")
+def built() -> sanitizers.Build:
+    """The C++ programs and libraries of these tests."""
+    return sanitizers.build()
 
-    def run(program: str, *arguments: str, **variables: str) -> str:
-        finished = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            env=clean_environment(PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="1", **variables),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert finished.returncode == 0, finished.stderr
-        return finished.stdout
 
-    return run
+@pytest.fixture(scope="session")
+def run_program(built: sanitizers.Build) -> Iterator[Callable[..., list[str]]]:
+    """Runs a program for `forked` in its own process, on a library with these settings; returns the lines it prints."""
+    forks = Forks()
+    yield forks.run
+    forks.close()

@@ -1,9 +1,7 @@
 """Cancelled calls, and calls past their deadline, do not begin."""
 
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,29 +14,20 @@ from .pooling import FLOAT32, plan, pool
 
 TIMEOUT_CODE = 507046
 ONE = np.ones((1, 1, 1), np.float32)
-SLOW: dict[str, Any] = {"kind": "hang", "at": 1, "duration_ms": 1000}
-"""The first kernel takes a second."""
+SLOW: dict[str, Any] = {"kind": "hang", "at": 1, "duration_ms": 500}
+"""The first kernel takes half a second."""
 START = """
-import pathlib, sys, time
-import aclgrad_native
-from tests.native.blocking import BlockingDevice, deadline
-from tests.native.pooling import plan
-device = BlockingDevice(aclgrad_native.open("host", sys.argv[1]), stream_limit=int(sys.argv[2]))
+device = open_device(stream_limit=arguments[0])
 waiting = device.waiting
-call = plan((1, 1, 1), (1, 2, 2))
-contents = [b"grad", None]
 def wait_until_leased(count):
-    while device.state().leased_stream_count != count:
-        time.sleep(0.001)
+    wait_until(lambda: device.state().leased_stream_count == count)
 """
 
 
 @pytest.fixture
-def run(run_program: Callable[..., str], tmp_path: Path) -> Callable[..., list[str]]:
-    def run(program: str, stream_limit: int, fault: dict[str, Any] = SLOW, **settings: Any) -> list[str]:
-        config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": settings | {"faults": [fault]}}))
-        return run_program(START + program, str(config), str(stream_limit)).splitlines()
+def run(run_program: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    def run(program: str, stream_limit: int, fault: dict[str, Any] = SLOW, **host: Any) -> list[str]:
+        return run_program(START + program, stream_limit, faults=[fault], **host)
 
     return run
 
@@ -81,7 +70,7 @@ def test_a_batch_that_is_cancelled_between_its_calls(run: Callable[..., list[str
 
 LATE_BATCH = """
 ticket = waiting.new_ticket()
-device.native.submit_batch(ticket, [(call, contents, b"")] * 6, deadline(0.5))
+device.native.submit_batch(ticket, [(call, contents, b"")] * 6, deadline(0.2))
 reply, errors = waiting.result(ticket)
 print([error and (error.code, error.call) for error in errors])
 """
@@ -96,10 +85,7 @@ def test_a_batch_begins_no_call_after_its_deadline(run: Callable[..., list[str]]
 
 WITHOUT_STREAM = """
 for _ in range(2):
-    try:
-        device.execute(call, contents, 0.1)
-    except aclgrad_native.AclError as error:
-        print(error.fault, error.call)
+    print(outcome(device.execute, call, contents, 0.1))
 """
 
 
@@ -111,7 +97,7 @@ def test_a_call_that_gets_no_stream_does_not_begin(run: Callable[..., list[str]]
 LATE_INPUT = """
 try:
     device.execute(call, contents, 0.1)
-except aclgrad_native.AclError as error:
+except AclError as error:
     print(error.fault, error.detail)
 print(device.state().abandoned_count)
 device.assert_idle()

@@ -1,8 +1,6 @@
 """Devices that close while there is work: every ticket is returned once, nothing leaks, and there is no deadlock."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,33 +8,19 @@ import pytest
 pytestmark = pytest.mark.once
 
 START = """
-import gc, os, pathlib, sys, threading, time, weakref
-import numpy as np
-import aclgrad_native
-from tests.native.blocking import BlockingDevice, deadline
-from tests.native.pooling import plan
-library = aclgrad_native.open("host", sys.argv[1])
-device = BlockingDevice(library, stream_limit=1, copy_threads=1)
+device = open_device(steered=True, stream_limit=1, copy_threads=1)
 waiting = device.waiting
-call = plan((1, 1, 1), (1, 2, 2))
-contents = [b"grad", None]
 """
 
 
 @pytest.fixture
-def run(run_program: Callable[..., str], tmp_path: Path) -> Callable[..., list[str]]:
+def run(run_program: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """Runs a program on a device with one stream and one thread that copies; returns the lines that it prints."""
-
-    def run(program: str, *faults: dict[str, Any], **settings: Any) -> list[str]:
-        config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": settings | {"faults": faults}}))
-        return run_program(START + program, str(config)).splitlines()
-
-    return run
+    return lambda program, **host: run_program(START + program, **host)
 
 
-SLOW = {"kind": "hang", "at": 1, "duration_ms": 1000}
-"""The first kernel takes a second."""
+SLOW: list[dict[str, Any]] = [{"kind": "hang", "at": 1, "duration_ms": 500}]
+"""The first kernel takes half a second."""
 
 LEFT = """
 class Content(np.ndarray):
@@ -49,8 +33,7 @@ for ticket in tickets[:6]:
     device.native.submit(ticket, call, [data, None], deadline(60))
 device.native.submit_batch(tickets[6], [(call, contents, b"")] * 3, deadline(60))
 device.native.submit(tickets[7], call, contents, deadline(60))
-while not device.state().leased_stream_count:
-    time.sleep(0.001)
+wait_until(lambda: device.state().leased_stream_count)
 del data, device.native
 gc.collect()
 ends = [waiting.end(ticket) for ticket in tickets]
@@ -61,7 +44,7 @@ print(waiting.completions.drain(), [each() for each in seen])
 
 def test_calls_that_have_not_begun_end_with_an_error(run: Callable[..., list[str]]) -> None:
     """The one under way ends well. Nothing keeps the inputs of the others."""
-    assert run(LEFT, SLOW) == ["16 {'RuntimeError: the device is closed'}", f"[] {[None] * 6}"]
+    assert run(LEFT, faults=SLOW) == ["16 {'RuntimeError: the device is closed'}", f"[] {[None] * 6}"]
 
 
 LAST = """
@@ -78,8 +61,7 @@ del tensor
 waiting.end(joined)
 print(waiting.end(released))
 print(waiting.completions.drain())
-again = BlockingDevice(library)
-print(again.state().pool.allocated_bytes)
+print(open_device().state().pool.allocated_bytes)
 """
 
 
@@ -106,7 +88,10 @@ print(waiting.end(first), waiting.end(second), waiting.completions.drain())
 
 @pytest.mark.parametrize("host_pointers", [True, False])
 def test_work_on_tensors_keeps_the_device(run: Callable[..., list[str]], host_pointers: bool) -> None:
-    assert run(WITH_WORK, SLOW, host_pointers=host_pointers) == ["['NoneType', 'NoneType', 'bytes']", "None None []"]
+    assert run(WITH_WORK, faults=SLOW, host_pointers=host_pointers) == [
+        "['NoneType', 'NoneType', 'bytes']",
+        "None None []",
+    ]
 
 
 ABANDONED = """
@@ -117,7 +102,7 @@ ticket = waiting.new_ticket()
 device.native.submit_into(ticket, call, [source.native, None], target.native, deadline(0.1))
 print(waiting.end(ticket).fault)
 del source, target
-time.sleep(1.2)
+wait_until(steer.IsDone)
 native, device.native = device.native, None
 waiting_for = waiting.new_ticket()
 native.release_finished(waiting_for)
@@ -132,32 +117,32 @@ def test_an_abandoned_call_may_be_the_last_to_have_the_device(
     run: Callable[..., list[str]], host_pointers: bool
 ) -> None:
     """The device's own thread finds that the call has ended, and cannot wait for itself."""
-    assert run(ABANDONED, SLOW, host_pointers=host_pointers) == ["timeout", "None None None", "[]"]
+    assert run(ABANDONED, faults=SLOW, host_pointers=host_pointers) == ["timeout", "None None None", "[]"]
 
 
 OTHERS_RUN = """
+LAUNCH = b"aclnnAdaptiveAvgPool2dBackward"
+steer.Hang(LAUNCH, 1, False)
 ticket = waiting.new_ticket()
 device.native.submit(ticket, call, contents, deadline(60))
-while not device.state().leased_stream_count:
-    time.sleep(0.001)
-counted = 0
-closed = threading.Event()
-def count():
-    global counted
-    while not closed.wait(0.01):
-        counted += 1
-thread = threading.Thread(target=count)
+wait_until(lambda: steer.Hanging(LAUNCH))
+closing = threading.Event()
+def end_the_kernel():
+    closing.wait()
+    time.sleep(0.1)
+    steer.Release()
+thread = threading.Thread(target=end_the_kernel)
 thread.start()
+closing.set()
 del device.native
-seen = counted
-closed.set()
 thread.join()
-print(seen > 10, len(waiting.end(ticket)))
+print(len(waiting.end(ticket)))
 """
 
 
 def test_closing_waits_without_the_interpreters_lock(run: Callable[..., list[str]]) -> None:
-    assert run(OTHERS_RUN, SLOW) == ["True 16"]
+    """The kernel goes on only if another thread of Python does."""
+    assert run(OTHERS_RUN) == ["16"]
 
 
 EXITS = """
@@ -172,7 +157,7 @@ print("exits", flush=True)
 
 @pytest.mark.parametrize("forget", ["", "del device", "device.waiting = None", "globals().clear()"])
 def test_the_interpreter_ends_while_there_is_work(run: Callable[..., list[str]], forget: str) -> None:
-    assert run(EXITS + forget, SLOW) == ["exits"]
+    assert run(EXITS + forget, faults=SLOW) == ["exits"]
 
 
 LATE_EXIT = """
@@ -184,15 +169,14 @@ print("exits", flush=True)
 
 
 def test_the_interpreter_ends_while_a_late_kernel_runs(run: Callable[..., list[str]]) -> None:
-    assert run(LATE_EXIT, SLOW) == ["exits"]
+    assert run(LATE_EXIT, faults=SLOW) == ["exits"]
 
 
 NO_THREADS = """
-import resource
-in_use = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (in_use + (100 << 20), resource.RLIM_INFINITY))
 try:
-    BlockingDevice(library, stream_limit=64)
+    open_device(stream_limit=64)
 except (OSError, MemoryError) as error:
     print(type(error).__name__)
 print(len(device.execute(call, contents)))

@@ -11,49 +11,24 @@ from tests import memory_trees, sanitizers
 
 pytestmark = pytest.mark.once
 
-HOST = sanitizers.NATIVE / "host"
 CPUS = len(os.sched_getaffinity(0))
-PROGRAM = """
-#include <cstdio>
-#include "settings/cpus.h"
-#include "settings/usable_memory.h"
-int main(int, char** arguments) {
-  std::printf("%d %zu", acl_host::UsableCpus(arguments[1]), acl_host::UsableMemoryBytes(arguments[1]));
-}
-"""
-SOURCES = [str(HOST / f"settings/{name}.cpp") for name in ("control_groups", "cpus", "usable_memory")]
-Tell = Callable[[dict[str, str]], tuple[int, int]]
-Count = Callable[[dict[str, str]], int]
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cpus")
-    source = folder / "main.cpp"
-    source.write_text(PROGRAM)
-    words = [sanitizers.COMPILER, "-std=c++17", f"-I{HOST}", str(source), *SOURCES, "-o", str(folder / "main")]
-    subprocess.run(words, check=True)
-    return folder / "main"
+Tell = Callable[..., tuple[int, int]]
 
 
 @pytest.fixture
-def tell(program: Path, tmp_path: Path) -> Tell:
+def tell(built: sanitizers.Build, tmp_path: Path) -> Tell:
     """Tells the processors and the memory of a process that sees these files."""
 
-    def run(files: dict[str, str]) -> tuple[int, int]:
+    def run(files: dict[str, str], *launcher: str) -> tuple[int, int]:
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-        told = subprocess.run([program, tmp_path], capture_output=True, text=True, check=True).stdout
+        command = [*sanitizers.launcher(), *launcher, built.programs / "usable"]
+        told = subprocess.run(command, input=f"{tmp_path}\n", capture_output=True, text=True, check=True).stdout
         cpus, memory_bytes = map(int, told.split())
         return cpus, memory_bytes
 
     return run
-
-
-@pytest.fixture
-def count(tell: Tell) -> Count:
-    return lambda files: tell(files)[0]
 
 
 GROUP = "proc/self/cgroup"
@@ -76,8 +51,8 @@ ROOT = "sys/fs/cgroup"
         {GROUP: "4:cpuset:/\n", f"{ROOT}/cpu/cpu.cfs_quota_us": "1000\n", f"{ROOT}/cpu/cpu.cfs_period_us": "1000"},
     ],
 )
-def test_without_a_quota_it_is_the_affinity_mask(count: Count, files: dict[str, str]) -> None:
-    assert count(files) == CPUS
+def test_without_a_quota_it_is_the_affinity_mask(tell: Tell, files: dict[str, str]) -> None:
+    assert tell(files)[0] == CPUS
 
 
 @pytest.mark.skipif(CPUS < 2, reason="a quota shows only below the affinity mask")
@@ -99,18 +74,17 @@ def test_without_a_quota_it_is_the_affinity_mask(count: Count, files: dict[str, 
         },
     ],
 )
-def test_a_quota_of_one_processor_or_less_is_one_thread(count: Count, files: dict[str, str]) -> None:
-    assert count(files) == 1
+def test_a_quota_of_one_processor_or_less_is_one_thread(tell: Tell, files: dict[str, str]) -> None:
+    assert tell(files)[0] == 1
 
 
 @pytest.mark.skipif(CPUS < 2, reason="a quota shows only below the affinity mask")
-def test_parts_of_a_processor_count_as_one(count: Count) -> None:
-    assert count({GROUP: "0::/\n", f"{ROOT}/cpu.max": "100001 100000\n"}) == 2
+def test_parts_of_a_processor_count_as_one(tell: Tell) -> None:
+    assert tell({GROUP: "0::/\n", f"{ROOT}/cpu.max": "100001 100000\n"})[0] == 2
 
 
-def test_the_affinity_mask_is_obeyed(program: Path, tmp_path: Path) -> None:
-    one = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
-    assert subprocess.run([*one, program, tmp_path], capture_output=True, text=True, check=True).stdout.startswith("1 ")
+def test_the_affinity_mask_is_obeyed(tell: Tell) -> None:
+    assert tell({}, "taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))[0] == 1
 
 
 @pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])

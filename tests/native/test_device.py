@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,28 +151,20 @@ def test_many_calls_at_once_share_a_device_and_have_the_same_bits(device: Blocki
 
 
 TWO_DEVICES = """
-import sys
-import numpy as np
-import aclgrad_native
-from aclgrad import reference
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import pool
-library = aclgrad_native.open("host", sys.argv[1])
+library = open_library()
 devices = [BlockingDevice(library, index, pool_limit_bytes=1 << 20, stream_limit=1) for index in range(2)]
 grad_output = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
 for device in (*devices, *reversed(devices)):
     gradient = pool(device, grad_output, (1, 3, 3))
     np.testing.assert_allclose(gradient, reference.adaptive_avg_pool2d_backward(grad_output, (1, 3, 3)), rtol=1e-6)
-states = [device.state() for device in devices]
-print(*[(device.native.index, state.stream_count, state.pool.allocated_bytes)
-        for device, state in zip(devices, states)])
+for device in devices:
+    state = device.state()
+    print(device.native.index, state.stream_count, state.pool.allocated_bytes)
 """
 
 
-def test_two_devices_in_one_process(tmp_path: Path, run_program: Callable[..., str]) -> None:
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"devices": 2}}')
-    assert run_program(TWO_DEVICES, str(config)) == "(0, 1, 0) (1, 1, 0)\n"
+def test_two_devices_in_one_process(run_program: Callable[..., list[str]]) -> None:
+    assert run_program(TWO_DEVICES, devices=2) == ["0 1 0", "1 1 0"]
 
 
 def test_nothing_is_no_plan_no_tensor_and_no_device(device: BlockingDevice, library: aclgrad_native.AclLibrary) -> None:

@@ -1,6 +1,5 @@
 """Calls that are run again by a kept executor, or planned anew where the library keeps none, on a strict device."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +10,7 @@ from .pooling import SYMBOL
 pytestmark = pytest.mark.once
 
 PROGRAM = """
-import sys
-import numpy as np
-import aclgrad_native
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import pool
-
-device = BlockingDevice(
-    aclgrad_native.open("host", sys.argv[1]), stream_limit=1, executor_limit=2, pool_pass_through=True
-)
+device = open_device(stream_limit=1, executor_limit=2, pool_pass_through=True)
 # Of three forms one stays and the others take each other's place; each call has values of its own.
 for number in range(1, 40):
     side = (2, 3, 2, 4)[number % 4]
@@ -34,15 +25,13 @@ print(state.executors.entry_count, state.executors.hit_count, state.executors.mi
 @pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
 @pytest.mark.parametrize("not_repeatable", [[], [SYMBOL]], ids=["repeatable", "not_repeatable"])
 def test_each_call_has_its_own_values(
-    run_program: Callable[..., str], tmp_path: Path, not_repeatable: list[str], host_pointers: bool
+    run_program: Callable[..., list[str]], tmp_path: Path, not_repeatable: list[str], host_pointers: bool
 ) -> None:
     report = tmp_path / "strict.txt"
-    host = {"strict": True, "strict_report": str(report), "host_pointers": host_pointers}
-    config = tmp_path / "acl.json"
-    config.write_text(json.dumps({"host": host | {"not_repeatable": not_repeatable}}))
     # The form that stays has 19 of the 39 calls, and all but the first find it. Each other call takes the place of the
     # one before it.
     counts = "0 0 39" if not_repeatable else "2 18 21"
-    assert run_program(PROGRAM, str(config)) == f"0\n{counts}\n"
+    settings = {"host_pointers": host_pointers, "not_repeatable": not_repeatable}
+    assert run_program(PROGRAM, strict=True, strict_report=str(report), **settings) == ["0", counts]
     # Strict mode reports leaks here, and executors that ran twice without being repeatable.
     assert report.read_text() == ""

@@ -1,99 +1,34 @@
 """The effect of a failing ACL call on the call and its device, and the library's text in its error."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from . import shims
-
-FAILING = """
-#include <cstring>
-#include <deque>
-#include <mutex>
-#include <string>
-
-std::atomic<int> launches{0};
-std::atomic<int> launch_code{0};
-std::atomic<int> last_code{0};
-std::atomic<int> query_code{0};
-std::mutex mutex;
-std::deque<std::string> texts;
-bool repeats = false;
-
-extern "C" void FailLaunch(int code, int last) { launch_code = code; last_code = last; }
-extern "C" void AddText(const char* text, size_t size) {
-  const std::lock_guard lock(mutex);
-  texts.emplace_back(text, size);
-}
-extern "C" int Launches() { return launches; }
-extern "C" void Repeat() { repeats = true; }
-extern "C" void FailQueries(int code) { query_code = code; }
-
-extern "C" const char* aclGetRecentErrMsg() {
-  thread_local std::string returned;
-  const std::lock_guard lock(mutex);
-  if (texts.empty()) return nullptr;
-  returned = texts.front();
-  if (!repeats) texts.pop_front();
-  return returned.c_str();
-}
-
-extern "C" int aclrtStreamQuery(void* stream, int* status) {
-  static const auto real = Real<int(void*, int*)>("aclrtStreamQuery");
-  if (query_code == 0) return real(stream, status);
-  AddText("stale", 5);
-  return query_code;
-}
-
-extern "C" int aclrtGetLastError(int) { return last_code.exchange(0); }
-
-extern "C" int aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(void* a, void* b, void* c, uint64_t* size, void** made) {
-  static const auto real = Real<int(void*, void*, void*, uint64_t*, void**)>(
-      "aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize");
-  return real(a, b, c, size, made);
-}
-
-extern "C" int aclnnAdaptiveAvgPool2dBackward(void* workspace, uint64_t size, void* executor, void* stream) {
-  static const auto real = Real<int(void*, uint64_t, void*, void*)>("aclnnAdaptiveAvgPool2dBackward");
-  const int code = real(workspace, size, executor, stream);
-  ++launches;
-  const int failure = launch_code.exchange(0);
-  return failure != 0 ? failure : code;
-}
-"""
 START = """
-import ctypes, sys
-import aclgrad_native
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import plan
-from tests.native.shims import open_with
-shim = ctypes.CDLL(sys.argv[1])
-device = BlockingDevice(open_with(sys.argv[1], None))
-call = plan((1, 1, 1), (1, 2, 2)), [b"grad", None]
+device = open_device(steered=True, **arguments[0])
+LAUNCH, LAST, QUERY = b"aclnnAdaptiveAvgPool2dBackward", b"aclrtGetLastError", b"aclrtStreamQuery"
+
 def run(code=0, last=0, *texts):
-    shim.FailLaunch(code, last)
+    steer.Fail(LAUNCH, code, 1)
+    steer.Fail(LAST, last, 1)
     for text in texts:
-        shim.AddText(text, len(text))
+        steer.AddText(text, len(text))
     try:
-        return len(device.execute(*call))
-    except aclgrad_native.AclError as error:
+        return len(device.execute(call, contents))
+    except AclError as error:
         return error
+
 def show(*arguments):
     end = run(*arguments)
     print(end if isinstance(end, int) else f"{end.fault} {end.code}")
+
 """
 
 
-@pytest.fixture(scope="module")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shims.build(tmp_path_factory.mktemp("shim"), FAILING)
-
-
 @pytest.fixture
-def run(run_program: Callable[..., str], shim: Path) -> Callable[[str], list[str]]:
-    return lambda program: run_program(START + program, str(shim)).splitlines()
+def run(run_program: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """Runs a program on a device with these options, and a library with these settings."""
+    return lambda program, host={}, **options: run_program(START + program, options, **host)
 
 
 HIDDEN = {
@@ -106,7 +41,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize(("codes", "lines"), HIDDEN.values(), ids=HIDDEN)
-def test_the_code_behind_a_general_one_counts(run: Callable[[str], list[str]], codes: str, lines: list[str]) -> None:
+def test_the_code_behind_a_general_one_counts(run: Callable[..., list[str]], codes: str, lines: list[str]) -> None:
     assert run(f"show({codes})\nshow()") == lines
 
 
@@ -121,7 +56,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("codes", "lines"), ROWS.values(), ids=ROWS)
 def test_unknown_faults_in_a_row_lose_the_device(
-    run: Callable[[str], list[str]], codes: list[int], lines: list[str]
+    run: Callable[..., list[str]], codes: list[int], lines: list[str]
 ) -> None:
     assert run(f"for code in {codes}: show(code)") == lines
 
@@ -139,7 +74,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("texts", "detail"), TEXTS.values(), ids=TEXTS)
-def test_an_error_arrives_whatever_its_text(run: Callable[[str], list[str]], texts: str, detail: str) -> None:
+def test_an_error_arrives_whatever_its_text(run: Callable[..., list[str]], texts: str, detail: str) -> None:
     """And nothing is left for the next one."""
     program = f"error = run(507015, 0, *[{texts}])\nprint(error.fault, error.code, error.detail == {detail})"
     assert run(program + "\nerror = run()\nprint(error.detail)") == [
@@ -155,17 +90,19 @@ def test_an_error_arrives_whatever_its_text(run: Callable[[str], list[str]], tex
         (507054, ["device_lost", "the card's memory is faulty; take the card out of service", "EE1: no"]),
     ],
 )
-def test_some_codes_come_with_a_hint(run: Callable[[str], list[str]], code: int, lines: list[str]) -> None:
+def test_some_codes_come_with_a_hint(run: Callable[..., list[str]], code: int, lines: list[str]) -> None:
     assert run(f'error = run({code}, 0, b"EE1: no")\nprint(error.fault)\nprint(error.detail)') == lines
 
 
-def test_a_text_that_comes_again_and_again_is_told_once(run: Callable[[str], list[str]]) -> None:
-    assert run('shim.Repeat()\nprint(run(561103, 0, b"old").detail)') == ["old"]
+def test_a_text_that_comes_again_and_again_is_told_once(run: Callable[..., list[str]]) -> None:
+    assert run('steer.Repeat()\nprint(run(561103, 0, b"old").detail)') == ["old"]
 
 
-def test_memory_that_a_launch_lacks_is_a_loss_if_the_device_says_so(run: Callable[[str], list[str]]) -> None:
+def test_memory_that_a_launch_lacks_is_a_loss_if_the_device_says_so(run: Callable[..., list[str]]) -> None:
     """A launch that fails so may have poisoned the device: its stream is asked at once."""
-    assert run("show(207018)\nshow()\nshim.FailQueries(507899)\nshow(207018)\nshim.FailQueries(0)\nshow()") == [
+    assert run(
+        "show(207018)\nshow()\nsteer.Fail(QUERY, 507899, -1)\nshow(207018)\nsteer.Fail(QUERY, 0, 0)\nshow()"
+    ) == [
         "memory 207018",
         "16",
         "device_lost 507899",
@@ -173,58 +110,45 @@ def test_memory_that_a_launch_lacks_is_a_loss_if_the_device_says_so(run: Callabl
     ]
 
 
-def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile(
-    run_program: Callable[..., str], shim: Path, tmp_path: Path
-) -> None:
+def test_a_result_is_not_given_out_if_the_device_was_lost_meanwhile(run: Callable[..., list[str]]) -> None:
     """The kernel of the first call ends well, after the second call has met the loss."""
-    config = tmp_path / "acl.json"
-    config.write_text('{"host": {"faults": [{"kind": "hang", "at": 1, "duration_ms": 1000}]}}')
-    program = START.replace("None))", "sys.argv[2]), stream_limit=2)") + (
-        "from tests.native.blocking import deadline\n"
+    program = (
         "ticket = device.waiting.new_ticket()\n"
-        "device.native.submit(ticket, *call, deadline(30))\n"
-        "while shim.Launches() == 0: pass\n"
+        "device.native.submit(ticket, call, contents, deadline(30))\n"
+        "wait_until(lambda: steer.Calls(LAUNCH))\n"
         "show(507015)\n"
         "end = device.waiting.end(ticket, 20)\n"
         "print(end.fault, end.code)\n"
     )
-    lines = run_program(program, str(shim), str(config)).splitlines()
-    assert lines == ["device_lost 507015", "device_lost 507015"]
+    late = {"kind": "hang", "at": 1, "duration_ms": 500}
+    assert run(program, {"faults": [late]}) == ["device_lost 507015", "device_lost 507015"]
+
+
+ABANDONED = """
+print(outcome(device.execute, call, contents, 0.05))
+wait_until(lambda: not isinstance(run(), int))
+show()
+"""
 
 
 @pytest.mark.parametrize("host_pointers", [True, False])
-def test_a_fault_that_the_device_forgets_is_a_loss_for_us(
-    run_program: Callable[..., str], shim: Path, tmp_path: Path, host_pointers: bool
-) -> None:
+def test_a_fault_that_the_device_forgets_is_a_loss_for_us(run: Callable[..., list[str]], host_pointers: bool) -> None:
     """Streams that continue after a failure report it once, to the call or to the check of abandoned work."""
-    config = tmp_path / "acl.json"
-    hang = {"kind": "hang", "at": 1, "duration_ms": 300, "code": 507015}
-    settings = {"failure_mode": "continue", "host_pointers": host_pointers, "faults": [hang]}
-    config.write_text(json.dumps({"host": settings}))
-    start = START.replace("None))", "sys.argv[2]))")
-    assert run_program(start + "show()\nshow()", str(shim), str(config)).splitlines() == ["device_lost 507015"] * 2
-    abandoned = (
-        "import time\n"
-        "try: device.execute(*call, 0.05)\n"
-        "except aclgrad_native.AclError as error: print(error.fault)\n"
-        "time.sleep(0.5)\n"
-        "show()\n"
-    )
-    assert run_program(start + abandoned, str(shim), str(config)).splitlines() == ["timeout", "device_lost 507015"]
+    fault = {"kind": "hang", "at": 1, "duration_ms": 300, "code": 507015}
+    host = {"failure_mode": "continue", "host_pointers": host_pointers, "faults": [fault]}
+    assert run("show()\nshow()", host) == ["device_lost 507015"] * 2
+    assert run(ABANDONED, host) == ["timeout aclrtSynchronizeStream", "device_lost 507015"]
 
 
-def test_what_nobody_is_told_of_is_not_told_later(run: Callable[[str], list[str]]) -> None:
+def test_what_nobody_is_told_of_is_not_told_later(run: Callable[..., list[str]]) -> None:
     """An abandoned stream that answers a query with an error does not affect later calls."""
-    program = "shim.FailQueries(507051)\nrun(561103)\nshim.FailQueries(0)\nprint(run(561103).detail)"
+    program = "steer.Fail(QUERY, 507051, -1)\nrun(561103)\nsteer.Fail(QUERY, 0, 0)\nprint(run(561103).detail)"
     assert run(program) == [""]
 
 
 @pytest.mark.parametrize("runs_before", [0, 1])
-def test_an_executor_whose_launch_failed_is_not_run_again(
-    run_program: Callable[..., str], shim: Path, runs_before: int
-) -> None:
+def test_an_executor_whose_launch_failed_is_not_run_again(run: Callable[..., list[str]], runs_before: int) -> None:
     """It may be in any state; the next call is planned anew."""
-    start = START.replace("None))", "None), executor_limit=2)")
     program = f"for _ in range({runs_before}): show()\n" + (
         "print(device.state().executors.entry_count)\n"
         "show(561103)\n"
@@ -233,4 +157,4 @@ def test_an_executor_whose_launch_failed_is_not_run_again(
         "print(device.state().executors.miss_count)\n"
     )
     ends = [str(runs_before), "internal 561103", "0", "16", "2"]
-    assert run_program(start + program, str(shim)).splitlines() == ["16"] * runs_before + ends
+    assert run(program, executor_limit=2) == ["16"] * runs_before + ends

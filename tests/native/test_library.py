@@ -12,11 +12,9 @@ from . import shims
 from .blocking import BlockingDevice
 
 CONFIGURED = """
-import sys, aclgrad_native
 try:
-    library = aclgrad_native.open("host", sys.argv[1])
-    print(library.device_count())
-except aclgrad_native.AclError as error:
+    print(aclgrad_native.open("host", arguments[0]).device_count())
+except AclError as error:
     print(error.call, error.code, error.detail)
 """
 
@@ -42,29 +40,22 @@ def test_library_says_which_files_it_is(library: aclgrad_native.AclLibrary) -> N
     assert [Path(file).resolve() for file in library.files] == [Path(host).resolve()]
 
 
-PHASE_2_ALONE = 'extern "C" int aclnnAdaptiveAvgPool2dBackward(void*, uint64_t, void*, void*) { return 561000; }'
-CALL = """
-import sys
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import plan
-from tests.native.shims import open_with
-device = BlockingDevice(open_with(sys.argv[1], None))
-print(len(device.execute(plan((1, 1, 1), (1, 2, 2)), [b"grad", None])))
+OTHER_CALL = """
+inputs = [((1, 1, 6), 0, False, None), ((1, 1, 4), 0, False, None)]
+other = plan((1, 1, 6), (1, 1, 4), symbol="aclnnReflectionPad1dBackward", inputs=inputs, attributes=[[1, 1]])
+print(len(open_device(steered=True).execute(other, [bytes(24), None])))
 """
 
 
-def test_both_phases_of_an_operator_are_of_one_library(run_program: Callable[..., str], tmp_path: Path) -> None:
-    assert run_program(CALL, str(shims.build(tmp_path, PHASE_2_ALONE))) == "16\n"
+def test_both_phases_of_an_operator_are_of_one_library(run_program: Callable[..., list[str]]) -> None:
+    """The steered library has one of the two."""
+    assert run_program(OTHER_CALL) == ["16"]
 
 
-CALL_ALL = """
-import sys
-import aclgrad_native
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import plan
-device = BlockingDevice(aclgrad_native.open(sys.argv[1]))
+CALL = """
+device = BlockingDevice(aclgrad_native.open(arguments[0]))
 try:
-    device.execute(plan((1, 1, 1), (1, 2, 2)), [b"grad", None])
+    device.execute(call, contents)
 except aclgrad_native.LibraryError as error:
     print(error)
 """
@@ -72,10 +63,9 @@ except aclgrad_native.LibraryError as error:
 
 @pytest.mark.parametrize("phase", ["GetWorkspaceSize", ""], ids=["phase_1", "phase_2"])
 def test_only_calls_of_an_operator_that_is_missing_fail(
-    run_program: Callable[..., str], tmp_path: Path, phase: str
+    run_program: Callable[..., list[str]], tmp_path: Path, phase: str
 ) -> None:
-    library = shims.without(tmp_path, f"aclnnAdaptiveAvgPool2dBackward{phase}")
-    told = run_program(CALL_ALL, str(library))
+    (told,) = run_program(CALL, str(shims.without(tmp_path, f"aclnnAdaptiveAvgPool2dBackward{phase}")))
     assert told.startswith("no device library has both phases of aclnnAdaptiveAvgPool2dBackward; install ")
 
 
@@ -113,22 +103,26 @@ def test_optional_library_that_was_not_opened_is_told_with_the_missing_symbols()
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
-        ('{"host": {"devices": 2}}', "2\n"),
-        ('{"other": 1}', "1\n"),
+        ('{"host": {"devices": 2}}', "2"),
+        ('{"other": 1}', "1"),
         ('{"host": {"devices": 0}}', "aclInit 100000 "),
         ('{"host": {"speed": 1}}', "host.speed"),
         ("not json", "is not JSON"),
     ],
     ids=["two_devices", "nothing_for_the_host", "no_device", "unknown_key", "no_json"],
 )
-def test_configuration_of_aclinit(tmp_path: Path, run_program: Callable[..., str], text: str, printed: str) -> None:
+def test_configuration_of_aclinit(
+    tmp_path: Path, run_program: Callable[..., list[str]], text: str, printed: str
+) -> None:
     file = tmp_path / "acl.json"
     file.write_text(text)
-    assert printed in run_program(CONFIGURED, str(file))
+    (line,) = run_program(CONFIGURED, str(file))
+    assert printed in line
 
 
-def test_configuration_that_is_not_there_is_an_acl_error(run_program: Callable[..., str]) -> None:
-    assert "cannot read the configuration file /nowhere/acl.json" in run_program(CONFIGURED, "/nowhere/acl.json")
+def test_configuration_that_is_not_there_is_an_acl_error(run_program: Callable[..., list[str]]) -> None:
+    (line,) = run_program(CONFIGURED, "/nowhere/acl.json")
+    assert "cannot read the configuration file /nowhere/acl.json" in line
 
 
 def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> None:
@@ -140,53 +134,32 @@ def test_acl_error_carries_its_fields(library: aclgrad_native.AclLibrary) -> Non
     assert str(error) == f"aclrtSetDevice returned 107001: {error.detail}"
 
 
-SLOW_END = """
-std::atomic<bool> ends{false};
-
-extern "C" int Ends() { return ends; }
-
-extern "C" int aclFinalizeReference(uint64_t* left) {
-  ends = true;
-  usleep(500'000);
-  return Real<int(uint64_t*)>("aclFinalizeReference")(left);
-}
-"""
 CLOSED_BESIDE_OTHERS = """
-import ctypes, sys, threading, time
-import aclgrad_native
-from tests.native.blocking import BlockingDevice
-from tests.native.shims import open_with
-library = open_with(sys.argv[1], None)
-if sys.argv[2] == "device":
+FINALIZE = b"aclFinalizeReference"
+library = open_library(steered=True)
+if arguments[0] == "device":
     device = BlockingDevice(library)
 else:
-    try:
-        BlockingDevice(library, index=1000)
-    except aclgrad_native.AclError as error:
-        print(error.call)
-counted = 0
-closed = threading.Event()
-def count():
-    global counted
-    while not closed.wait(0.01):
-        counted += 1
-thread = threading.Thread(target=count)
+    print(outcome(BlockingDevice, library, 1000))
+steer.Hang(FINALIZE, 1, False)
+def end():
+    wait_until(lambda: steer.Hanging(FINALIZE))
+    time.sleep(0.05)
+    steer.Release()
+thread = threading.Thread(target=end)
 thread.start()
-if sys.argv[2] == "device":
+if arguments[0] == "device":
     del library, device.native
 else:
     del library
-seen = counted
-closed.set()
 thread.join()
-print(ctypes.CDLL(sys.argv[1]).Ends(), seen > 10)
+print(steer.Calls(FINALIZE))
 """
 
 
-@pytest.mark.parametrize(("last", "lines"), [("library", ["aclrtSetDevice"]), ("device", [])])
+@pytest.mark.parametrize(("last", "lines"), [("library", ["internal aclrtSetDevice"]), ("device", [])])
 def test_the_runtime_ends_without_the_interpreters_lock(
-    run_program: Callable[..., str], tmp_path: Path, last: str, lines: list[str]
+    run_program: Callable[..., list[str]], last: str, lines: list[str]
 ) -> None:
-    """Also if its device could not be opened: others go on while the driver takes its time."""
-    shim = shims.build(tmp_path, SLOW_END)
-    assert run_program(CLOSED_BESIDE_OTHERS, str(shim), last).splitlines() == [*lines, "1 True"]
+    """Also if its device could not be opened: the driver takes its time until another thread of Python ends it."""
+    assert run_program(CLOSED_BESIDE_OTHERS, last) == [*lines, "1"]

@@ -145,29 +145,56 @@ def test_a_kept_workspace_has_padding_behind_it(library: aclgrad_native.AclLibra
 
 
 RECLAIMED = """
-import json, pathlib, sys, tempfile
-import aclgrad_native
-from tests.native.blocking import BlockingDevice
-from tests.native.pooling import plan
-MEBIBYTE = 1 << 20
-config = pathlib.Path(tempfile.mkdtemp(), "acl.json")
-hang = {"kind": "hang", "at": 1, "duration_ms": 300}
-# The first three blocks are those of the first call: its inputs and its output.
-slow = {"kind": "hang_allocation", "at": 4, "duration_ms": 1000}
-config.write_text(json.dumps({"host": {"host_pointers": False, "faults": [hang, slow]}}))
-device = BlockingDevice(
-    aclgrad_native.open("host", str(config)), pool_limit_bytes=16 * MEBIBYTE, pool_pass_through=True
-)
-shape = (1, 1, 5 * MEBIBYTE // 4)
-try:
-    device.execute(plan((1, 1, 1), shape), [b"grad", None], 0.1)
-except aclgrad_native.AclError as error:
-    print(error.fault)
-pooled = (1, 1, 2 * MEBIBYTE // 4)
-print(len(device.execute(plan(pooled, shape), [bytes(2 * MEBIBYTE), None])) // MEBIBYTE)
+device = open_device(pool_limit_bytes=16 << 20, pool_pass_through=True)
+shape, pooled = (1, 1, 5 << 18), (1, 1, 2 << 18)
+print(outcome(device.execute, plan((1, 1, 1), shape), [b"grad", None], 0.1))
+print(len(device.execute(plan(pooled, shape), [bytes(2 << 20), None])) >> 20)
 """
 
 
-def test_what_abandoned_work_held_serves_the_next_call(run_program: Callable[..., str]) -> None:
+def test_what_abandoned_work_held_serves_the_next_call(run_program: Callable[..., list[str]]) -> None:
     """The abandoned kernel ends after the next call has begun, and before that needs its memory."""
-    assert run_program(RECLAIMED).split() == ["timeout", "5"]
+    hang = {"kind": "hang", "at": 1, "duration_ms": 300}
+    # The first three blocks are those of the first call: its inputs and its output.
+    slow = {"kind": "hang_allocation", "at": 4, "duration_ms": 1000}
+    lines = run_program(RECLAIMED, host_pointers=False, faults=[hang, slow])
+    assert lines == ["timeout aclrtSynchronizeStream", "5"]
+
+
+@pytest.mark.parametrize("pass_through", [True, False])
+def test_the_pool_counts_what_the_device_charges(library: aclgrad_native.AclLibrary, pass_through: bool) -> None:
+    device = BlockingDevice(library, pool_pass_through=pass_through)
+    before = device.state().free_bytes
+    tensors = device.stage(1, 1000, 3 << 20)
+    state = device.state()
+    assert before - state.free_bytes == state.pool.reserved_bytes
+    for tensor in tensors:
+        tensor.native.close()
+    device.assert_idle()
+
+
+CROWDED = """
+steer.SetFree(ctypes.c_size_t(1000 << 20))
+device = open_device(steered=True, pool_limit_bytes=arguments[0])
+print(device.native.pool_limit_bytes >> 20)
+steer.SetFree(ctypes.c_size_t(150 << 20))
+for size in (180, 60, 40):
+    try:
+        device.stage(size << 20)
+        print("staged")
+    except aclgrad_native.OutOfMemoryError as error:
+        print(error.detail.split("; ")[-1])
+"""
+LEFT = "the device has only 157286400 bytes left"
+
+
+@pytest.mark.parametrize(
+    ("limit", "lines"),
+    [(800 * MEBIBYTE, ["800", LEFT, "staged", "staged"]), (None, ["900", LEFT, LEFT, "staged"])],
+    ids=["set", "default"],
+)
+def test_the_pool_grows_into_what_others_left(
+    run_program: Callable[..., list[str]], limit: int | None, lines: list[str]
+) -> None:
+    """By default it also leaves the tenth that was not its own when the device was opened."""
+    assert run_program(CROWDED, limit) == lines

@@ -35,8 +35,7 @@ SIZES = st.one_of(
 class Pool:
     """A pool in a process of its own, which takes one command a line: see programs/pool_steps.cpp."""
 
-    def __init__(self) -> None:
-        built = sanitizers.build()
+    def __init__(self, built: sanitizers.Build) -> None:
         ((installed, _),) = aclgrad_native.library_files("host")
         command = [*sanitizers.launcher(), built.programs / "pool_steps", built.library or installed, "1", os.devnull]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -118,15 +117,15 @@ class PoolModel(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def model() -> Iterator[type[PoolModel]]:
-    PoolModel.pool = Pool()
+def model(built: sanitizers.Build) -> Iterator[type[PoolModel]]:
+    PoolModel.pool = Pool(built)
     yield PoolModel
     PoolModel.pool.close()
     del PoolModel.pool
 
 
-@pytest.mark.timeout(900)  # the programs are built first
+@pytest.mark.parametrize("examples", [20, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("pass_through", [False, True], ids=["pool", "pass_through"])
-def test_the_pool_is_what_the_model_says(model: type[PoolModel], pass_through: bool) -> None:
+def test_the_pool_is_what_the_model_says(model: type[PoolModel], pass_through: bool, examples: int) -> None:
     kind = type("Model", (model,), {"pass_through": pass_through})
-    run_state_machine_as_test(kind, settings=settings(max_examples=150, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(kind, settings=settings(max_examples=examples, stateful_step_count=60, deadline=None))

@@ -1,9 +1,7 @@
 """Tensors that come to a device and go from it piece by piece."""
 
-import json
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ import pytest
 import aclgrad_native
 from aclgrad import reference
 
-from . import shims
 from .blocking import BlockingDevice, BlockingTensor, deadline
 from .pooling import plan
 
@@ -172,54 +169,18 @@ def test_join(device: BlockingDevice) -> None:
         device.join(["text"])  # type: ignore[list-item]
 
 
-RECORDING = """
-std::atomic<int> copies{0};
-std::atomic<int> waits{0};
-std::atomic<uintptr_t> bits{0};
-
-extern "C" int Copies() { return copies.exchange(0); }
-extern "C" int Waits() { return waits.exchange(0); }
-extern "C" int Misalignment() { return static_cast<int>(bits % 64); }
-
-extern "C" int aclrtMemcpyAsync(void* to, size_t room, const void* from, size_t count, int kind, void* stream) {
-  static const auto real = Real<int(void*, size_t, const void*, size_t, int, void*)>("aclrtMemcpyAsync");
-  ++copies;
-  bits |= reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
-  return real(to, room, from, count, kind, stream);
-}
-
-extern "C" int aclrtSynchronizeStreamWithTimeout(void* stream, int32_t timeout) {
-  ++waits;
-  return Real<int(void*, int32_t)>("aclrtSynchronizeStreamWithTimeout")(stream, timeout);
-}
-"""
 RECORDED = """
-import ctypes, sys
-import numpy as np
-from tests.native.blocking import BlockingDevice
-from tests.native.shims import open_with
-from tests.native.test_staging import pieces
-shim = ctypes.CDLL(sys.argv[1])
-device = BlockingDevice(open_with(*sys.argv[1:]))
+device = open_device(steered=True)
+pieces = test_staging.pieces
 kept = {size: np.random.default_rng(size).bytes(size) for size in (1001, (10 << 20) + 7)}
 data = kept.get
+def count():
+    return steer.Calls(b"aclrtMemcpyAsync"), steer.Calls(b"aclrtSynchronizeStreamWithTimeout")
 """
 
 
-@pytest.fixture
-def run_recorded(run_program: Callable[..., str], tmp_path: Path) -> Callable[[str], list[str]]:
-    """Runs a program on a device that copies, and whose copies and waits are recorded."""
-
-    def run(program: str) -> list[str]:
-        config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": {"host_pointers": False}}))
-        shim = shims.build(tmp_path, RECORDING)
-        return run_program(RECORDED + program, str(shim), str(config)).splitlines()
-
-    return run
-
-
-def test_asynchronous_copies_begin_at_aligned_addresses(run_recorded: Callable[[str], list[str]]) -> None:
+@pytest.mark.once
+def test_asynchronous_copies_begin_at_aligned_addresses(run_program: Callable[..., list[str]]) -> None:
     """Whatever the pieces."""
     program = """
 size = (10 << 20) + 7
@@ -228,7 +189,7 @@ for piece in (1001, 65537, 5 << 20):
     for start, end in pieces(size, piece):
         tensor.write(start, memoryview(data(size))[start:end])
     assert tensor.read(0, size) == data(size)
-    print(shim.Misalignment())
+    print(steer.Misalignment())
 # Out of order, between each other, and twice.
 for start, end in reversed(pieces(1001, 10)):
     small.write(start, data(1001)[start:end])
@@ -237,44 +198,44 @@ for start, end in reversed(pieces(1001, 10)):
 assert small.read(0, 1001) == data(1001)
 assert small.read(100, 3) == data(1001)[100:103]
 assert tensor.read(0, size) == (b"x" * 1010)[:1010] + data(size)[1010:]
-print(shim.Misalignment())
+print(steer.Misalignment(), min(count()) > 0)
 """
-    assert run_recorded(program) == ["0"] * 4
+    assert run_program(RECORDED + program, host_pointers=False) == ["0"] * 3 + ["0 True"]
 
 
-def test_nothing_is_under_way_between_two_pieces(run_recorded: Callable[[str], list[str]]) -> None:
+@pytest.mark.once
+def test_nothing_is_under_way_between_two_pieces(run_program: Callable[..., list[str]]) -> None:
     """Each half of the ring is one copy, which is waited for; nothing is fetched ahead for a client that may stall."""
     program = """
 (tensor,) = device.stage(9 << 20)
+count()
 tensor.write(0, bytes(3 << 20))
-print(shim.Copies(), shim.Waits())
+print(*count())
 tensor.write(3 << 20, bytes(1))
-print(shim.Copies(), shim.Waits())
+print(*count())
 tensor.read(1 << 20, 5 << 19)
-print(shim.Copies(), shim.Waits())
+print(*count())
 """
-    assert run_recorded(program) == ["3 3", "1 1", "3 3"]
+    assert run_program(RECORDED + program, host_pointers=False) == ["3 3", "1 1", "3 3"]
 
 
 COPYING = """
-import json, pathlib, sys, tempfile, time
-import aclgrad_native
-from tests.native.blocking import BlockingDevice
-config = pathlib.Path(tempfile.mkdtemp(), "acl.json")
-config.write_text(json.dumps({"host": {"host_pointers": False} | json.loads(sys.argv[1])}))
-device = BlockingDevice(aclgrad_native.open("host", str(config)), stream_limit=1)
+device = open_device(stream_limit=1)
+def fault_of(method, *arguments):
+    try:
+        return method(*arguments)
+    except AclError as error:
+        return f"{error.fault} {error.code}"
 """
 
 
-def test_slow_copies_are_waited_for_and_a_late_one_is_abandoned(run_program: Callable[..., str]) -> None:
+@pytest.mark.once
+def test_slow_copies_are_waited_for_and_a_late_one_is_abandoned(run_program: Callable[..., list[str]]) -> None:
     """The first two copies take long; the late one keeps its block, and its ticket of release, until it has ended."""
     program = """
 (tensor,) = device.stage(1000)
 tensor.write(0, bytes(1000))
-try:
-    tensor.write(0, bytes(1000), timeout_s=0.02)
-except aclgrad_native.AclError as error:
-    print(error.code, error.fault)
+print(fault_of(tensor.write, 0, bytes(1000), 0.02))
 del tensor
 def is_released():
     try:
@@ -286,110 +247,87 @@ while not is_released():
     device.release_finished()
 print(device.state().pool.allocated_bytes)
 """
-    slow = '{"strict": true, "faults": [{"kind": "slow_copy", "at": 1, "count": 2, "duration_ms": 500}]}'
-    assert run_program(COPYING + program, slow).split("\n") == ["507046 timeout", "False True", "0", ""]
+    slow = {"kind": "slow_copy", "at": 1, "count": 2, "duration_ms": 500}
+    lines = run_program(COPYING + program, host_pointers=False, strict=True, faults=[slow])
+    assert lines == ["timeout 507046", "False True", "0"]
 
 
-def test_device_that_is_lost_stages_nothing(run_program: Callable[..., str]) -> None:
-    """Later calls get the code of the copy that reported the loss."""
+@pytest.mark.once
+def test_a_copy_that_loses_the_device_is_known_to_all_at_once(run_program: Callable[..., list[str]]) -> None:
+    """Later calls get the code of that copy before its staging is released; nobody stages, reads or writes."""
     program = """
-(tensor,) = device.stage(1000)
-for use in (lambda: tensor.write(0, bytes(1000)), lambda: device.stage(1000)):
-    try:
-        use()
-    except aclgrad_native.AclError as error:
-        print(error.code, error.fault)
-"""
-    fault = '{"faults": [{"kind": "copy_error", "at": 1, "count": 1, "code": 507057}]}'
-    assert run_program(COPYING + program, fault).split() == ["507057", "device_lost"] * 2
-
-
-def test_a_copy_that_loses_the_device_is_known_to_all_at_once(run_program: Callable[..., str]) -> None:
-    """Other calls do not have to wait until its staging is released; tensors of other stagings are not read either."""
-    program = """
-def fault_of(method, *arguments):
-    try:
-        return method(*arguments)
-    except aclgrad_native.AclError as error:
-        return error.fault
 (first,), (second,) = device.stage(1000), device.stage(1000)
 second.write(0, bytes(1000))
 print(fault_of(first.write, 0, bytes(1000)))
 print(fault_of(device.native.check_steps))
 print(fault_of(second.read, 0, 1000))
 print(fault_of(second.write, 0, bytes(1000)))
+print(fault_of(device.stage, 1000))
 """
-    fault = '{"faults": [{"kind": "copy_error", "at": 2, "count": 1, "code": 507057}]}'
-    assert run_program(COPYING + program, fault).split() == ["device_lost"] * 4
+    fault = {"kind": "copy_error", "at": 2, "count": 1, "code": 507057}
+    lines = run_program(COPYING + program, host_pointers=False, faults=[fault])
+    assert lines == ["device_lost 507057"] * 5
 
 
-def test_a_staging_whose_client_stalls_keeps_no_stream_and_pins_nothing(run_program: Callable[..., str]) -> None:
+@pytest.mark.once
+def test_a_staging_whose_client_stalls_keeps_no_stream_and_pins_nothing(run_program: Callable[..., list[str]]) -> None:
     """A device has 32 streams for copies, and pinned memory for as many."""
     program = """
-size = 3 << 20
 stalled = []
 for number in range(100):
-    (tensor,) = device.stage(300_000, timeout_s=5)
-    tensor.write(0, b"x" * (1000 if number % 2 else 300_000), timeout_s=5)
-    assert tensor.read(0, 1000, timeout_s=5) == b"x" * 1000
+    (tensor,) = device.stage(300_000, timeout_s=30)
+    tensor.write(0, b"x" * (1000 if number % 2 else 300_000), timeout_s=30)
+    assert tensor.read(0, 1000, timeout_s=30) == b"x" * 1000
     stalled.append(tensor)
 print("copied")
 """
-    assert run_program(COPYING + program, "{}").split() == ["copied"]
+    assert run_program(COPYING + program, host_pointers=False) == ["copied"]
 
 
-def test_copies_that_were_abandoned_give_their_streams_back(run_program: Callable[..., str]) -> None:
+@pytest.mark.once
+def test_copies_that_were_abandoned_give_their_streams_back(run_program: Callable[..., list[str]]) -> None:
     """Until then another copy waits for one."""
     program = """
 for _ in range(32):
     (tensor,) = device.stage(1000)
-    try:
-        tensor.write(0, bytes(1000), timeout_s=0.01)
-    except aclgrad_native.AclError as error:
-        assert error.fault == "timeout", error
+    assert fault_of(tensor.write, 0, bytes(1000), 0.01) == "timeout 507046"
     del tensor
 (tensor,) = device.stage(1000)
-try:
-    tensor.write(0, bytes(1000), timeout_s=0.01)
-except aclgrad_native.AclError as error:
-    print(error.fault, error.call)
+print(outcome(tensor.write, 0, bytes(1000), 0.01))
 tensor.write(0, b"x" * 1000)
 print(tensor.read(0, 1000) == b"x" * 1000)
 del tensor
 device.assert_idle()
 """
-    slow = '{"faults": [{"kind": "slow_copy", "at": 1, "count": 32, "duration_ms": 3000}]}'
-    assert run_program(COPYING + program, slow).splitlines() == ["not_begun the wait for a stream", "True"]
+    slow = {"kind": "slow_copy", "at": 1, "count": 32, "duration_ms": 3000}
+    lines = run_program(COPYING + program, host_pointers=False, faults=[slow])
+    assert lines == ["not_begun the wait for a stream", "True"]
 
 
 FAIR = """
-import os, threading
+device = open_device(stream_limit=1, copy_threads=1)
 size = 48 << 20
 (large,), (small,) = device.stage(size), device.stage(1)
 with tempfile.TemporaryFile() as file:
     file.truncate(size)
     tickets = [device.waiting.new_ticket() for _ in range(6)]
-    large.native.read_file(tickets[0], file.fileno(), 0, time.monotonic() + 60)
+    large.native.read_file(tickets[0], file.fileno(), 0, deadline(60))
     for ticket in tickets[1:]:
-        small.native.write(ticket, 0, b"x", time.monotonic() + 60)
+        small.native.write(ticket, 0, b"x", deadline(60))
     order = []
     while len(order) < 6:
-        for ticket, end in device.waiting.completions.drain():
-            order.append(ticket)
+        order += [ticket for ticket, end in device.waiting.completions.drain()]
     print(order.index(tickets[0]))
-    ticket = device.waiting.new_ticket()
-    large.native.read_file(ticket, file.fileno(), 0, time.monotonic() + 0.001)
-    end = device.waiting.end(ticket)
-    print(getattr(end, "fault", end), getattr(end, "call", ""))
+    print(outcome(large.read_file, file.fileno(), 0, 0.001))
 """
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("host_pointers", [True, False])
 def test_the_copy_of_a_large_file_lets_others_go_first_and_ends_at_its_deadline(
-    run_program: Callable[..., str], host_pointers: bool
+    run_program: Callable[..., list[str]], host_pointers: bool
 ) -> None:
     """One thread copies: what came later needs less than a whole tensor's time."""
-    program = COPYING.replace("stream_limit=1", "stream_limit=1, copy_threads=1") + FAIR
-    lines = run_program(program, json.dumps({"host_pointers": host_pointers})).splitlines()
-    assert lines[0] == "5"
-    assert lines[1] in ("not_begun the copy", "timeout aclrtSynchronizeStream")
+    first, end = run_program(FAIR, host_pointers=host_pointers)
+    assert first == "5"
+    assert end in ("not_begun the copy", "timeout aclrtSynchronizeStream")

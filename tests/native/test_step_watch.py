@@ -1,195 +1,116 @@
 """A device whose driver hangs is found lost, whichever of its calls does not return, and nothing good is said of it."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from . import shims
+pytestmark = pytest.mark.once
 
-pytestmark = [pytest.mark.alone, pytest.mark.once]
-
-HANG_MS = 300
-IMPORTS = """
-import ctypes, os, sys, time
-import aclgrad_native
-from tests.native.blocking import BlockingDevice, deadline
-from tests.native.pooling import plan
-from tests.native.shims import open_with
-"""
-READY = """
-waiting = device.waiting
-call = plan((1, 1, 1), (1, 2, 2))
-contents = [b"grad", None]
-far = deadline(3600)
-def loss():
-    try:
-        device.native.check_steps()
-    except aclgrad_native.AclError as error:
-        return error.fault
-begin = time.monotonic()
-"""
-START = f"""{IMPORTS}
-library = aclgrad_native.open("host", sys.argv[1])
-device = BlockingDevice(library, hang_timeout_ms=int(sys.argv[2]))
-{READY}"""
-
-
-@pytest.fixture
-def run(run_program: Callable[..., str], tmp_path: Path) -> Callable[..., list[str]]:
-    def run(program: str, fault: dict[str, Any], host_pointers: bool, hang_timeout_ms: int = HANG_MS) -> list[str]:
-        config = tmp_path / "acl.json"
-        config.write_text(json.dumps({"host": {"host_pointers": host_pointers, "faults": [fault]}}))
-        return run_program(START + program, str(config), str(hang_timeout_ms)).splitlines()
-
-    return run
-
-
-# A thread that hangs in the driver for ever cannot be joined, so the process ends without closing the device.
-HANGING = """
-while not (found := loss()):
-    assert time.monotonic() - begin < 30
-    time.sleep(0.01)
-print(found, time.monotonic() - begin >= 0.3, loss())
-ticket = waiting.new_ticket()
-device.native.submit(ticket, call, contents, far)
-print(waiting.end(ticket).fault)
-os._exit(0)
-"""
-UNARY = "device.native.submit(None, call, contents, far)"
-BATCH = 'device.native.submit_batch(None, [(call, contents, b"")] * 3, far)'
-STAGE = "device.native.stage(None, None, [(16, False)], far)"
-TENSOR = "(tensor,) = device.stage(16)\n"
+UNARY = "device.native.submit(ticket, call, contents, far)"
+BATCH = 'device.native.submit_batch(ticket, [(call, contents, b"")] * 3, far)'
+STAGE = "device.native.stage(ticket, None, [(16, False)], far)"
 # The first half of the ring is copied when it is full.
-WRITE = "(tensor,) = device.stage(5 << 20)\ntensor.native.write(None, 0, bytes(5 << 20), far)"
-INTO = TENSOR + "device.native.submit_into(None, call, contents, tensor.native, far)"
-READ = TENSOR + 'tensor.native.read(None, 0, 4, b"", far)'
-# Blocks are counted from 1: those of calls on a device that copies, then those of staging.
-STEPS: dict[str, tuple[str, str, int, bool]] = {
-    "copy_in": (UNARY, "hang_copy", 1, False),
-    "copy_out": (UNARY, "hang_copy", 2, False),
-    "copy_in_of_a_batch": (BATCH, "hang_copy", 2, False),
-    "copy_to_a_tensor": (WRITE, "hang_copy", 1, False),
-    "copy_from_a_tensor": (READ, "hang_copy", 1, False),
-    "block": (UNARY, "hang_allocation", 1, False),
-    "block_of_a_tensor": (STAGE, "hang_allocation", 1, True),
-    "pinned_block": (WRITE, "hang_allocation", 2, False),
-    "launch": (UNARY, "hang_launch", 1, True),
-    "launch_on_copies": (UNARY, "hang_launch", 1, False),
-    "launch_of_a_batch": (BATCH, "hang_launch", 2, True),
-    "launch_into_a_tensor": (INTO, "hang_launch", 1, True),
+WRITE = "tensor.native.write(ticket, 0, bytes(5 << 20), far)"
+INTO = "(small,) = device.stage(16); device.native.submit_into(ticket, call, contents, small.native, far)"
+READ = 'tensor.native.read(ticket, 0, 4, b"", far)'
+LATE = "device.native.submit(ticket, call, contents, deadline(0.3))"
+STATE = "device.native.state(ticket)"
+COPY, PIECE, BLOCK, PINNED = "aclrtMemcpy", "aclrtMemcpyAsync", "aclrtMalloc", "aclrtMallocHost"
+LAUNCH, QUERY = "aclnnAdaptiveAvgPool2dBackward", "aclrtStreamQuery"
+STEPS: dict[str, tuple[str, str, int]] = {
+    # The first kernel is late.
+    "query": (LATE, QUERY, 1),
+    "copy_in": (UNARY, COPY, 1),
+    "copy_out": (UNARY, COPY, 2),
+    "copy_in_of_a_batch": (BATCH, COPY, 2),
+    "copy_to_a_tensor": (WRITE, PIECE, 1),
+    "copy_from_a_tensor": (READ, PIECE, 1),
+    "block": (UNARY, BLOCK, 1),
+    "block_of_a_tensor": (STAGE, BLOCK, 1),
+    "pinned_block": (WRITE, PINNED, 1),
+    "launch": (UNARY, LAUNCH, 1),
+    "launch_of_a_batch": (BATCH, LAUNCH, 2),
+    "launch_into_a_tensor": (INTO, LAUNCH, 1),
+    "context": (UNARY, "aclrtSetCurrentContext", 1),
+    "stream": (UNARY, "aclrtCreateStream", 1),
+    "free": (UNARY, "aclrtFree", 1),
+    "memory": (STATE, "aclrtGetMemInfo", 1),
 }
+"""The work, the function that it hangs in, and in which of its calls of the function."""
+SLOW = {"copy": (UNARY, COPY, 1), "block": (UNARY, BLOCK, 1), "launch": (UNARY, LAUNCH, 1)}
+"""The same for devices that wait longer for a step than these take."""
+NO_RESULT = {"block_of_a_tensor", "free", "memory"}
+"""Work whose end has nothing that the device computed or copied."""
+HANG_TIMEOUT_S = 1
 
+PROGRAM = """
+steps, slow, hang_timeout_s = arguments
+library = open_library(steered=True)
+far = deadline(3600)
+begun = {}
 
-@pytest.mark.parametrize(("work", "kind", "at", "host_pointers"), STEPS.values(), ids=STEPS)
-def test_a_step_that_hangs_loses_the_device(
-    run: Callable[..., list[str]], work: str, kind: str, at: int, host_pointers: bool
-) -> None:
-    """Within the hang timeout, however far the call's deadline is."""
-    lines = run(work + HANGING, {"kind": kind, "at": at}, host_pointers)
-    assert lines == ["device_lost True device_lost", "device_lost"]
+def begin(name, work, function, number, hang_timeout_s):
+    device = BlockingDevice(library, pool_pass_through=True, hang_timeout_ms=1000 * hang_timeout_s)
+    (tensor,) = device.stage(5 << 20)
+    ticket = device.waiting.new_ticket()
+    before = steer.Hanging(function.encode())
+    begun[name] = device, ticket, time.monotonic()
+    steer.Hang(function.encode(), number, False)
+    exec(work, globals(), locals())
+    wait_until(lambda: steer.Hanging(function.encode()) > before)
 
+def loss(name):
+    return outcome(begun[name][0].native.check_steps)
 
-HANGING_FUNCTION = """
-std::atomic<bool> hangs{{false}};
+def end(device, ticket):
+    end = device.waiting.end(ticket)
+    errors = end[1] if isinstance(end, tuple) and len(end) == 2 else [end]
+    return " ".join(sorted({getattr(each, "fault", "good") for each in errors}))
 
-extern "C" void Hang() {{ hangs = true; }}
-
-extern "C" int {name}({parameters}) {{
-  while (hangs) pause();
-  return Real<int({parameters})>("{name}")({arguments});
-}}
+for name, step in steps.items():
+    begin(name, *step, hang_timeout_s)
+durations = {}
+while len(durations) < len(steps):
+    for name in steps.keys() - durations:
+        if loss(name):
+            durations[name] = time.monotonic() - begun[name][2]
+print(min(durations.values()) >= hang_timeout_s)
+for name in steps:
+    device, ticket = begun[name][0], begun[name][0].waiting.new_ticket()
+    device.native.submit(ticket, call, contents, far)
+    print(name, loss(name), end(device, ticket))
+for name, step in slow.items():
+    begin("slow " + name, *step, 3600)
+steer.Release()
+for name, (device, ticket, _) in begun.items():
+    print(name, end(device, ticket), loss(name))
 """
-WITH_SHIM = f"""{IMPORTS}
-device = BlockingDevice(open_with(sys.argv[1], sys.argv[2]), pool_pass_through=True, hang_timeout_ms=300)
-{READY}
-ctypes.CDLL(sys.argv[1]).Hang()
-begin = time.monotonic()
-"""
-LATE = "device.native.submit(None, call, contents, deadline(0.1))"
-FUNCTIONS: dict[str, tuple[str, str, str]] = {
-    "aclrtSetCurrentContext": ("void* context", "context", UNARY),
-    "aclrtCreateStream": ("void** stream", "stream", UNARY),
-    "aclrtFree": ("void* address", "address", UNARY),
-    "aclrtStreamQuery": ("void* stream, int* status", "stream, status", LATE),
-    "aclrtGetMemInfo": ("int kind, size_t* free, size_t* total", "kind, free, total", "device.native.state(None)"),
-}
-"""What else may hang: parameters, arguments, and the work that calls it."""
+LOSS = "device_lost the device"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_any_function_that_hangs_loses_the_device(run_program: Callable[..., str], name: str, tmp_path: Path) -> None:
-    parameters, arguments, work = FUNCTIONS[name]
-    source = HANGING_FUNCTION.format(name=name, parameters=parameters, arguments=arguments)
-    config = tmp_path / "acl.json"
-    faults = [{"kind": "hang", "at": 1, "duration_ms": 1000}] if work is LATE else []
-    config.write_text(json.dumps({"host": {"host_pointers": False, "faults": faults}}))
-    lines = run_program(WITH_SHIM + work + HANGING, str(shims.build(tmp_path, source)), str(config)).splitlines()
-    assert lines == ["device_lost True device_lost", "device_lost"]
-
-
-SLOW = """
-assert len(device.execute(call, contents)) == 16
-(tensor,) = device.stage(4)
-tensor.write(0, b"grad")
-assert tensor.read(0, 4) == b"grad"
-print(loss())
-"""
-
-
-@pytest.mark.parametrize(
-    ("kind", "host_pointers"), [("hang_copy", False), ("hang_allocation", False), ("hang_launch", True)]
-)
-def test_a_step_that_is_only_slow_is_forgotten(run: Callable[..., list[str]], kind: str, host_pointers: bool) -> None:
-    fault = {"kind": kind, "at": 1, "count": 2, "duration_ms": 200}
-    assert run(SLOW, fault, host_pointers, hang_timeout_ms=60_000) == ["None"]
-
-
-LATE_RESULTS = """
-while not loss():
-    time.sleep(0.01)
-print(waiting.end(ticket).fault)
-"""
-LATE_BATCH = """
-while not loss():
-    time.sleep(0.01)
-print(*[error.fault if error else None for error in waiting.result(ticket)[1]])
-"""
-NEW = "ticket = waiting.new_ticket()\n"
-LATE_STEPS: dict[str, tuple[str, str, str, int, bool, list[str]]] = {
-    "copy": (UNARY, LATE_RESULTS, "hang_copy", 2, False, ["device_lost"]),
-    "launch": (UNARY, LATE_RESULTS, "hang_launch", 1, True, ["device_lost"]),
-    "batch": (BATCH, LATE_BATCH, "hang_launch", 2, True, ["device_lost device_lost device_lost"]),
-    "write": (WRITE, LATE_RESULTS, "hang_copy", 1, False, ["device_lost"]),
-    "read": (READ, LATE_RESULTS, "hang_copy", 1, False, ["device_lost"]),
-}
-
-
-@pytest.mark.parametrize(("work", "wait", "kind", "at", "host_pointers", "lines"), LATE_STEPS.values(), ids=LATE_STEPS)
-def test_what_ends_after_the_loss_is_no_result(
-    run: Callable[..., list[str]], work: str, wait: str, kind: str, at: int, host_pointers: bool, lines: list[str]
-) -> None:
-    """The step returns at last, as if nothing had been, but the device was given up meanwhile."""
-    fault = {"kind": kind, "at": at, "duration_ms": 2000}
-    assert run(NEW + work.replace("None", "ticket", 1) + wait, fault, host_pointers) == lines
+def test_a_step_that_hangs_loses_the_device(run_program: Callable[..., list[str]]) -> None:
+    """After the hang timeout, however far the call's deadline is; what ends after that is no result."""
+    late = {"kind": "hang", "at": 1, "duration_ms": 1500}
+    lines = run_program(PROGRAM, STEPS, SLOW, HANG_TIMEOUT_S, host_pointers=False, faults=[late])
+    while_it_hangs, afterwards = lines[1 : len(STEPS) + 1], lines[len(STEPS) + 1 :]
+    assert lines[0] == "True"
+    assert while_it_hangs == [f"{name} {LOSS} device_lost" for name in STEPS]
+    ends = {name: "good" if name in NO_RESULT else "device_lost" for name in STEPS}
+    slow = [f"slow {name} good None" for name in SLOW]
+    assert afterwards == [*(f"{name} {end} {LOSS}" for name, end in ends.items()), *slow]
 
 
 KERNEL = """
-try:
-    device.execute(call, contents, timeout_s=0.1)
-except aclgrad_native.AclError as error:
-    print(error.fault)
-try:
-    while True:
-        device.release_finished()
-        time.sleep(0.01)
-except aclgrad_native.AclError as error:
-    print(error.fault, loss())
+device = open_device(hang_timeout_ms=300)
+print(outcome(device.execute, call, contents, 0.1))
+while not (error := outcome(device.release_finished)):
+    time.sleep(0.01)
+print(error)
+print(outcome(device.native.check_steps))
 os._exit(0)
 """
 
 
-def test_a_kernel_that_does_not_end_loses_the_device(run: Callable[..., list[str]]) -> None:
-    assert run(KERNEL, {"kind": "hang", "at": 1}, True) == ["timeout", "device_lost device_lost"]
+def test_a_kernel_that_does_not_end_loses_the_device(run_program: Callable[..., list[str]]) -> None:
+    lines = run_program(KERNEL, faults=[{"kind": "hang", "at": 1}])
+    assert lines == ["timeout aclrtSynchronizeStream", LOSS, LOSS]
