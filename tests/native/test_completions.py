@@ -4,7 +4,6 @@ import gc
 import os
 import select
 import tempfile
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import pytest
 
 from aclgrad_native import AclLibrary, Completions, Device
 
-from .blocking import TIMEOUT_S, BlockingDevice, deadline
+from .blocking import TIMEOUT_S, deadline
 
 
 class Ticket:
@@ -85,21 +84,6 @@ def test_a_ticket_may_be_any_object_any_number_of_times(library: AclLibrary) -> 
     assert [ticket for ticket, _ in drain(completions, len(tickets))] == tickets
 
 
-def test_two_devices_may_share_completions(library: AclLibrary) -> None:
-    completions = Completions()
-    devices = [make_device(library, completions) for _ in range(2)]
-    for device in devices:
-        device.join("joined", [b"x"])
-    assert drain(completions, 2) == [("joined", b"x")] * 2
-
-
-def test_errors_come_back_as_results(device: BlockingDevice) -> None:
-    (tensor,) = device.stage(1)
-    ticket = device.waiting.new_ticket()
-    tensor.native.write(ticket, 1, b"x", deadline(TIMEOUT_S))
-    assert isinstance(device.waiting.end(ticket), IndexError)
-
-
 def test_a_result_is_kept_by_nobody_after_the_drain(library: AclLibrary) -> None:
     completions = Completions()
     device = make_device(library, completions)
@@ -134,17 +118,6 @@ def test_ends_that_nobody_drains_go_with_their_completions(
     """Their tickets are Python objects, and any thread may be the last owner of the completions."""
     *first, last = order
     assert run_program(UNDRAINED, *order) == [*first, *["ticket"] * 3, last]
-
-
-def test_a_thread_that_waits_for_ends_lets_others_run(library: AclLibrary) -> None:
-    completions = Completions()
-    device = make_device(library, completions)
-    ends: list[Any] = []
-    thread = threading.Thread(target=lambda: ends.extend(drain(completions, 1)))
-    thread.start()
-    device.join("joined", [b"x"])
-    thread.join(TIMEOUT_S)
-    assert ends == [("joined", b"x")]
 
 
 NO_FILE = """

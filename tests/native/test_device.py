@@ -11,7 +11,7 @@ import aclgrad_native
 from aclgrad import reference
 from aclgrad_native import AclError
 
-from .blocking import BlockingDevice, deadline
+from .blocking import BlockingDevice
 from .pooling import FLOAT32, plan, pool
 
 GRAD = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
@@ -129,25 +129,6 @@ def test_an_empty_call_fills_a_staged_tensor_with_zeros(device: BlockingDevice, 
     target.write(0, b"\x55" * size)
     device.execute_into(plan((1, 0, 4), SHAPE, is_empty=True), [b"", None], target)
     assert target.read(0, size) == bytes(size)
-
-
-@pytest.mark.parametrize("on_host", [False, True])
-def test_an_output_stays_in_a_staged_tensor(device: BlockingDevice, on_host: bool) -> None:
-    (target,) = device.stage(4 * 7 * 9, on_host=on_host)
-    device.execute_into(plan(GRAD.shape, SHAPE), [DATA, None], target)
-    gradient = np.frombuffer(target.read(0, 4 * 7 * 9), np.float32).reshape(SHAPE)
-    np.testing.assert_allclose(gradient, truth(GRAD, SHAPE), rtol=1e-6)
-
-
-def test_many_calls_at_once_share_a_device_and_have_the_same_bits(device: BlockingDevice) -> None:
-    grad_output = np.random.default_rng(1).standard_normal((8, 16, 16), np.float32)
-    call = plan(grad_output.shape, (8, 61, 67)), [grad_output.tobytes(), None]
-    tickets = [device.waiting.new_ticket() for _ in range(80)]
-    for ticket in tickets:
-        device.native.submit(ticket, *call, deadline(60))
-    assert {device.waiting.result(ticket) for ticket in tickets} == {device.execute(*call)}
-    assert device.state().stream_count <= 2
-    device.assert_idle()
 
 
 TWO_DEVICES = """

@@ -10,7 +10,7 @@ import pytest
 from aclgrad import reference
 from aclgrad_native import AclError, OutOfMemoryError
 
-from .blocking import TIMEOUT_S, BlockingDevice, deadline
+from .blocking import TIMEOUT_S, BlockingDevice
 from .pooling import FLOAT32, plan
 
 SHAPE = (1, 5, 6)
@@ -79,12 +79,6 @@ def test_a_bad_call_fails_alone(
     device.assert_idle()
 
 
-def test_bad_calls_alone(device: BlockingDevice) -> None:
-    _, errors = device.execute_all([call(number, symbol="aclnnNothing") for number in range(5)])
-    assert [type(each) for each in errors] == [ValueError] * 5
-    device.assert_idle()
-
-
 def test_empty_calls_among_others_are_zeros(device: BlockingDevice) -> None:
     empty = plan((1, 0, 3), SHAPE, is_empty=True), [b"", None], b"empty"
     reply, errors = device.execute_all([empty, call(1), empty])
@@ -92,18 +86,6 @@ def test_empty_calls_among_others_are_zeros(device: BlockingDevice) -> None:
     size = 4 * int(np.prod(SHAPE))
     assert reply.startswith(b"empty" + bytes(size) + prefix(1))
     assert reply.endswith(b"empty" + bytes(size))
-
-
-def test_batches_at_once_share_the_streams(device: BlockingDevice) -> None:
-    calls = [call(number) for number in range(20)]
-    tickets = [device.waiting.new_ticket() for _ in range(30)]
-    for ticket in tickets:
-        device.native.submit_batch(ticket, calls, deadline(TIMEOUT_S))
-    for ticket in tickets:
-        reply, errors = device.waiting.result(ticket)
-        assert errors == [None] * 20
-        check(reply, 20)
-    device.assert_idle()
 
 
 FAULTY = """

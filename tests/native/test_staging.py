@@ -80,12 +80,6 @@ def test_bytes_beyond_the_end_go_nowhere(device: BlockingDevice, offset: int, si
         tensor.write(offset, bytes(size))
 
 
-def test_empty_tensor(device: BlockingDevice) -> None:
-    (tensor,) = device.stage(0)
-    tensor.write(0, b"")
-    assert tensor.read(0, 0) == b""
-
-
 @pytest.mark.parametrize("sizes", [[65 * MEBIBYTE], [1, 65 * MEBIBYTE]])
 def test_reservation_beyond_the_pool(device: BlockingDevice, sizes: list[int]) -> None:
     """Nothing of it stays, and the ticket of the release comes back all the same."""

@@ -62,6 +62,7 @@ def has_empty_sums(typed: TypedCase) -> bool:
     return bool((reference.define(typed.spec.name, typed.arrays(), typed.attributes) == 0).any())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_that_may_leave_cells_without_a_sum_has_such_a_case(name: str) -> None:
     """The test above can only find memory that was left unwritten where the gradient is zero without a sum."""
