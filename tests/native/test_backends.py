@@ -50,19 +50,13 @@ def test_ascend_without_a_toolkit_leaves_the_search_to_the_loader(toolkit: Path)
     assert files == [(name, True) for name in REQUIRED] + [(name, False) for name in OPTIONAL]
 
 
-def test_ascend_opens_what_the_toolkit_has(toolkit: Path) -> None:
-    folder = toolkit / "lib64"
-    there = touch(folder / "libascendcl.so", folder / "libopapi.so", folder / "libaclnn_math.so")
-    paths = [path for path, _ in library_files("ascend", home(toolkit))]
-    assert [path for path in paths if "/" in path] == there
-
-
 def test_split_operator_libraries_come_in_order_before_the_whole(toolkit: Path) -> None:
     folder = toolkit / "lib64"
     split = touch(folder / "libopapi_cv.so", folder / "libopapi_math.so", folder / "libopapi_nn.so")
     (whole,) = touch(folder / "libopapi.so")
     files = library_files("ascend", home(toolkit))
     assert files[2:6] == [(path, False) for path in [*split, whole]]
+    assert [path for path, _ in files if "/" in path] == [*split, whole]
 
 
 def test_split_operator_libraries_are_found_where_the_loader_looks(toolkit: Path, tmp_path: Path) -> None:
@@ -112,16 +106,12 @@ def test_library_of_another_user_is_not_trusted(toolkit: Path, tmp_path: Path, m
     assert (custom, False) not in library_files("ascend", environment)
 
 
-def test_auto_is_ascend_where_its_library_is_in_the_toolkit(toolkit: Path) -> None:
-    touch(toolkit / "lib64/libascendcl.so")
-    assert library_files("auto", home(toolkit)) == library_files("ascend", home(toolkit))
-
-
-def test_auto_is_ascend_where_its_library_is_in_the_loader_path(toolkit: Path, tmp_path: Path) -> None:
-    touch(tmp_path / "driver/libascendcl.so")
+@pytest.mark.parametrize(
+    ("library", "backend"),
+    [("toolkit/lib64/libascendcl.so", "ascend"), ("driver/libascendcl.so", "ascend"), ("driver/libother.so", "host")],
+    ids=["in_the_toolkit", "in_the_loader_path", "nowhere"],
+)
+def test_auto_is_ascend_where_its_library_is(toolkit: Path, tmp_path: Path, library: str, backend: str) -> None:
+    touch(tmp_path / library)
     environment = home(toolkit, LD_LIBRARY_PATH=f"/nowhere::{tmp_path}/driver")
-    assert library_files("auto", environment) == library_files("ascend", environment)
-
-
-def test_auto_is_host_elsewhere(toolkit: Path) -> None:
-    assert library_files("auto", home(toolkit, LD_LIBRARY_PATH="")) == library_files("host", {})
+    assert library_files("auto", environment) == library_files(backend, environment)

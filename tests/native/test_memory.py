@@ -42,25 +42,20 @@ def test_memory_of_a_call_is_given_back_and_used_again(device: BlockingDevice) -
     assert second.hit_count - first.hit_count == first.allocation_count
 
 
-def test_trim_gives_everything_back_to_the_device(device: BlockingDevice) -> None:
-    before = device.state().free_bytes
+def test_a_trim_and_the_end_of_a_device_give_everything_back(library: aclgrad_native.AclLibrary) -> None:
+    other = BlockingDevice(library)
+    before = other.state().free_bytes
+    device = BlockingDevice(library, pool_limit_bytes=None)
     pool(device, GRAD, (1, 512, 512))
     held = device.state().pool.reserved_bytes
-    assert device.state().free_bytes <= before - held  # the device may round up
+    assert other.state().free_bytes <= before - held  # the device may round up
     device.trim()
     assert device.state().pool.reserved_bytes == 0
-    assert device.state().free_bytes == before
-
-
-def test_memory_of_a_device_that_is_gone_is_given_back(
-    library: aclgrad_native.AclLibrary, device: BlockingDevice
-) -> None:
-    before = device.state().free_bytes
-    other = BlockingDevice(library, pool_limit_bytes=None)
-    pool(other, GRAD, (1, 512, 512))
-    assert device.state().free_bytes < before
-    del other
-    assert device.state().free_bytes == before
+    assert other.state().free_bytes == before
+    pool(device, GRAD, (1, 512, 512))
+    assert other.state().free_bytes < before
+    del device
+    assert other.state().free_bytes == before
 
 
 def test_allocation_over_the_limit_is_told_with_both_sizes(library: aclgrad_native.AclLibrary) -> None:

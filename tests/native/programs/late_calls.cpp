@@ -51,7 +51,7 @@ void AwaitReturn(Device& device) {
 void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& calls, const char* host_pointers,
                        bool keep_executors, int factor) {
   const std::vector<Bytes> expected = Expected(path, calls);
-  const std::string faults = R"([{"kind": "hang", "at": 4, "count": 9, "duration_ms": 120}])";
+  const std::string faults = R"([{"kind": "hang", "at": 4, "count": 9, "duration_ms": 80}])";
   Device device(OpenHost(path, R"({"host_pointers": )" + std::string(host_pointers) + R"(, "faults": )" + faults + "}"),
                 0, Options(keep_executors));
   std::atomic<uint64_t> late{0};
