@@ -44,15 +44,15 @@ def build(folder: Path, source: str, *, whole: bool = False) -> Path:
     if whole:
         options += ["-Wl,--no-as-needed", host, f"-Wl,-rpath,{Path(host).parent}"]
     name = hashlib.sha256(repr((COMPILER, options, _START, source)).encode()).hexdigest()
-    text, kept, library = _KEPT / f"{name}.cpp", _KEPT / f"{name}.so", folder / "libshim.so"
+    text, made, kept = (_KEPT / f"{name}.{ending}" for ending in ("cpp", "made", "so"))
     _KEPT.mkdir(parents=True, exist_ok=True)
     with open(_KEPT / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not kept.exists():
             text.write_text(_START + source)
-            made = folder / "made.so"
             subprocess.run([COMPILER, str(text), *options, "-o", str(made), "-ldl"], check=True)
             made.replace(kept)
+    library = folder / "libshim.so"
     library.unlink(missing_ok=True)
     library.symlink_to(kept)
     return library
