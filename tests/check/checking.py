@@ -1,7 +1,6 @@
-"""Runs `aclgrad check` and reads what it wrote; a proxy that changes what a real server answers."""
+"""Runs `aclgrad check` and reads what it wrote; a proxy that changes what a server answers."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,12 +15,6 @@ from click.testing import CliRunner
 from aclgrad.commands import program as aclgrad
 from aclgrad.tensors import dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
-
-# A shell starts what runs in the background with SIGINT ignored.
-_PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aclgrad.cli import main; main()"
-)
-COMMAND = [sys.executable, "-c", _PROGRAM, "check"]
 
 
 @dataclass(frozen=True)

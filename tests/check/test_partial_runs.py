@@ -2,71 +2,86 @@
 
 import signal
 import subprocess
-import time
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from aclgrad.check import command
 from aclgrad.commands import program
-from tests.check.checking import COMMAND, read
-from tools.serving import Server
+from aclgrad.testing import serve
+from tests.check.checking import Checked, check, read
+from tools.calling import wait_until
 
 ROWS = 20
-LIMIT_S = 60
+# A shell starts what runs in the background with SIGINT ignored.
+PROGRAM = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aclgrad.cli import main; main()"
+)
 
 
-def _begin(address: str, folder: Path) -> subprocess.Popen[str]:
-    """Starts a full run and returns when it has made some rows."""
-    files = ["--json", str(folder / "rows.jsonl"), "--html", str(folder / "report.html")]
-    process = subprocess.Popen(
-        [*COMMAND, address, *files], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    end = time.monotonic() + LIMIT_S
-    while len(_rows(folder)) < ROWS and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
-    return process
+def assert_partial(checked: Checked, page: Path, end: str) -> None:
+    assert "Traceback" not in checked.output
+    assert ROWS <= len(checked.rows) < checked.summary["planned"]
+    told = (checked.summary["end"], checked.summary["exit_code"], checked.summary["rows"])
+    assert told == (end, checked.exit_code, len(checked.rows))
+    assert f"{end}, exit code {checked.exit_code}" in page.read_text()
+    assert "safe" not in {each["verdict"] for each in checked.summary["switches"].values()}
 
 
-def _rows(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "rows.jsonl"
-    return [] if not path.exists() else path.read_text().splitlines()[:ROWS]  # type: ignore[return-value]
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
 
-def _assert_partial(folder: Path, end: str, exit_code: int) -> None:
-    rows, summary = read(folder / "rows.jsonl")
-    assert ROWS <= len(rows) < summary["planned"]
-    assert (summary["end"], summary["exit_code"], summary["rows"]) == (end, exit_code, len(rows))
-    assert f"{end}, exit code {exit_code}" in (folder / "report.html").read_text()
-    assert "safe" not in {each["verdict"] for each in summary["switches"].values()}
+@pytest.mark.parametrize(
+    ("is_gone", "end", "exit_code", "told"),
+    [
+        (False, "interrupted", 130, f"interrupted after {ROWS} of"),
+        (True, "server gone", 2, "the server went away after"),
+    ],
+    ids=["interrupt", "gone"],
+)
+def test_a_run_that_ends_early_leaves_a_partial_report(
+    few: pytest.MonkeyPatch, tmp_path: Path, is_gone: bool, end: str, exit_code: int, told: str
+) -> None:
+    page, rows = tmp_path / "report.html", []
+    real = command._take  # noqa: SLF001 - what happens between two rows
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        address = stack.enter_context(serve()).target
+        happen: Callable[[], None] = stack.close if is_gone else interrupt
+
+        def take(*arguments: Any) -> None:
+            real(*arguments)
+            rows.append(arguments)
+            if len(rows) == ROWS:
+                happen()
+
+        patch.setattr(command, "_take", take)
+        checked = check(tmp_path, address, "--html", str(page), "--timeout-s", "5")
+    assert checked.exit_code == exit_code
+    assert told in checked.output
+    assert_partial(checked, page, end)
 
 
-def test_an_interrupt_leaves_a_partial_report(server: Server, tmp_path: Path) -> None:
-    with _begin(server.address, tmp_path) as process:
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 130
+@pytest.mark.slow
+def test_sigint_ends_the_program_with_a_partial_report(tmp_path: Path) -> None:
+    file, page = tmp_path / "rows.jsonl", tmp_path / "report.html"
+    with serve() as server:
+        words = [sys.executable, "-c", PROGRAM, "check", server.target, "--json", str(file), "--html", str(page)]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: file.exists() and file.read_text().count("\n") >= ROWS)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
     assert "interrupted after" in errors
-    assert "Traceback" not in errors
-    _assert_partial(tmp_path, "interrupted", 130)
-
-
-def test_a_server_that_goes_down_leaves_a_partial_report(tmp_path: Path) -> None:
-    with Server() as own:
-        with _begin(own.address, tmp_path) as process:
-            own.send(signal.SIGKILL)
-            _, errors = process.communicate(timeout=LIMIT_S)
-        own.exit_code()
-    assert process.returncode == 2
-    assert "the server went away after" in errors
-    assert "Traceback" not in errors
-    _assert_partial(tmp_path, "server gone", 2)
+    assert_partial(Checked(process.returncode, errors, *read(file)), page, "interrupted")
 
 
 @pytest.mark.parametrize("target", ["nonsense", "http://127.0.0.1:1", "127.0.0.1:1"])
-def test_a_target_without_a_server_is_refused(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aclgrad.check.target.CONNECT_TIMEOUT_S", 0.5)
+def test_a_target_without_a_server_is_refused(target: str, few: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(program, ["check", target])
     assert result.exit_code == 2
     assert result.output.startswith("aclgrad check: ")
