@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
-from aclgrad_server.cli import EXIT_LIMIT_S
-from aclgrad_server.settings import Settings
+from aclgrad_server.cli import EXIT_LIMIT_S, main
+from aclgrad_server.exposure import is_local
+from aclgrad_server.settings import Settings, read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]
@@ -33,8 +35,14 @@ def test_profile_starts_one_server_of_its_own_target(name: str, service: dict[st
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)
 def test_address_is_in_plain_sight_and_published_for_this_machine_alone(service: dict[str, Any]) -> None:
-    assert service["command"] == ["--listen", "0.0.0.0:50051", "--insecure"]
-    assert service["ports"] == ["127.0.0.1:50051:50051"]
+    with click.Context(main) as context:
+        main.parse_args(context, list(service["command"]))
+        (address,) = read_settings(context.params).listen
+    assert not is_local(address)
+    for port in service["ports"]:
+        published, _, inside = port.rpartition(":")
+        assert is_local(published)
+        assert address.endswith(f":{inside}")
 
 
 @pytest.mark.parametrize("service", SERVICES.values(), ids=SERVICES)

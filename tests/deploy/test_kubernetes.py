@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -73,11 +74,15 @@ def test_overlay_patches_what_there_is(overlay: Path) -> None:
     assert [each["name"] for each in patch["spec"]["template"]["spec"]["containers"]] == [CONTAINER["name"]]
 
 
+def rendered(folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
 def test_rendered_pod_has_one_container_its_settings_and_its_volumes(overlay: Path) -> None:
-    rendered = subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=True).stdout
-    of_kind = {each["kind"]: each for each in yaml.safe_load_all(rendered)}
+    of_kind = {each["kind"]: each for each in rendered(overlay)}
     spec = of_kind["Deployment"]["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["image"] == f"aclgrad:{overlay.name}"
@@ -102,8 +107,7 @@ def test_servers_without_tls_say_so_where_everybody_can_see_it() -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
 def test_overlay_mtls_takes_certificates_and_identities_from_where_they_are_mounted() -> None:
-    rendered = subprocess.run(["kubectl", "kustomize", str(MTLS)], capture_output=True, text=True, check=True).stdout
-    documents = list(yaml.safe_load_all(rendered))
+    documents = rendered(MTLS)
     spec = next(each for each in documents if each["kind"] == "Deployment")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     variables = environment(container)
@@ -138,60 +142,74 @@ def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
     assert POD["spec"]["terminationGracePeriodSeconds"] >= needed_s + 5
 
 
-def test_server_serves_with_the_settings_and_answers_where_the_probes_ask(tmp_path: Path) -> None:
-    flags = CONTAINER["args"]
-    assert flags[:4] == ["--listen", "0.0.0.0:50051", "--admin", "0.0.0.0:9464"]
-    mount = next(each for each in CONTAINER["volumeMounts"] if each["name"] == "settings")["mountPath"]
-    assert flags[4:] == ["--config", f"{mount}/{SETTINGS.name}"]
-    assert {each["name"]: each["containerPort"] for each in CONTAINER["ports"]} == {"grpc": 50051, "admin": 9464}
+CARD_BYTES = 64 * 2**30
+
+
+@pytest.fixture(scope="module")
+def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the settings of the pod, on a card, in a cluster that adds the variables of a Service."""
+    folder = tmp_path_factory.mktemp("pod")
     # The file in a checkout may belong to somebody else, whom the server would not trust.
-    with Server("--config", shutil.copyfile(SETTINGS, str(tmp_path / SETTINGS.name))) as server:
-        for probe, path in PROBES.items():
-            assert CONTAINER[probe]["httpGet"] == {"path": path, "port": "admin"}
-            with urlopen(f"http://{server.admin}{path}", timeout=60) as reply:
-                assert reply.status == 200
+    settings = shutil.copyfile(SETTINGS, str(folder / SETTINGS.name))
+    config = write_host_config(folder, memory_bytes=CARD_BYTES)
+    with Server("--config", settings, "--acl-config", config, ACLGRAD_SERVICE_HOST="10.0.0.1") as server:
+        yield server
+
+
+def test_server_answers_where_the_probes_ask(pod: Server) -> None:
+    flags = dict(zip(CONTAINER["args"][::2], CONTAINER["args"][1::2], strict=True))
+    mount = next(each for each in CONTAINER["volumeMounts"] if each["name"] == "settings")["mountPath"]
+    assert flags.pop("--config") == f"{mount}/{SETTINGS.name}"
+    ports = {each["name"]: each["containerPort"] for each in CONTAINER["ports"]}
+    assert flags == {"--listen": f"0.0.0.0:{ports['grpc']}", "--admin": f"0.0.0.0:{ports['admin']}"}
+    for probe, path in PROBES.items():
+        assert CONTAINER[probe]["httpGet"] == {"path": path, "port": "admin"}
+        with urlopen(f"http://{pod.admin}{path}", timeout=60) as reply:
+            assert reply.status == 200
+
+
+def test_a_card_serves_with_all_of_its_memory(pod: Server) -> None:
+    with aclgrad.Client(pod.address) as client:
+        (device,) = client.server_status().devices
+    assert device.claimed_bytes_limit > 0.8 * CARD_BYTES
+
+
+def test_variables_of_service_links_would_be_taken_for_settings(pod: Server) -> None:
+    """What a cluster adds for a Service of this name, which is why the pod refuses it."""
+    assert POD["spec"]["enableServiceLinks"] is False
+    assert "ACLGRAD_SERVICE_HOST is not a setting" in pod.log
 
 
 def test_only_monitoring_reaches_the_admin_port_and_only_clients_the_service() -> None:
-    told = {rule["ports"][0]["port"]: rule["from"] for rule in manifest("NetworkPolicy")["spec"]["ingress"]}
-    assert told == {
-        50051: [{"podSelector": {"matchLabels": {"aclgrad-client": "true"}}}],
-        9464: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
-    }
-    assert not any(
-        port["port"] == 9464 for each in manifests(BASE) if each["kind"] == "Service" for port in each["spec"]["ports"]
-    )
+    names = {each["containerPort"]: each["name"] for each in CONTAINER["ports"]}
+    told = {names[rule["ports"][0]["port"]]: rule["from"] for rule in manifest("NetworkPolicy")["spec"]["ingress"]}
+    assert told.keys() == {"grpc", "admin"}
+    (clients,), (monitoring,) = told["grpc"], told["admin"]
+    assert clients["podSelector"]["matchLabels"]
+    assert monitoring["namespaceSelector"]["matchLabels"]
+    services = [each for each in manifests(BASE) if each["kind"] == "Service"]
+    assert "admin" not in {names[port["port"]] for each in services for port in each["spec"]["ports"]}
 
 
 def test_settings_are_known() -> None:
     assert tomllib.loads(SETTINGS.read_text()).keys() <= Settings.model_fields.keys()
 
 
-def test_a_card_serves_with_all_of_its_memory(tmp_path: Path) -> None:
-    card_bytes = 64 * 2**30
-    config = write_host_config(tmp_path, memory_bytes=card_bytes)
-    flags = ("--config", shutil.copyfile(SETTINGS, str(tmp_path / SETTINGS.name)), "--acl-config", config)
-    with Server(*flags) as server, aclgrad.Client(server.address) as client:
-        (device,) = client.server_status().devices
-    assert device.claimed_bytes_limit > 0.8 * card_bytes
-
-
-def limits_of(overlay: Path) -> dict[str, str]:
-    (container,) = manifest("Deployment", overlay)["spec"]["template"]["spec"]["containers"]
+def limits_of(overlay: str) -> dict[str, str]:
+    (container,) = manifest("Deployment", FOLDER / "overlays" / overlay)["spec"]["template"]["spec"]["containers"]
     return container["resources"]["limits"]
 
 
-def test_memory_of_a_pod_on_the_cpu_has_room_for_messages_beside_the_pool() -> None:
-    """By the formula of docs/capacity.md; the host library gives its devices half of the limit."""
-    limit_bytes = int(limits_of(FOLDER / "overlays/host")["memory"].removesuffix("Gi")) * 2**30
+def test_limits_of_a_pod_on_the_cpu() -> None:
+    """Memory has room for messages beside the pool, which the host library gives half, by docs/capacity.md.
+
+    Without a limit of CPUs, the host library starts a thread for each core of the node.
+    """
+    limit_bytes = int(limits_of("host")["memory"].removesuffix("Gi")) * 2**30
     settings = Settings(config=SETTINGS)
     messages = (MEMORY_SOFT_LIMIT * limit_bytes - 90e6 - limit_bytes / 2 - 2 * REPLY_BYTES) / settings.max_message_bytes
     assert messages >= 2 * 4 * settings.streams
-
-
-def test_pod_on_the_cpu_has_a_limit_of_cpus_by_which_it_counts_its_threads() -> None:
-    """Without one, the host library starts a thread for each core of the node."""
-    assert 1 <= int(limits_of(FOLDER / "overlays/host")["cpu"]) <= 16
+    assert 1 <= int(limits_of("host")["cpu"]) <= 16
 
 
 def test_a_node_can_be_drained_of_a_pod_that_is_never_ready() -> None:
@@ -207,19 +225,11 @@ def test_reach_of_the_network_policy_is_told() -> None:
 
 
 def test_pod_may_do_nothing_it_need_not() -> None:
-    assert CONTAINER["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert POD["spec"]["securityContext"]["runAsNonRoot"] is True
-    assert POD["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert POD["spec"]["automountServiceAccountToken"] is False
+    own, of_pod = CONTAINER["securityContext"], POD["spec"]["securityContext"]
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert own["readOnlyRootFilesystem"]
+    assert of_pod["runAsNonRoot"]
+    assert of_pod["seccompProfile"]["type"] != "Unconfined"
+    rights = (own["allowPrivilegeEscalation"], own.get("privileged"), POD["spec"]["automountServiceAccountToken"])
+    assert not any(rights)
     assert "secret" not in json.dumps(manifests(BASE)).lower()
-
-
-def test_variables_of_service_links_would_be_taken_for_settings() -> None:
-    """What a cluster adds for a Service of this name, which is why the pod refuses it."""
-    assert POD["spec"]["enableServiceLinks"] is False
-    with Server(ACLGRAD_SERVICE_HOST="10.0.0.1") as server:
-        assert "ACLGRAD_SERVICE_HOST is not a setting" in server.log

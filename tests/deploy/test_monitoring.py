@@ -5,12 +5,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.deploy.test_kubernetes import rendered
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/monitoring"
@@ -109,19 +110,14 @@ def test_component_of_kubernetes_finds_the_admin_port_of_every_pod() -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
-def test_any_overlay_takes_the_component(tmp_path: Path) -> None:
-    for overlay in sorted((ROOT / "deploy/kubernetes/overlays").iterdir()):
-        folders = {"resources": overlay, "components": COMPONENT}
-        told = {key: [os.path.relpath(folder, tmp_path)] for key, folder in folders.items()}
-        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(told))
-        command = ["kubectl", "kustomize", str(tmp_path)]
-        rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        found = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(rendered)}
-        dashboard = found["ConfigMap", "aclgrad-dashboard"]
-        assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
-        assert dashboard["data"] == {"aclgrad.json": (FOLDER / "dashboard.json").read_text()}
-        assert {
-            ("ServiceMonitor", "aclgrad"),
-            ("PrometheusRule", "aclgrad"),
-            ("Service", "aclgrad-admin"),
-        } <= found.keys()
+@pytest.mark.parametrize("overlay", [pytest.param("host", marks=pytest.mark.slow), "ascend", "mtls"])
+def test_any_overlay_takes_the_component(overlay: str, tmp_path: Path) -> None:
+    folders = {"resources": ROOT / "deploy/kubernetes/overlays" / overlay, "components": COMPONENT}
+    told = {key: [os.path.relpath(folder, tmp_path)] for key, folder in folders.items()}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(told))
+    found = {(each["kind"], each["metadata"]["name"]): each for each in rendered(tmp_path)}
+    dashboard = found["ConfigMap", "aclgrad-dashboard"]
+    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert dashboard["data"] == {"aclgrad.json": (FOLDER / "dashboard.json").read_text()}
+    made = {("ServiceMonitor", "aclgrad"), ("PrometheusRule", "aclgrad"), ("Service", "aclgrad-admin")}
+    assert made <= found.keys()
