@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc.aio
 
@@ -13,14 +13,28 @@ from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.plan import OperatorPlan, plan_call
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
 
+Result = TypeVar("Result")
 Behaviour = Callable[[OperatorPlan], Awaitable[None]]
+
+
+class Clock:
+    """A time that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
 
 
 async def answer(plan: OperatorPlan) -> None:
@@ -32,6 +46,18 @@ def raising(error: Exception) -> Behaviour:
         raise error
 
     return behaviour
+
+
+class Gate:
+    """A behaviour that ends only when it is opened."""
+
+    def __init__(self) -> None:
+        self.arrived = 0
+        self.is_open = asyncio.Event()
+
+    async def __call__(self, plan: OperatorPlan) -> None:
+        self.arrived += 1
+        await self.is_open.wait()
 
 
 class Staging:
@@ -262,6 +288,11 @@ class FakeContext:
             callback(self)
 
 
+def path_of(*devices: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20) -> Path:
+    admission = Admission(running_limit, 16, [2**40] * len(devices))
+    return Path(devices, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
+
+
 def new_calls() -> Calls:
     return Calls(call_timeout_s=3600, client_timeout_s=3600)
 
@@ -269,6 +300,13 @@ def new_calls() -> Calls:
 def new_call(context: FakeContext | None = None, calls: Calls | None = None) -> Call:
     """Returns a call of the running task."""
     return (calls or new_calls()).begin("Method", context or FakeContext())
+
+
+async def begun(work: Awaitable[Result]) -> "asyncio.Task[Result]":
+    """Returns a task that has come as far as it can."""
+    task = asyncio.ensure_future(work)
+    await settle()
+    return task
 
 
 async def settle() -> None:

@@ -7,15 +7,7 @@ import pytest
 
 from aclgrad_server import liveness
 from aclgrad_server.liveness import BEAT_LIMIT_S, BackgroundTasks, Heartbeat, Readiness
-from tests.server.fakes import settle, wait_until
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.server.fakes import Clock, settle, wait_until
 
 
 def test_loop_that_beats_is_alive_and_one_that_stops_is_not() -> None:

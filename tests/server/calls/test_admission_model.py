@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,10 +48,14 @@ EVENTS = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.lists(EVENTS, max_size=60))
-def test_limits_hold_nothing_is_lost_and_everybody_is_served(events: list[tuple[str, int, int]]) -> None:
-    asyncio.run(play(events))
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_limits_hold_nothing_is_lost_and_everybody_is_served(count: int) -> None:
+    @settings(max_examples=count, deadline=None)
+    @given(st.lists(EVENTS, max_size=60))
+    def play_all(events: list[tuple[str, int, int]]) -> None:
+        asyncio.run(play(events))
+
+    play_all()
 
 
 async def play(events: list[tuple[str, int, int]]) -> None:

@@ -8,26 +8,19 @@ import time
 import pytest
 
 from aclgrad import errors
-from aclgrad.products import Product
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import MAX_BATCH_CALLS
 from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
-from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.batch import MAX_LOGGED_CALLS, execute_batch
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.planning import Planner
 from aclgrad_server.plan import OperatorPlan
-from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, new_call, pooling_call, settle, tensor
+from tests.server.fakes import FakeContext, FakeDevice, new_call, path_of, pooling_call, settle, tensor
 
 GOOD = encode_request(pooling_call(1, 2, 2))
 BAD = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (), {}))
 MIB = 2**20
-
-
-def path_of(device: FakeDevice, max_message_bytes: int = MIB) -> Path:
-    planner = Planner(Product.ATLAS_A2, NO_LIMIT)
-    return Path([device], Admission(2, 4, [2**30]), planner, max_message_bytes)
 
 
 async def outcomes(path: Path, requests: list[bytes]) -> list[object]:
@@ -43,8 +36,12 @@ async def outcomes(path: Path, requests: list[bytes]) -> list[object]:
 
 
 async def test_every_call_has_its_result_in_its_place() -> None:
-    gradients = [b"\x01" * 16, errors.InvalidFieldError, errors.MalformedRequestError, b"\x01" * 16]
-    assert await outcomes(path_of(FakeDevice()), [GOOD, BAD, b"\xff", GOOD]) == gradients
+    inputs = tensor("grad_output", 1, 1, 1), tensor("self", 1, 2, 2)
+    range = TensorView("grad_output", inputs[0].type, SharedRange("/aclgrad-x", 0, 4))
+    shared = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (range, inputs[1]), {}))
+    refused = [errors.InvalidFieldError, errors.MalformedRequestError, errors.InvalidFieldError]
+    found = await outcomes(path_of(FakeDevice()), [GOOD, BAD, b"\xff", shared, GOOD])
+    assert found == [b"\x01" * 16, *refused, b"\x01" * 16]
 
 
 async def test_failure_on_the_device_is_that_of_its_call_alone() -> None:
@@ -63,30 +60,27 @@ async def test_batch_without_a_good_call_reaches_no_device() -> None:
     assert device.executed == []
 
 
-async def test_shared_memory_is_refused_in_its_place() -> None:
-    inputs = tensor("grad_output", 1, 1, 1), tensor("self", 1, 2, 2)
-    shared = TensorView("grad_output", inputs[0].type, SharedRange("/aclgrad-x", 0, 4))
-    request = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (shared, inputs[1]), {}))
-    assert await outcomes(path_of(FakeDevice()), [GOOD, request]) == [b"\x01" * 16, errors.InvalidFieldError]
-
-
-async def test_too_many_calls_are_refused() -> None:
-    batch = encode_batch([b""] * (MAX_BATCH_CALLS + 1))
-    with pytest.raises(errors.LimitExceededError, match=f"are {MAX_BATCH_CALLS + 1} and the limit is"):
-        await execute_batch(path_of(FakeDevice()), new_call(), batch)
-
-
-async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
+@pytest.mark.parametrize(
+    ("requests", "max_message_bytes", "told"),
+    [
+        ([b""] * (MAX_BATCH_CALLS + 1), MIB, f"are {MAX_BATCH_CALLS + 1} and the limit is"),
+        ([GOOD] * 50, 1000, "--max-message-bytes"),
+    ],
+    ids=["calls", "reply"],
+)
+async def test_batch_beyond_a_limit_is_refused_before_it_is_computed(
+    requests: list[bytes], max_message_bytes: int, told: str
+) -> None:
     device = FakeDevice()
-    with pytest.raises(errors.LimitExceededError, match="--max-message-bytes"):
-        await execute_batch(path_of(device, 1000), new_call(), encode_batch([GOOD] * 50))
+    with pytest.raises(errors.LimitExceededError, match=told):
+        await execute_batch(path_of(device, max_message_bytes=max_message_bytes), new_call(), encode_batch(requests))
     assert device.executed == []
 
 
 @pytest.mark.parametrize("requests", [[BAD] * 20, [GOOD] + [BAD] * 20], ids=["all_bad", "one_good"])
 async def test_statuses_that_exceed_the_message_limit_are_refused(requests: list[bytes]) -> None:
     """A small bad call has a large status: gRPC itself would refuse the reply, without a word of ours."""
-    path, context = path_of(FakeDevice(), 4000), FakeContext()
+    path, context = path_of(FakeDevice(), max_message_bytes=4000), FakeContext()
     with pytest.raises(errors.LimitExceededError, match="--max-message-bytes"):
         await execute_batch(path, new_call(context), encode_batch(requests))
     context.end()
@@ -131,7 +125,7 @@ async def test_others_run_while_a_batch_is_read() -> None:
             await asyncio.sleep(0)
 
     other = asyncio.ensure_future(count())
-    await outcomes(path_of(FakeDevice(), 2**30), [BAD] * 4000)
+    await outcomes(path_of(FakeDevice(), max_message_bytes=2**30), [BAD] * 4000)
     assert turns > 10
     other.cancel()
 

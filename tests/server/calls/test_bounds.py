@@ -1,4 +1,4 @@
-"""What bounds one caller at all times, and how many turns it has among those that wait."""
+"""What bounds one caller at all times, its pace, and how many turns it has among those that wait."""
 
 import asyncio
 
@@ -6,8 +6,9 @@ import pytest
 
 from aclgrad.errors import LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.gate import Bounds, Claim
-from tests.server.fakes import settle
+from aclgrad_server.calls.gate import Bounds
+from aclgrad_server.calls.pace import Pace
+from tests.server.fakes import Clock, begun, settle
 
 A, B = "identity:a", "identity:b"
 
@@ -40,8 +41,7 @@ async def test_bytes_are_bounded_also_while_nobody_else_asks() -> None:
         await admission.memory(A, 61)
     assert caught.value.metadata == {"size_bytes": "61", "limit": "60"}
     _, first = await admission.memory(A, 40)
-    second = asyncio.ensure_future(admission.memory(A, 30))
-    await settle()
+    second = await begun(admission.memory(A, 30))
     assert not second.done()
     # It holds nobody up.
     _, other = await admission.memory(B, 50)
@@ -56,11 +56,7 @@ async def test_what_waits_for_a_client_leaves_half_though_nobody_else_asks() -> 
     """One that drips its tensors, or fetches no reply, holds nobody up who comes later."""
     admission = Admission(8, 8, [100], reply_limit=100)
     dripping, unread = await admission.memory(A, 50, waits_for_client=True), await admission.reply(A, 40)
-    later = [
-        asyncio.ensure_future(admission.memory(A, 1, waits_for_client=True)),
-        asyncio.ensure_future(admission.reply(A, 11)),
-    ]
-    await settle()
+    later = [await begun(admission.memory(A, 1, waits_for_client=True)), await begun(admission.reply(A, 11))]
     assert not any(task.done() for task in later)
     others = [(await admission.memory(B, 50))[1], await admission.reply(B, 60)]
     for each in (dripping[1], unread, *others):
@@ -71,12 +67,31 @@ async def test_what_waits_for_a_client_leaves_half_though_nobody_else_asks() -> 
 async def test_queue_of_one_caller_is_bounded() -> None:
     admission = admission_for({A: Bounds(waiting=2)}, 1, 8)
     held = await admission.place(A)
-    waiting: list[asyncio.Task[Claim]] = [asyncio.ensure_future(admission.place(A)) for _ in range(2)]
-    await settle()
+    waiting = [await begun(admission.place(A)) for _ in range(2)]
     with pytest.raises(ServerBusyError, match=r"this client has as many calls .* 3;"):
         await admission.place(A)
-    other = asyncio.ensure_future(admission.place(B))
-    await settle()
+    other = await begun(admission.place(B))
     held.give_back()
     for each in (waiting[0], other, waiting[1]):
         (await each).give_back()
+
+
+def test_only_who_spends_faster_than_the_rate_waits_and_never_longer_than_the_longest_pause() -> None:
+    clock = Clock()
+    pace = Pace(10, 3, clock)
+    pace.spend(A, 5)
+    assert pace.delay_s(A) == pytest.approx(0.5)
+    assert pace.delay_s(B) <= 0
+    clock.now_s += 0.5
+    assert pace.delay_s(A) <= 0
+    pace.spend(A, 1e6)
+    assert pace.delay_s(A) == pytest.approx(3)
+
+
+def test_callers_that_need_not_wait_are_forgotten() -> None:
+    clock = Clock()
+    pace = Pace(10, 3, clock)
+    for number in range(100):
+        pace.spend(str(number), 1)
+        clock.now_s += 1
+    assert len(pace._free_at) == 1  # noqa: SLF001 - what it keeps is the point

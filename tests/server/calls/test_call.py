@@ -26,24 +26,15 @@ CLIENT_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 300.0
 
 
-class Connections:
-    """Notes the peers whose connections are to be closed."""
-
-    def __init__(self) -> None:
-        self.closed: list[str] = []
-
-    def __call__(self, peers: set[str]) -> None:
-        self.closed += peers
+@pytest.fixture
+def closed() -> list[str]:
+    """The peers whose connections were to be closed."""
+    return []
 
 
 @pytest.fixture
-def connections() -> Connections:
-    return Connections()
-
-
-@pytest.fixture
-def calls(connections: Connections) -> Calls:
-    return Calls(CALL_TIMEOUT_S, CLIENT_TIMEOUT_S, connections)
+def calls(closed: list[str]) -> Calls:
+    return Calls(CALL_TIMEOUT_S, CLIENT_TIMEOUT_S, closed.extend)
 
 
 Running = tuple[Call, "asyncio.Task[Any]"]
@@ -173,37 +164,30 @@ async def test_call_counts_until_its_reply_has_left(calls: Calls) -> None:
     assert await calls.wait_until_none(60)
 
 
-async def test_what_happens_at_the_end_happens_once(calls: Calls) -> None:
-    context, ends = FakeContext(), []
-    call = calls.begin("Method", context)
-    call.at_end(lambda: ends.append("early"))
-    assert ends == []
-    context.end()
-    context.end()
-    assert ends == ["early"]
-    call.at_end(lambda: ends.append("late"))
-    assert ends == ["early", "late"]
-
-
-async def test_callback_that_fails_keeps_neither_the_call_nor_the_other_callbacks(calls: Calls) -> None:
+async def test_what_happens_at_the_end_happens_once_even_if_some_of_it_fails(calls: Calls) -> None:
     context, ends = FakeContext(), []
     call = calls.begin("Method", context)
     call.at_end(lambda: ends.append("one"))
     call.at_end(lambda: ends.append(1 // 0))
     call.at_end(lambda: ends.append("another"))
+    assert ends == []
     with pytest.raises(ZeroDivisionError):
         context.end()
+    context.end()
     assert sorted(ends) == ["another", "one"]
     assert await calls.wait_until_none(60)
+    call.at_end(lambda: ends.append("late"))
+    assert ends[2:] == ["late"]
 
 
-async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls) -> None:
+async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls, closed: list[str]) -> None:
     running = await begin(calls, receive)
     wait_longer(running[0], CLIENT_TIMEOUT_S - 1)
     calls.sweep()
     assert await error_of(running) is None
     wait_longer(running[0], 2)
     calls.sweep()
+    assert closed == [], "the connection of a slow sender stays"
     error = await error_of(running)
     assert isinstance(error, ClientTooSlowError)
     assert "sent less than 1 MiB within 60 s (--client-timeout-s)" in str(error)
@@ -211,14 +195,9 @@ async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls) -> 
     assert calls.slow_clients == 1
 
 
-async def test_time_of_the_server_does_not_count_for_the_client(calls: Calls) -> None:
-    call, _ = running = await begin(calls, work)
-    assert call.waits_since is None
-    calls.sweep()
-    assert await error_of(running) is None
-
-
-async def test_client_that_moves_enough_bytes_is_not_slow(calls: Calls) -> None:
+async def test_client_that_moves_enough_bytes_is_not_slow_nor_one_that_waits_for_the_server(calls: Calls) -> None:
+    working = await begin(calls, work)
+    assert working[0].waits_since is None
     call, task = running = await begin(calls, receive)
     for size_bytes, is_slow in ((PROGRESS_BYTES - 1, True), (1, False), (PROGRESS_BYTES, False)):
         wait_longer(call, CLIENT_TIMEOUT_S + 1)
@@ -226,10 +205,12 @@ async def test_client_that_moves_enough_bytes_is_not_slow(calls: Calls) -> None:
         assert (call.waits_since < time.monotonic() - CLIENT_TIMEOUT_S) is is_slow
     calls.sweep()
     assert await error_of(running) is None
-    task.cancel()
+    assert await error_of(working) is None
+    for each in (task, working[1]):
+        each.cancel()
 
 
-async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Calls, connections: Connections) -> None:
+async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Calls, closed: list[str]) -> None:
     running = [await begin(calls, reply, FakeContext(peer="ipv4:192.0.2.1:7")) for _ in range(3)]
     for call, _ in running:
         wait_longer(call, CLIENT_TIMEOUT_S + 1)
@@ -237,14 +218,14 @@ async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Call
         # gRPC may take its time to end the calls.
         calls.sweep()
         await settle()
-    assert connections.closed == ["ipv4:192.0.2.1:7"]
+    assert closed == ["ipv4:192.0.2.1:7"]
     assert "fetched less than 1 MiB of the reply" in str(await error_of(running[0]))
     assert calls.slow_clients == 3
     assert {call.outcome for call, _ in running} == {"CLIENT_TOO_SLOW"}
 
 
 async def test_a_connection_that_finishes_other_calls_is_not_closed_for_one_reply(
-    calls: Calls, connections: Connections
+    calls: Calls, closed: list[str]
 ) -> None:
     """A proxy has one connection for many clients."""
     call, _ = running = await begin(calls, reply)
@@ -254,10 +235,10 @@ async def test_a_connection_that_finishes_other_calls_is_not_closed_for_one_repl
     other.outcome = "OK"
     context.end()
     calls.sweep()
-    assert (connections.closed, await error_of(running)) == ([], None)
+    assert (closed, await error_of(running)) == ([], None)
     wait_longer(call, 10 * CLIENT_TIMEOUT_S)
     calls.sweep()
-    assert connections.closed == [call.peer], "its memory is not held for ever"
+    assert closed == [call.peer], "its memory is not held for ever"
     task.cancel()
 
 
@@ -279,28 +260,18 @@ async def test_an_address_has_so_many_calls_open_and_no_more(calls: Calls, monke
         task.cancel()
 
 
-async def test_slow_sender_keeps_its_connection(calls: Calls, connections: Connections) -> None:
-    call, _ = await begin(calls, receive)
-    wait_longer(call, CLIENT_TIMEOUT_S + 1)
-    calls.sweep()
-    assert connections.closed == []
-
-
 async def test_call_beyond_its_deadline_is_cut_if_the_device_does_not_report_it(calls: Calls) -> None:
+    """But not if its reply is on its way."""
     call, _ = running = await begin(calls, work)
+    replying, task = await begin(calls, reply)
     call.deadline = time.monotonic()
     calls.sweep()
     assert await error_of(running) is None
     call.deadline -= 1
+    replying.deadline = call.deadline
     calls.sweep()
     assert isinstance(await error_of(running), DeadlinePassedError)
-
-
-async def test_reply_on_its_way_is_not_cut_for_the_deadline(calls: Calls) -> None:
-    call, task = running = await begin(calls, reply)
-    call.deadline = time.monotonic() - 10
-    calls.sweep()
-    assert await error_of(running) is None
+    assert await error_of((replying, task)) is None
     task.cancel()
 
 
@@ -329,29 +300,22 @@ async def test_handler_that_was_cut_can_still_wait(calls: Calls) -> None:
     assert await task == "no room"
 
 
-async def test_call_that_the_client_cancelled_was_not_cut(calls: Calls) -> None:
-    running = await begin(calls, receive)
-    running[1].cancel()
-    assert await error_of(running) is None or running[1].cancelled()
-    assert running[0].take_cut() is None
-
-
-async def test_call_that_has_ended_is_not_cut(calls: Calls) -> None:
-    context = FakeContext(is_silent=True)
-    call, task = await begin(calls, receive, context)
-    context.end()
-    assert not call.cut(ServerBusyError("late"))
+async def test_call_that_is_over_is_not_cut(calls: Calls) -> None:
+    """The client has cancelled it, it has ended, or the client has gone since it was cut."""
+    cancelled = await begin(calls, receive)
+    cancelled[1].cancel()
+    await asyncio.wait([cancelled[1]])
+    assert cancelled[0].take_cut() is None
+    contexts = [FakeContext(is_silent=True) for _ in range(2)]
+    (ended, task), gone = [await begin(calls, receive, context) for context in contexts]
+    contexts[0].end()
+    assert not ended.cut(ServerBusyError("late"))
     await settle()
     assert not task.done()
     task.cancel()
-
-
-async def test_client_that_has_gone_meanwhile_is_told_nothing(calls: Calls) -> None:
-    context = FakeContext(is_silent=True)
-    running = await begin(calls, receive, context)
-    assert running[0].cut(ServerBusyError("no room"))
-    context.end()
-    assert await error_of(running) is None
+    assert gone[0].cut(ServerBusyError("no room"))
+    contexts[1].end()
+    assert await error_of(gone) is None
 
 
 async def test_oldest_calls_that_are_being_received_are_cut_first(calls: Calls) -> None:

@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 
 from aclgrad import errors
-from aclgrad.products import Product
 from aclgrad.tensors import SharedRange, TensorType, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
-from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.planning import Planner
-from tests.server.fakes import NO_LIMIT, FakeContext, FakeDevice, FakeTensor, new_call, raising, settle, tensor
+from tests.server.fakes import FakeContext, FakeDevice, FakeTensor, new_call, path_of, raising, settle, tensor
 
 GRADIENT = bytes(range(64))
 SHAPE = (1, 4, 4)
@@ -42,9 +39,8 @@ class Server:
 
     def __init__(self, device: FakeDevice | None = None) -> None:
         self.device = device or FakeDevice()
-        self.admission = Admission(1, 4, [2**30])
-        planner = Planner(Product.ATLAS_A2, NO_LIMIT)
-        self.path = Path([self.device], self.admission, planner, 2**20)
+        self.path = path_of(self.device, running_limit=1)
+        self.admission = self.path.admission
 
     async def execute(self, *messages: bytes, max_call_bytes: int = 2**20) -> list[bytes]:
         """Returns the messages of the answer; nothing is left of the call afterwards."""
@@ -77,14 +73,10 @@ async def test_chunks_become_the_input_and_the_output_becomes_chunks(size_bytes:
     assert b"".join(each.data for each in sent) == b"\x01" * 144
 
 
-async def test_input_in_the_header_needs_no_chunks() -> None:
+async def test_inputs_in_the_header_and_those_without_elements_need_no_chunks() -> None:
     server = Server()
     await server.execute(header(tensor("grad_output", *SHAPE, data=GRADIENT), ()))
     assert server.device.contents == [[GRADIENT, None]]
-
-
-async def test_inputs_without_elements_need_no_chunks() -> None:
-    server = Server()
     answer = await server.execute(header(tensor("grad_output", 1, 0, 4)))
     assert b"".join(pb.ExecuteOperatorChunkedResponse.FromString(each).chunk.data for each in answer[1:]) == bytes(144)
 
@@ -112,9 +104,11 @@ async def test_bad_chunks_are_refused(messages: list[bytes], told: str) -> None:
     assert told in str(error)
 
 
-async def test_call_without_a_header_is_malformed() -> None:
+async def test_call_without_a_header_and_one_with_shared_memory_are_refused() -> None:
     assert isinstance(await Server().refuse(), errors.MalformedRequestError)
     assert isinstance(await Server().refuse(FIRST), errors.MalformedRequestError)
+    shared = TensorView("grad_output", TensorType(tensor("x").type.dtype, SHAPE), SharedRange("/aclgrad-x", 0, 64))
+    assert isinstance(await Server().refuse(header(shared, ())), errors.InvalidFieldError)
 
 
 async def test_call_that_takes_too_much_is_refused_before_it_claims_memory() -> None:
@@ -126,26 +120,17 @@ async def test_call_that_takes_too_much_is_refused_before_it_claims_memory() -> 
     assert await server.execute(header(), *chunks(), max_call_bytes=CALL_BYTES)
 
 
-async def test_shared_memory_is_refused() -> None:
-    shared = TensorView("grad_output", TensorType(tensor("x").type.dtype, SHAPE), SharedRange("/aclgrad-x", 0, 64))
-    error = await Server().refuse(header(shared, ()))
-    assert isinstance(error, errors.InvalidFieldError)
-
-
 async def test_memory_is_claimed_when_the_first_chunk_comes_and_a_place_after_the_last() -> None:
-    server, context = Server(), FakeContext([header()], is_silent=True)
-    task = asyncio.ensure_future(execute_chunked(server.path, new_call(context), 2**20))
-    await settle()
-    assert server.admission.occupancy() == Occupancy(0, 0, 0)
-    task.cancel()
-    context = FakeContext([header(), FIRST], is_silent=True)
-    task = asyncio.ensure_future(execute_chunked(server.path, new_call(context), 2**20))
-    await settle()
-    assert server.admission.occupancy() == Occupancy(0, 0, CALL_BYTES)
-    task.cancel()
-    await settle()
-    assert server.admission.occupancy() == Occupancy(0, 0, 0)
-    assert not server.device.staged
+    server = Server()
+    for messages, claimed in (([header()], 0), ([header(), FIRST], CALL_BYTES)):
+        call = new_call(FakeContext(messages, is_silent=True))
+        task = asyncio.ensure_future(execute_chunked(server.path, call, 2**20))
+        await settle()
+        assert server.admission.occupancy() == Occupancy(0, 0, claimed)
+        task.cancel()
+        await settle()
+        assert server.admission.occupancy() == Occupancy(0, 0, 0)
+        assert not server.device.staged
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
@@ -163,9 +148,16 @@ async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> Non
     assert not server.device.staged
 
 
-async def test_failure_of_the_device_is_told() -> None:
-    with pytest.raises(errors.DeviceLostError):
-        await Server(FakeDevice(0, raising(errors.DeviceLostError("lost")))).execute(header(), *chunks())
+def device_of(kind: type[FakeTensor]) -> FakeDevice:
+    """Returns a device whose first staged tensor is of this kind."""
+
+    class Device(FakeDevice):
+        async def stage(self, *arguments: Any) -> list[FakeTensor]:
+            made = await super().stage(*arguments)
+            made[0].__class__ = kind
+            return made
+
+    return Device()
 
 
 class BrokenTensor(FakeTensor):
@@ -175,18 +167,13 @@ class BrokenTensor(FakeTensor):
         raise errors.DeviceLostError("lost")
 
 
-class BrokenDevice(FakeDevice):
-    async def stage(self, *arguments: Any) -> list[FakeTensor]:
-        made = await super().stage(*arguments)
-        made[0].__class__ = BrokenTensor
-        return made
-
-
 async def test_failing_write_is_told_and_nobody_misses_it(caplog: pytest.LogCaptureFixture) -> None:
-    error = await Server(BrokenDevice()).refuse(header(), *chunks())
+    error = await Server(device_of(BrokenTensor)).refuse(header(), *chunks())
     assert isinstance(error, errors.DeviceLostError)
+    with pytest.raises(errors.DeviceLostError):
+        await Server(FakeDevice(0, raising(errors.DeviceLostError("lost")))).execute(header(), *chunks())
     # The client's fault is found before the one of the write that is under way.
-    error = await Server(BrokenDevice()).refuse(header(), FIRST, FIRST)
+    error = await Server(device_of(BrokenTensor)).refuse(header(), FIRST, FIRST)
     gc.collect()
     await settle()
     assert "never retrieved" not in caplog.text
@@ -204,13 +191,7 @@ async def test_chunks_are_written_while_the_next_ones_come() -> None:
             reads.append(context.read_count)
             await super().write(offset, data, deadline)
 
-    class SlowDevice(FakeDevice):
-        async def stage(self, *arguments: Any) -> list[FakeTensor]:
-            made = await super().stage(*arguments)
-            made[0].__class__ = SlowTensor
-            return made
-
-    server, context = Server(SlowDevice()), FakeContext([header(), *chunks()])
+    server, context = Server(device_of(SlowTensor)), FakeContext([header(), *chunks()])
     async with asyncio.timeout(60):
         await execute_chunked(server.path, new_call(context), 2**20)
     assert reads[0] == 3

@@ -11,16 +11,17 @@ from aclgrad.products import Product
 from aclgrad.tensors import Announced, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.calls.admission import Admission, Occupancy
+from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.planning import Planner
 from aclgrad_server.limits import GROUP_S, WORK_PER_S
 from aclgrad_server.plan import OperatorPlan, plan_call
 from tests.server.fakes import (
-    NO_LIMIT,
     FakeContext,
     FakeDevice,
+    Gate,
+    begun,
     new_call,
+    path_of,
     pooling_plan,
     raising,
     settle,
@@ -30,25 +31,8 @@ from tests.server.fakes import (
 MIB = 2**20
 
 
-def path_of(*devices: FakeDevice, running_limit: int = 16, pool_bytes: int = 2**40) -> Path:
-    admission = Admission(running_limit, 16, [pool_bytes] * len(devices))
-    return Path(devices, admission, Planner(Product.ATLAS_A2, NO_LIMIT), MIB)
-
-
 def occupied(path: Path) -> Occupancy:
     return path.admission.occupancy()
-
-
-class Gate:
-    """A behaviour that ends only when it is opened."""
-
-    def __init__(self) -> None:
-        self.arrived = 0
-        self.is_open = asyncio.Event()
-
-    async def __call__(self, plan: OperatorPlan) -> None:
-        self.arrived += 1
-        await self.is_open.wait()
 
 
 async def test_reply_is_a_response_with_what_the_device_wrote() -> None:
@@ -60,24 +44,25 @@ async def test_reply_is_a_response_with_what_the_device_wrote() -> None:
     assert device.executed == [(plan, call.deadline)]
 
 
-@pytest.mark.parametrize("shape", [(0, 4, 4), (2, 0, 4), (3, 4, 0)], ids=str)
-async def test_call_without_elements_is_answered_with_an_empty_output(shape: tuple[int, ...]) -> None:
-    reply = await path_of(FakeDevice()).unary(new_call(), pooling_plan(*shape), ())
-    (output,) = pb.ExecuteOperatorResponse.FromString(reply).outputs
-    assert (list(output.shape), output.data) == (list(shape), b"")
-
-
-async def test_plan_of_an_empty_gradient_says_so() -> None:
+async def test_call_without_elements_is_answered_with_an_empty_output() -> None:
+    for shape in ((0, 4, 4), (2, 0, 4), (3, 4, 0)):
+        reply = await path_of(FakeDevice()).unary(new_call(), pooling_plan(*shape), ())
+        (output,) = pb.ExecuteOperatorResponse.FromString(reply).outputs
+        assert (list(output.shape), output.data) == (list(shape), b"")
+    # The output of an empty gradient has elements: zeros.
     inputs = (tensor("grad_output", 1, 0, 2, data=b""), tensor("self", 1, 2, 2))
     assert plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB).is_empty
     assert not pooling_plan(1, 2, 2).is_empty
 
 
-async def test_payloads_are_those_of_the_message() -> None:
+def announced_plan() -> OperatorPlan:
     inputs = (TensorView("grad_output", tensor("x", 1, 1, 1).type, Announced(0, 4)), tensor("self", 1, 2, 2))
-    plan = plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB)
+    return plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB)
+
+
+async def test_payloads_are_those_of_the_message() -> None:
     device = FakeDevice()
-    await path_of(device).unary(new_call(), plan, (memoryview(b"abcd"),))
+    await path_of(device).unary(new_call(), announced_plan(), (memoryview(b"abcd"),))
     assert device.contents == [[b"abcd", None]]
 
 
@@ -87,8 +72,7 @@ async def test_the_device_with_the_fewest_outstanding_bytes_is_chosen() -> None:
     tasks = []
     for size, expected in ((100, 0), (10, 1), (50, 2), (10, 1), (10, 1), (80, 1), (10, 2)):
         before = [gate.arrived for gate in gates]
-        tasks.append(asyncio.ensure_future(path.unary(new_call(), pooling_plan(1, size, size), ())))
-        await settle()
+        tasks.append(await begun(path.unary(new_call(), pooling_plan(1, size, size), ())))
         assert [gate.arrived - count for gate, count in zip(gates, before, strict=True)].index(1) == expected
     for gate in gates:
         gate.is_open.set()
@@ -105,50 +89,32 @@ async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_comp
 
 
 async def test_bytes_of_a_reply_stay_admitted_until_it_has_left() -> None:
-    path, context, plan = path_of(FakeDevice()), FakeContext(), pooling_plan(1, 2, 3)
-    await path.unary(new_call(context), plan, ())
-    assert occupied(path) == Occupancy(0, 0, plan.output_bytes)
-    context.end()
-    assert occupied(path) == Occupancy(0, 0)
-
-
-async def test_nothing_is_kept_for_a_reply_whose_client_has_gone() -> None:
-    gate, context = Gate(), FakeContext()
+    gate, context, plan = Gate(), FakeContext(), pooling_plan(1, 2, 3)
     path = path_of(FakeDevice(0, gate))
-    task = asyncio.ensure_future(path.unary(new_call(context), pooling_plan(1, 2, 3), ()))
-    await settle()
-    context.end()
+    gone = FakeContext()
+    tasks = [await begun(path.unary(new_call(each), plan, ())) for each in (context, gone)]
+    gone.end()
     gate.is_open.set()
-    await task
+    await asyncio.gather(*tasks)
+    assert occupied(path) == Occupancy(0, 0, plan.output_bytes), "nothing of the one whose client has gone"
+    context.end()
     assert occupied(path) == Occupancy(0, 0)
 
 
 async def test_cancelled_call_keeps_its_place_and_memory_until_the_device_is_done() -> None:
+    """One that only waits for a place gives its memory back at once."""
     gate, context, plan = Gate(), FakeContext(), pooling_plan(1, 2, 3)
-    path = path_of(FakeDevice(0, gate))
-    task = asyncio.ensure_future(path.unary(new_call(context), plan, ()))
-    await settle()
-    task.cancel()
+    path = path_of(FakeDevice(0, gate), running_limit=1)
+    running = await begun(path.unary(new_call(context), plan, ()))
+    waiting = await begun(path.unary(new_call(), pooling_plan(1, 9, 9), ()))
+    assert occupied(path).waiting == 1
+    for task in (waiting, running):
+        task.cancel()
     context.end()
     await settle()
-    assert task.cancelled()
+    assert running.cancelled()
     assert occupied(path) == Occupancy(1, 0, plan.size_bytes)
     gate.is_open.set()
-    await settle()
-    assert occupied(path) == Occupancy(0, 0)
-
-
-async def test_call_that_is_cancelled_while_it_waits_for_a_place_gives_its_memory_back() -> None:
-    gate, context = Gate(), FakeContext()
-    path = path_of(FakeDevice(0, gate), running_limit=1)
-    running = asyncio.ensure_future(path.unary(new_call(context), pooling_plan(1, 2, 3), ()))
-    waiting = asyncio.ensure_future(path.unary(new_call(), pooling_plan(1, 9, 9), ()))
-    await settle()
-    assert occupied(path).waiting == 1
-    waiting.cancel()
-    gate.is_open.set()
-    await running
-    context.end()
     await settle()
     assert occupied(path) == Occupancy(0, 0)
 
@@ -163,20 +129,14 @@ async def test_failure_of_a_device_frees_the_place_and_the_bytes(error: Exceptio
     assert occupied(path) == Occupancy(0, 0)
 
 
-def staged_plan() -> OperatorPlan:
-    inputs = (TensorView("grad_output", tensor("x", 1, 1, 1).type, Announced(0, 4)), tensor("self", 1, 2, 2))
-    return plan_call(OperatorCall("adaptive_avg_pool2d_backward", inputs, {}), Product.ATLAS_A2, MIB)
-
-
 async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> None:
-    gate, context, plan = Gate(), FakeContext(), staged_plan()
+    gate, context, plan = Gate(), FakeContext(), announced_plan()
     path = path_of(FakeDevice(0, gate))
     call = new_call(context)
     async with path.staged(call, plan, Announced, reply_bytes=16) as staged:
         assert occupied(path) == Occupancy(0, 0, plan.size_bytes)
         await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
-        running = asyncio.ensure_future(path.run(call, plan, (), staged))
-        await settle()
+        running = await begun(path.run(call, plan, (), staged))
         assert occupied(path) == Occupancy(1, 0, plan.size_bytes)
         gate.is_open.set()
         await running
@@ -187,23 +147,16 @@ async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> Non
     assert not path.devices[0].staged
 
 
-async def test_staged_memory_is_given_back_if_the_call_fails() -> None:
+@pytest.mark.parametrize("error", [None, DeadlinePassedError("late")], ids=["call", "staging"])
+async def test_memory_is_given_back_if_staging_or_the_call_fails(error: DeadlinePassedError | None) -> None:
     path, context = path_of(device := FakeDevice()), FakeContext()
-    with pytest.raises(ZeroDivisionError):
-        async with path.staged(new_call(context), staged_plan(), Announced):
+    device.stage_error = error
+    with pytest.raises(type(error) if error else ZeroDivisionError):
+        async with path.staged(new_call(context), announced_plan(), Announced, reply_bytes=16):
             raise ZeroDivisionError
-    assert occupied(path) == Occupancy(0, 0)
-    assert not device.staged
-
-
-async def test_memory_is_given_back_if_nothing_can_be_staged() -> None:
-    path, context = path_of(device := FakeDevice()), FakeContext()
-    device.stage_error = DeadlinePassedError("late")
-    with pytest.raises(DeadlinePassedError):
-        async with path.staged(new_call(context), staged_plan(), Announced, reply_bytes=16):
-            raise AssertionError("nothing was staged")
     context.end()
     assert occupied(path) == Occupancy(0, 0)
+    assert not device.staged
 
 
 @pytest.mark.parametrize("steps", range(12))
@@ -212,7 +165,7 @@ async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> Non
     path = path_of(device, running_limit=1)
 
     async def handle() -> None:
-        call, plan = new_call(context), staged_plan()
+        call, plan = new_call(context), announced_plan()
         async with path.staged(call, plan, Announced, reply_bytes=16) as staged:
             await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
             await path.run(call, plan, (), staged)
@@ -236,8 +189,7 @@ async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> N
     path = path_of(*devices)
     plans = [pooling_plan(1, 2, 2), pooling_plan(1, 2, 3)]
     calls = [(plan, plan.contents(()), b"prefix") for plan in plans]
-    task = asyncio.ensure_future(path.batch(new_call(context), calls))
-    await settle()
+    task = await begun(path.batch(new_call(context), calls))
     assert occupied(path) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
     gate.is_open.set()
     device, (ran,) = await task
@@ -259,11 +211,9 @@ async def test_others_run_between_the_groups_of_a_batch() -> None:
     gate = Gate()
     path = path_of(FakeDevice(0, gate), running_limit=1)
     plan = laborious(pooling_plan(1, 2, 2))
-    batch = asyncio.ensure_future(path.batch(new_call(), [(plan, plan.contents(()), b"")] * 3))
-    await settle()
+    batch = await begun(path.batch(new_call(), [(plan, plan.contents(()), b"")] * 3))
     assert gate.arrived == 1
-    other = asyncio.ensure_future(path.unary(new_call(FakeContext(peer="ipv4:192.0.2.9:1")), pooling_plan(1, 1, 1), ()))
-    await settle()
+    other = await begun(path.unary(new_call(FakeContext(peer="ipv4:192.0.2.9:1")), pooling_plan(1, 1, 1), ()))
     gate.is_open.set()
     await other
     assert gate.arrived < 4, "the other call came before the last one of the batch"
@@ -277,8 +227,7 @@ async def test_batch_that_is_cancelled_gives_back_what_its_later_groups_claimed(
     gate, context = Gate(), FakeContext()
     path = path_of(FakeDevice(0, gate), running_limit=1)
     plan = laborious(pooling_plan(1, 2, 2))
-    batch = asyncio.ensure_future(path.batch(new_call(context), [(plan, plan.contents(()), b"")] * 3))
-    await settle()
+    batch = await begun(path.batch(new_call(context), [(plan, plan.contents(()), b"")] * 3))
     batch.cancel()
     await settle()
     assert occupied(path).running_bytes == plan.size_bytes, "the device still works on the first group"

@@ -60,18 +60,17 @@ def refusal(memory: SharedMemory, range: SharedRange, mode: int = os.O_RDONLY) -
 
 
 def test_only_where_it_is_turned_on_and_only_over_a_unix_socket() -> None:
-    with pytest.raises(SharedMemoryUnavailableError, match="start the server with --shared-memory"):
-        SharedMemory(False, "aclgrad-", ()).require("unix:")
-    with pytest.raises(SharedMemoryUnavailableError, match="connect to a unix: address"):
-        SharedMemory(True, "aclgrad-", ()).require("ipv4:127.0.0.1:5")
+    """The flag of the server is not advised if it would not help."""
     SharedMemory(True, "aclgrad-", ()).require("unix:")
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_a_flag_of_the_server_is_not_advised_where_it_would_not_help(enabled: bool) -> None:
-    with pytest.raises(SharedMemoryUnavailableError, match="connect to a unix: address") as caught:
-        SharedMemory(enabled, "aclgrad-", ()).require("ipv4:127.0.0.1:5")
-    assert "--shared-memory" not in str(caught.value)
+    remote = "ipv4:127.0.0.1:5"
+    for enabled, peer, remedy in (
+        (False, "unix:", "start the server with --shared-memory"),
+        (True, remote, "connect to a unix: address"),
+        (False, remote, "connect to a unix: address"),
+    ):
+        with pytest.raises(SharedMemoryUnavailableError, match=remedy) as caught:
+            SharedMemory(enabled, "aclgrad-", ()).require(peer)
+        assert ("--shared-memory" in str(caught.value)) == (peer == "unix:")
 
 
 def test_an_object_of_the_servers_own_user_by_default(path: Path) -> None:
@@ -80,6 +79,8 @@ def test_an_object_of_the_servers_own_user_by_default(path: Path) -> None:
         # Nobody who is started meanwhile has it.
         assert not os.get_inheritable(file)
     assert "user" in refusal(SharedMemory(True, "aclgrad-", (os.geteuid() + 1,)), range_of(path))
+    # A prefix is taken literally.
+    assert "name it /acl.rad-" in refusal(SharedMemory(True, "acl.rad-", ()), range_of(path))
 
 
 @pytest.mark.parametrize("mode", [os.O_RDONLY, os.O_RDWR], ids=["input", "output"])
@@ -88,11 +89,6 @@ def test_without_permission(path: Path, mode: int) -> None:
         told = refusal(SharedMemory(True, "aclgrad-", (os.geteuid(),)), range_of(path), mode)
     assert "Permission denied" in told
     assert "for the server's user too" in told
-
-
-def test_a_prefix_is_taken_literally(path: Path) -> None:
-    memory = SharedMemory(True, "acl.rad-", ())
-    assert "name it /acl.rad-" in refusal(memory, range_of(path))
 
 
 @pytest.mark.parametrize("error", [DeadlinePassedError("late"), DeviceLostError("lost")], ids=repr)

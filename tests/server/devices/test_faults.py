@@ -7,70 +7,30 @@ from aclgrad import errors
 from aclgrad_native import fault_class
 from aclgrad_server.devices.faults import error_of_fault
 
-# code, its name in CANN's rt_error_codes.h or aclnn_status.h
-OUT_OF_MEMORY = {
-    207001: "MEMORY_ALLOCATION",
-    207007: "NO_EVENT_RESOURCE",
-    207008: "NO_STREAM_RESOURCE",
-    207018: "HBM_OUT_OF_MEMORY",
-}
-TIMEOUT = {
-    107019: "WAIT_TIMEOUT",
-    107020: "TASK_TIMEOUT",
-    507012: "REPORT_TIMEOUT",
-    507046: "STREAM_SYNC_TIMEOUT",
-    507047: "EVENT_SYNC_TIMEOUT",
-}
-LOST = {
-    107022: "DEVICE_TASK_ABORT",
-    107023: "STREAM_ABORT",
-    507000: "INTERNAL_ERROR",
-    507001: "TS_ERROR",
-    507010: "LOST_HEARTBEAT",
-    507011: "MODEL_EXECUTE",
-    507013: "system DMA",
-    507014: "AICORE_TIMEOUT",
-    507015: "AICORE_EXCEPTION",
-    507016: "AICORE_TRAP_EXCEPTION",
-    507017: "AICPU_TIMEOUT",
-    507018: "AICPU_EXCEPTION",
-    507019: "AI CPU response",
-    507020: "AI CPU response",
-    507033: "DEV_SETUP_ERROR",
-    507034: "VECTOR_CORE_TIMEOUT",
-    507035: "VECTOR_CORE_EXCEPTION",
-    507036: "VECTOR_CORE_TRAP_EXCEPTION",
-    507042: "core trap: overflow",
-    507043: "core trap: overflow",
-    507044: "core trap: overflow",
-    507045: "core trap: overflow",
-    507048: "FFTS+ timeout",
-    507049: "FFTS+ exception",
-    507050: "FFTS+ trap",
-    507053: "DEVICE_MEM_ERROR",
-    507054: "HBM_MULTI_BIT_ECC_ERROR",
-    507055: "SUSPECT_MEM",
-    507056: "LINK_ERROR",
-    507057: "SUSPECT_REMOTE",
-    507899: "DRV_INTERNAL_ERROR",
-    507900: "AICPU_INTERNAL_ERROR",
-    507901: "SOCKET_CLOSE",
-    507902: "AI CPU response",
-    507904: "HCCL",
-    507914: "L3 port",
-    507915: "CCU",
-    507916: "CCU",
-}
-FAULT = dict.fromkeys(
-    [
-        *(100000, 107000, 107001, 107002, 107003, 107008, 107017),
-        *(161001, 161002, 361001, 561000, 561103),
-        *(207000, 207003, 207004, 207005, 207006, 207016, 207017),
-        *range(507002, 507010),
-        *(507051, 507052, 507999),
-    ],
-    "misuse, start, state or unknown",
+# By CANN's rt_error_codes.h and aclnn_status.h.
+OUT_OF_MEMORY = (207001, 207007, 207008, 207018)
+"""Memory, events, streams, HBM."""
+TIMEOUT = (107019, 107020, 507012, 507046, 507047)
+"""Of a wait, a task, a report, and the synchronization of a stream or event."""
+LOST = (
+    *(107022, 107023),  # a task or a stream was aborted
+    *(507000, 507001, 507010, 507011, 507013),  # internal, task scheduler, heartbeat, model, system DMA
+    *range(507014, 507021),  # AI core, AI CPU: timeouts, exceptions, traps, responses
+    *(507033, 507034, 507035, 507036),  # set-up of the device, vector core
+    *range(507042, 507046),  # traps of a core: overflow
+    *(507048, 507049, 507050),  # FFTS+
+    *range(507053, 507058),  # memory, ECC, links
+    *range(507899, 507903),  # driver, AI CPU, sockets
+    *(507904, 507914, 507915, 507916),  # HCCL, ports, CCU
 )
+FAULT = (
+    *(100000, 107000, 107001, 107002, 107003, 107008, 107017),
+    *(161001, 161002, 361001, 561000, 561103),
+    *(207000, 207003, 207004, 207005, 207006, 207016, 207017),
+    *range(507002, 507010),
+    *(507051, 507052, 507999),
+)
+"""Misuse, start, state, or unknown."""
 ROWS = [
     (code, kind, status)
     for codes, kind, status in (
