@@ -6,6 +6,7 @@ A program finds here what it needs, and the words of its own in `arguments`.
 # ruff: noqa: F401 - the programs use these names
 
 import ctypes
+import faulthandler
 import gc
 import json
 import os
@@ -80,9 +81,11 @@ if __name__ == "__main__":
     request = next_request()
     if request:
         gc.unfreeze()
-        signal.alarm(TIMEOUT_S)
         for descriptor, path in enumerate((os.devnull, request["output"], request["errors"])):
             redirect(descriptor, path)
+        # The second is for an interpreter that does not end.
+        faulthandler.dump_traceback_later(TIMEOUT_S, exit=True)
+        signal.alarm(TIMEOUT_S + 5)
         arguments, config = request["arguments"], request["config"]
         # In the module's own names, which the interpreter forgets at its end like those of any program.
         exec(compile(request["program"], "<program>", "exec"))

@@ -5,16 +5,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
 
 import aclgrad_native
 from tests import sanitizers
@@ -30,102 +22,80 @@ SIZES = st.one_of(
     st.integers(1, 24 * MEBIBYTE),
     st.sampled_from([480, 481, MEBIBYTE - 32, MEBIBYTE - 31, 10 * MEBIBYTE - 32, 10 * MEBIBYTE - 31, LIMIT, LIMIT + 1]),
 )
+STEPS = st.one_of(
+    st.tuples(st.just("allocate"), SIZES),
+    st.tuples(st.just("allocate"), SIZES),
+    st.tuples(st.just("release"), st.integers(0, 100)),
+    st.just(("trim", 0)),
+)
+"""What is released is a block of those that are held, by its number modulo how many there are."""
 
 
 class Pool:
-    """A pool in a process of its own, which takes one command a line: see programs/pool_steps.cpp."""
+    """A pool in a process of its own, which takes one step a line: see programs/pool_steps.cpp."""
 
     def __init__(self, built: sanitizers.Build) -> None:
         ((installed, _),) = aclgrad_native.library_files("host")
         command = [*sanitizers.launcher(), built.programs / "pool_steps", built.library or installed, "1", os.devnull]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def tell(self, *words: object) -> None:
+    def run(self, high_water: int, pass_through: bool, steps: list[tuple[str, int]]) -> Iterator[list[str]]:
+        """Yields the answer to each step."""
         assert self._process.stdin is not None
-        print(*words, file=self._process.stdin, flush=True)
-
-    def ask(self, *words: object) -> list[str]:
-        self.tell(*words)
         assert self._process.stdout is not None
-        return self._process.stdout.readline().split()
+        lines = [(LIMIT, high_water, int(pass_through)), *steps]
+        print(*(" ".join(map(str, line)) for line in lines), sep="\n", file=self._process.stdin, flush=True)
+        for _ in steps:
+            yield self._process.stdout.readline().split()
 
     def close(self) -> None:
         self._process.communicate()
         assert self._process.returncode == 0
 
 
-class PoolModel(RuleBasedStateMachine):
-    """Keeps the intervals that are in use."""
-
-    pool: Pool
-    pass_through = False
-
-    @initialize(high_water=st.sampled_from([UNLIMITED, 0, 32 * MEBIBYTE]))
-    def make(self, high_water: int) -> None:
-        self.pool.tell(LIMIT, high_water, int(self.pass_through))
-        self.held: list[tuple[int, int]] = []
-        self.count = self.failures = 0
-
-    @rule(size=SIZES)
-    def allocate(self, size: int) -> None:
-        self.count += 1
-        answer = self.pool.ask("allocate", size)
-        if answer[0] == "refused":
-            self.failures += 1
-            assert answer[1:] == [str(size), str(LIMIT)]
-            return
-        address, capacity = map(int, answer)
-        assert capacity >= size
-        assert address % 64 == 0
-        for other, other_capacity in self.held:
-            assert address + capacity <= other or other + other_capacity <= address
-        self.held.append((address, capacity))
-
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def release(self, data: st.DataObject) -> None:
-        address, _ = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
-        self.pool.tell("release", address)
-
-    @rule()
-    def trim(self) -> None:
-        self.pool.tell("trim")
-
-    @invariant()
-    def statistics_are_exact(self) -> None:
-        if not hasattr(self, "held"):
-            return
-        allocated, reserved, peak_allocated, peak_reserved, largest_free, count, failures = self.statistics()
-        assert allocated == sum(capacity for _, capacity in self.held)
-        assert allocated <= reserved <= LIMIT
-        assert peak_allocated >= allocated
-        assert peak_reserved >= reserved
-        assert (count, failures) == (self.count, self.failures)
-        assert largest_free <= reserved - allocated
-
-    def statistics(self) -> list[int]:
-        return [int(each) for each in self.pool.ask("statistics")]
-
-    def teardown(self) -> None:
-        if not hasattr(self, "held"):
-            return
-        for address, _ in self.held:
-            self.pool.tell("release", address)
-        self.pool.tell("trim")
-        assert self.statistics()[:2] == [0, 0]
-        self.pool.tell("end")
+@pytest.fixture(scope="module")
+def model_pool(built: sanitizers.Build) -> Iterator[Pool]:
+    pool = Pool(built)
+    yield pool
+    pool.close()
 
 
-@pytest.fixture
-def model(built: sanitizers.Build) -> Iterator[type[PoolModel]]:
-    PoolModel.pool = Pool(built)
-    yield PoolModel
-    PoolModel.pool.close()
-    del PoolModel.pool
+def check(pool: Pool, high_water: int, pass_through: bool, steps: list[tuple[str, int]]) -> None:
+    held: list[tuple[int, int]] = []
+    count = failures = 0
+    steps = [*steps, ("end", 0)]
+    for (step, number), answer in zip(steps, list(pool.run(high_water, pass_through, steps)), strict=True):
+        *answered, allocated, reserved, peak_allocated, peak_reserved, largest_free, counted, failed = answer
+        match step:
+            case "allocate" if answered[0] == "refused":
+                count, failures = count + 1, failures + 1
+                assert answered[1:] == [str(number), str(LIMIT)]
+            case "allocate":
+                count += 1
+                address, capacity = map(int, answered)
+                assert capacity >= number
+                assert address % 64 == 0
+                for other, other_capacity in held:
+                    assert address + capacity <= other or other + other_capacity <= address
+                held.append((address, capacity))
+            case "release" if held:
+                held.pop(number % len(held))
+            case "end":
+                held.clear()
+                assert int(reserved) == 0
+        assert int(allocated) == sum(capacity for _, capacity in held)
+        assert int(allocated) <= int(reserved) <= LIMIT
+        assert int(peak_allocated) >= int(allocated)
+        assert int(peak_reserved) >= int(reserved)
+        assert int(largest_free) <= int(reserved) - int(allocated)
+        assert (int(counted), int(failed)) == (count, failures)
 
 
-@pytest.mark.parametrize("examples", [20, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"])
 @pytest.mark.parametrize("pass_through", [False, True], ids=["pool", "pass_through"])
-def test_the_pool_is_what_the_model_says(model: type[PoolModel], pass_through: bool, examples: int) -> None:
-    kind = type("Model", (model,), {"pass_through": pass_through})
-    run_state_machine_as_test(kind, settings=settings(max_examples=examples, stateful_step_count=60, deadline=None))
+def test_the_pool_is_what_the_model_says(model_pool: Pool, pass_through: bool) -> None:
+    @settings(max_examples=150, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from([UNLIMITED, 0, 32 * MEBIBYTE]), st.lists(STEPS, max_size=60))
+    def run(high_water: int, steps: list[tuple[str, int]]) -> None:
+        check(model_pool, high_water, pass_through, steps)
+
+    run()

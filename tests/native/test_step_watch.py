@@ -71,6 +71,7 @@ for name, step in steps.items():
     begin(name, *step, hang_timeout_s)
 durations = {}
 while len(durations) < len(steps):
+    time.sleep(0.01)
     for name in steps.keys() - durations:
         if loss(name):
             durations[name] = time.monotonic() - begun[name][2]

@@ -1,7 +1,9 @@
-// Runs the steps of its input on a memory pool; tests/native/test_pool_model.py compares it with a model.
+// Runs the steps of its input on a memory pool, and answers each with a line that ends with the pool's statistics;
+// tests/native/test_pool_model.py compares it with a model.
+#include <cstddef>
 #include <iostream>
-#include <map>
 #include <string>
+#include <vector>
 
 #include "error.h"
 #include "expect.h"
@@ -14,34 +16,39 @@ namespace {
 void Print(const aclgrad::PoolStatistics& statistics) {
   std::cout << statistics.allocated_bytes << ' ' << statistics.reserved_bytes << ' ' << statistics.peak_allocated_bytes
             << ' ' << statistics.peak_reserved_bytes << ' ' << statistics.largest_free_bytes << ' '
-            << statistics.allocation_count << ' ' << statistics.out_of_memory_count << std::endl;
+            << statistics.allocation_count << ' ' << statistics.out_of_memory_count << '\n';
 }
 
-// Runs until a line "end", or the end of the input.
+void Allocate(aclgrad::MemoryPool& pool, std::size_t size, std::vector<aclgrad::PoolBlock>& held) {
+  try {
+    held.push_back(pool.Allocate(size));
+    std::cout << reinterpret_cast<uintptr_t>(held.back().address()) << ' ' << held.back().capacity() << ' ';
+  } catch (const aclgrad::OutOfMemory& error) {
+    std::cout << "refused " << error.size_bytes() << ' ' << error.limit_bytes() << ' ';
+  }
+}
+
+// Runs until a step "end", which returns everything, or until the end of the input.
 bool Run(const aclgrad::AclLibrary& library) {
   aclgrad::PoolOptions options;
   if (!(std::cin >> options.limit_bytes >> options.high_water_bytes >> options.pass_through)) return false;
   aclgrad::MemoryPool pool(library, aclgrad::DeviceMemorySource(library, options.pass_through), options);
-  std::map<std::byte*, aclgrad::PoolBlock> held;
-  for (std::string step; std::cin >> step && step != "end";) {
-    std::size_t number = 0;
-    if (step == "allocate" && std::cin >> number) {
-      try {
-        aclgrad::PoolBlock block = pool.Allocate(number);
-        auto* address = static_cast<std::byte*>(block.address());
-        std::cout << reinterpret_cast<uintptr_t>(address) << ' ' << block.capacity() << std::endl;
-        held.emplace(address, std::move(block));
-      } catch (const aclgrad::OutOfMemory& error) {
-        std::cout << "refused " << error.size_bytes() << ' ' << error.limit_bytes() << std::endl;
-      }
-    } else if (step == "release" && std::cin >> number) {
-      held.erase(reinterpret_cast<std::byte*>(number));
+  std::vector<aclgrad::PoolBlock> held;
+  std::string step;
+  for (std::size_t number = 0; step != "end" && std::cin >> step >> number;) {
+    if (step == "allocate") {
+      Allocate(pool, number, held);
+    } else if (step == "release" && !held.empty()) {
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(number % held.size()));
     } else if (step == "trim") {
       pool.Trim();
-    } else if (step == "statistics") {
-      Print(pool.Statistics());
+    } else if (step == "end") {
+      held.clear();
+      pool.Trim();
     }
+    Print(pool.Statistics());
   }
+  std::cout << std::flush;
   return true;
 }
 
