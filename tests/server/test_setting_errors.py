@@ -64,9 +64,14 @@ def test_flag(run: Run, flags: tuple[str, ...], told: str) -> None:
     assert result.stderr.startswith(f"aclgrad-server: {told}")
 
 
-def test_variable(run: Run) -> None:
-    result = run(ACLGRAD_STREAMS="many")
-    assert (result.exit_code, result.stderr) == (2, "aclgrad-server: ACLGRAD_STREAMS is 'many'; give an integer\n")
+def test_variable_and_flag_beside_a_file(run: Run, tmp_path: Path) -> None:
+    wrong = "is 'many'; give an integer"
+    assert run(ACLGRAD_STREAMS="many") == Result(2, f"aclgrad-server: ACLGRAD_STREAMS {wrong}\n")
+    (file := tmp_path / "aclgrad.toml").write_text("streams = 2\nvolume = 1\n")
+    assert run("--config", str(file), "--streams", "many").stderr.splitlines() == [
+        f"aclgrad-server: --streams {wrong}",
+        f"aclgrad-server: {file} has the setting 'volume', which does not exist; see --help",
+    ]
 
 
 FILES: dict[str, tuple[str, str]] = {
@@ -108,16 +113,6 @@ def test_files_that_others_may_write_to_are_refused(run: Run, tmp_path: Path) ->
         assert result.exit_code == 2
         told = f"{file} is not trusted: everybody may write to {file}; chmod o-w {file}\n"
         assert result.stderr == f"aclgrad-server: {told}"
-
-
-def test_a_flag_that_is_wrong_is_told_though_the_file_has_the_setting_too(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "aclgrad.toml"
-    file.write_text("streams = 2\nvolume = 1\n")
-    result = run("--config", str(file), "--streams", "many")
-    assert result.stderr.splitlines() == [
-        "aclgrad-server: --streams is 'many'; give an integer",
-        f"aclgrad-server: {file} has the setting 'volume', which does not exist; see --help",
-    ]
 
 
 def test_help_shows_the_values_that_a_setting_takes() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from aclgrad.errors import (
 )
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from aclgrad.tensors import TensorType
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.faults import StartError, UnfitDeviceError
@@ -26,12 +28,23 @@ from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.plan import OperatorPlan
 from tests.server.fakes import FakeDevice
 
-WRONG, OTHER = "max_unpool3d_backward", "roi_align_v2_backward"
+WRONG, OTHER, THIRD = "max_unpool3d_backward", "roi_align_v2_backward", "upsample_nearest2d_backward"
 SYMBOL = OPERATORS[WRONG].symbol
 TIMEOUT_S = 1000
 
 Array = np.ndarray[Any, Any]
 Change = Callable[[Array], Array]
+
+
+@cache
+def truth(name: str, types: tuple[TensorType, ...], attributes: tuple[Any, ...], contents: tuple[bytes, ...]) -> Array:
+    spec = OPERATORS[name]
+    arrays = {
+        input.name: np.frombuffer(data, type.dtype.numpy).reshape(type.shape)
+        for input, type, data in zip(spec.inputs, types, contents, strict=True)
+    }
+    named = {each.name: value for each, value in zip(spec.attributes, attributes, strict=True)}
+    return reference.define(name, arrays, named)
 
 
 class HonestDevice(FakeDevice):
@@ -50,16 +63,12 @@ class HonestDevice(FakeDevice):
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         self.executed.append((plan, deadline))
         name = plan.spec.name
-        arrays = {
-            each.name: np.frombuffer(data, each.type.dtype.numpy).reshape(each.type.shape)
-            for each, data in zip(plan.inputs, contents, strict=True)
-        }
-        attributes = {each.name: value for each, value in zip(plan.spec.attributes, plan.attributes, strict=True)}
         is_changed = self.only in (None, plan.output.dtype.name)
         change = self.changes.get(name, _same) if is_changed else _same
         if isinstance(change, Exception):
             raise change
-        gradient = change(reference.define(name, arrays, attributes))
+        types = tuple(each.type for each in plan.inputs)
+        gradient = change(truth(name, types, tuple(plan.attributes), tuple(map(bytes, contents))))
         return plan.reply_prefix + gradient.astype(plan.output.dtype.numpy).tobytes()
 
 
@@ -105,24 +114,20 @@ async def test_one_wrong_element_of_one_dtype_turns_the_operator_off(
 async def test_an_error_turns_the_operator_off_and_only_the_log_has_the_librarys_words(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    error = caused(ServerFaultError("the device library answered ACL error 561103"), "phase 1 returned 561103: secret")
-    off = await self_test([HonestDevice(changes={WRONG: error})], Product.ATLAS_A2, TIMEOUT_S)
-    assert off == {WRONG: "device 0 fails with float32: the device library answered ACL error 561103"}
-    assert (
-        f"fails the self-test of {SYMBOL} (float32), which is turned off: phase 1 returned 561103: secret"
-        in caplog.text
-    )
-
-
-async def test_what_no_library_should_do_turns_the_operator_off_too(caplog: pytest.LogCaptureFixture) -> None:
-    """The runtime's own exceptions, and a workspace that no pool holds."""
-    too_large = LimitExceededError("an allocation of 2**62 bytes does not fit")
-    changes = {WRONG: ValueError("the library has no data type 0"), OTHER: too_large}
-    off = await self_test([HonestDevice(changes=changes)], Product.ATLAS_A2, TIMEOUT_S)
-    assert off == {
-        WRONG: "device 0 fails with float32",
-        OTHER: "device 0 fails with float32: an allocation of 2**62 bytes does not fit",
+    """Also what no library should do: the runtime's own exceptions, and a workspace that no pool holds."""
+    answered = ServerFaultError("the device library answered ACL error 561103")
+    changes: dict[str, Exception] = {
+        WRONG: caused(answered, "phase 1 returned 561103: secret"),
+        OTHER: LimitExceededError("an allocation of 2**62 bytes does not fit"),
+        THIRD: ValueError("the library has no data type 0"),
     }
+    assert await self_test([HonestDevice(changes=changes)], Product.ATLAS_A2, TIMEOUT_S) == {
+        WRONG: "device 0 fails with float32: the device library answered ACL error 561103",
+        OTHER: "device 0 fails with float32: an allocation of 2**62 bytes does not fit",
+        THIRD: "device 0 fails with float32",
+    }
+    told = f"fails the self-test of {SYMBOL} (float32), which is turned off: phase 1 returned 561103: secret"
+    assert told in caplog.text
     assert "which is turned off: ValueError('the library has no data type 0')" in caplog.text
 
 
@@ -158,15 +163,13 @@ async def test_a_driver_that_hangs_makes_its_device_unfit(monkeypatch: pytest.Mo
         await self_test([HungDevice()], Product.ATLAS_A2, 0.05)
 
 
-async def test_a_pool_that_cannot_hold_a_sample_is_a_mistake_of_the_setup() -> None:
+async def test_a_mistake_of_the_setup_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool that cannot hold a sample, and a spec without a row of the runtime."""
     device = HonestDevice()
     device.pool_limit_bytes = 1
     with pytest.raises(StartError, match=r"holds 1 at most; .*--pool-bytes"):
         await self_test([device], Product.ATLAS_A2, TIMEOUT_S)
     assert device.executed == []
-
-
-async def test_a_spec_without_a_row_of_the_runtime_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [spec.symbol for name, spec in OPERATORS.items() if name != WRONG]
     monkeypatch.setattr(module.native, "operator_symbols", lambda: rows)
     with pytest.raises(StartError, match=f"aclgrad_native has no row for {SYMBOL}, .* same version"):

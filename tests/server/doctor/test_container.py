@@ -27,12 +27,11 @@ def test_quota_of_either_version(tmp_path: Path, files: dict[str, str], quota: f
     assert container.cpu_quota(tmp_path) == quota
 
 
-def test_limit_of_processes(tmp_path: Path) -> None:
-    assert container.process_limit(tmp_path) is None
-    (tmp_path / "pids.max").write_text("max\n")
-    assert container.process_limit(tmp_path) is None
-    (tmp_path / "pids.max").write_text("100\n")
-    assert container.process_limit(tmp_path) == 100
+@pytest.mark.parametrize(("text", "limit"), [(None, None), ("max\n", None), ("100\n", 100)])
+def test_limit_of_processes(tmp_path: Path, text: str | None, limit: int | None) -> None:
+    if text:
+        (tmp_path / "pids.max").write_text(text)
+    assert container.process_limit(tmp_path) == limit
 
 
 def test_a_container_that_grants_too_little(monkeypatch: pytest.MonkeyPatch) -> None:

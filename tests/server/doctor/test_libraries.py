@@ -22,7 +22,7 @@ def test_the_host_library_has_every_operator() -> None:
     assert set(found) == SYMBOLS | {host}
 
 
-@pytest.mark.parametrize("phase", ["GetWorkspaceSize", ""], ids=["phase_1", "phase_2"])
+@pytest.mark.parametrize("phase", [pytest.param("GetWorkspaceSize", marks=pytest.mark.slow), ""])
 def test_an_operator_that_the_library_lacks_is_named(tmp_path: Path, phase: str) -> None:
     found = examined(libraries.libraries, backend=str(shims.without(tmp_path, MISSING + phase)))
     failed = {name: finding.message for name, finding in found.items() if finding.verdict is Verdict.FAILED}
@@ -39,21 +39,12 @@ def test_a_machine_without_cann_is_told_what_was_looked_for() -> None:
     assert "set_env.sh" in found["libascendcl.so"].message
 
 
-def test_packages_of_one_version() -> None:
+def test_packages_of_one_version_with_the_same_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     found = examined(libraries.versions)
     assert set(found) == {"aclgrad", "aclgrad-native", "aclgrad-server"}
     assert {finding.verdict for finding in found.values()} == {Verdict.PASSED}
-
-
-def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "version", lambda name: "0.2.0" if name == "aclgrad-native" else "0.1.0")
-    finding = examined(libraries.versions)["aclgrad-native"]
-    assert (finding.verdict, finding.message) == (
-        Verdict.FAILED,
-        "0.2.0; install version 0.1.0, as of aclgrad-server",
-    )
-
-
-def test_a_runtime_without_a_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = examined(libraries.versions)["aclgrad-native"]
+    assert (told.verdict, told.message) == (Verdict.FAILED, "0.2.0; install version 0.1.0, as of aclgrad-server")
     monkeypatch.setattr(libraries.native, "operator_symbols", lambda: sorted(SYMBOLS - {MISSING}))
     assert MISSING in examined(libraries.versions)["operator table"].message

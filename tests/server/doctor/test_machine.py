@@ -39,6 +39,15 @@ def test_a_node_of_another_user_is_named_with_its_owner(nodes: Path, monkeypatch
     assert f"run as user {os.getuid()}" in finding.message
 
 
+def test_a_card_in_use_a_card_that_is_not_there_and_a_driver_that_is_not_mounted(nodes: Path) -> None:
+    (nodes / "version.info").unlink()
+    with (nodes / "davinci0").open("w"):
+        found = examined(machine.nodes, {"ASCEND_RT_VISIBLE_DEVICES": "0,1"}, is_ascend=True)
+    assert f"process {os.getpid()} has it open" in found[f"{nodes}/davinci0"].message
+    assert found["ASCEND_RT_VISIBLE_DEVICES"].message.startswith("names 1 of 1 cards; ")
+    assert "mount it" in found[f"{nodes}/version.info"].message
+
+
 def test_a_machine_without_a_card(nodes: Path) -> None:
     found = examined(machine.nodes, is_ascend=True)
     assert found[f"{nodes}/davinci[0-9]*"].verdict is Verdict.FAILED
@@ -51,13 +60,10 @@ def test_memory_that_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
         raise StartError("give the container more")
 
     assert examined(machine.memory)["memory"].verdict is Verdict.PASSED
+    assert "/dev/shm" not in examined(machine.memory), "shared memory is off"
     monkeypatch.setattr(machine, "check_memory", refuse)
     finding = examined(machine.memory)["memory"]
     assert (finding.verdict, finding.message.endswith("; give the container more")) == (Verdict.FAILED, True)
-
-
-def test_shared_memory_is_examined_only_if_it_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "/dev/shm" not in examined(machine.memory)
     monkeypatch.setattr(machine, "_SHARED_BYTES", 2**60)
     finding = examined(machine.memory, shared_memory=True)["/dev/shm"]
     assert finding.verdict is Verdict.FAILED
@@ -100,12 +106,3 @@ def test_addresses_that_cannot_be_used(tmp_path: Path) -> None:
         finding = found[f"--listen {address}"]
         assert finding.verdict is Verdict.FAILED
         assert told in finding.message
-
-
-def test_a_card_in_use_a_card_that_is_not_there_and_a_driver_that_is_not_mounted(nodes: Path) -> None:
-    (nodes / "version.info").unlink()
-    with (nodes / "davinci0").open("w"):
-        found = examined(machine.nodes, {"ASCEND_RT_VISIBLE_DEVICES": "0,1"}, is_ascend=True)
-    assert f"process {os.getpid()} has it open" in found[f"{nodes}/davinci0"].message
-    assert found["ASCEND_RT_VISIBLE_DEVICES"].message.startswith("names 1 of 1 cards; ")
-    assert "mount it" in found[f"{nodes}/version.info"].message

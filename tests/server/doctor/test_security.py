@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from aclgrad.check.rows import Verdict
 from aclgrad_server.doctor import security
 from tests.server.doctor.subjects import examined
@@ -47,12 +45,13 @@ def test_a_name_that_the_certificate_lacks(tmp_path: Path) -> None:
     assert {host: f"--listen {host}:1" not in found for host in hosts} == hosts
 
 
-@pytest.mark.parametrize(("days", "verdict"), [(0.5, Verdict.FAILED), (5, Verdict.NOTED), (50, Verdict.PASSED)])
-def test_a_certificate_that_expires(tmp_path: Path, days: float, verdict: Verdict) -> None:
-    certificate, key = Authority(tmp_path).pair("server", not_after=datetime.now(UTC) + timedelta(days=days))
-    found = examined(security.security, tls_certificate=certificate, tls_key=key)["--tls-certificate"]
-    assert found.verdict is verdict
-    assert ("renew it" in found.message) == (verdict is not Verdict.PASSED)
+def test_a_certificate_that_expires(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    for days, verdict in ((0.5, Verdict.FAILED), (5, Verdict.NOTED), (50, Verdict.PASSED)):
+        certificate, key = authority.pair("server", not_after=datetime.now(UTC) + timedelta(days=days))
+        found = examined(security.security, tls_certificate=certificate, tls_key=key)["--tls-certificate"]
+        assert found.verdict is verdict
+        assert ("renew it" in found.message) == (verdict is not Verdict.PASSED)
 
 
 def test_identities_that_let_in_the_wrong_ones_or_nobody(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Addresses: what is bound, and what is said where that cannot be."""
+"""Addresses: what is bound, and what is said where that cannot be; and the options of what listens there."""
 
 import os
 import socket
@@ -12,7 +12,9 @@ import grpc
 import pytest
 
 from aclgrad_server.devices.faults import StartError
-from aclgrad_server.edge.connections import SocketPermissions, bind
+from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
+from aclgrad_server.limits import MAX_CONNECTIONS, MAX_STREAMS, UNREAD_BYTES
+from aclgrad_server.settings import Settings
 
 
 @pytest.fixture
@@ -28,34 +30,24 @@ def assert_answers(address: str) -> None:
         grpc.channel_ready_future(channel).result(60)
 
 
-def test_port_zero_is_answered_with_the_port_that_was_chosen(server: grpc.Server) -> None:
-    first, second = bind(server, ["127.0.0.1:0", "localhost:0"])
+def test_port_zero_and_unix_sockets(server: grpc.Server, tmp_path: Path) -> None:
+    first, second, third = bind(server, ["127.0.0.1:0", "localhost:0", f"unix:{tmp_path}/socket"])
     host, _, port = first.rpartition(":")
     assert host == "127.0.0.1"
     assert second.startswith("localhost:")
     assert int(port) > 0
+    assert third == f"unix:{tmp_path}/socket"
     server.start()
-    assert_answers(first)
-    assert_answers(second)
+    for address in (first, second, third):
+        assert_answers(address)
 
 
-def test_unix_socket(server: grpc.Server, tmp_path: Path) -> None:
-    address = f"unix:{tmp_path}/socket"
-    assert bind(server, [address]) == (address,)
-    server.start()
-    assert_answers(address)
-
-
-def test_port_that_is_taken_is_named(server: grpc.Server) -> None:
+def test_address_that_cannot_be_used_is_named(server: grpc.Server, tmp_path: Path) -> None:
+    """One that is taken, one of another machine, and a socket in a folder that is not there."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(StartError, match=f"cannot listen on {address}: .*--listen"):
-            bind(server, [address])
-
-
-def test_address_of_another_machine_is_named(server: grpc.Server) -> None:
-    with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:0"):
-        bind(server, ["192.0.2.1:0"])
+        for address in (f"127.0.0.1:{taken.getsockname()[1]}", "192.0.2.1:0", f"unix:{tmp_path}/nowhere/socket"):
+            with pytest.raises(StartError, match=f"cannot listen on {address}: .*(--listen|make it)"):
+                bind(server, [address])
 
 
 def test_socket_of_a_live_process_is_left_to_it(server: grpc.Server, tmp_path: Path) -> None:
@@ -103,55 +95,53 @@ def test_folder_where_others_may_replace_a_socket_is_warned_of(
         assert ("others may put a socket of theirs in the place of unix:" in caplog.text) is is_warned
 
 
-def test_socket_in_a_folder_that_is_not_there_is_named(server: grpc.Server, tmp_path: Path) -> None:
-    with pytest.raises(StartError, match="nowhere/socket"):
-        bind(server, [f"unix:{tmp_path}/nowhere/socket"])
-
-
-def other_server() -> grpc.Server:
-    return grpc.server(ThreadPoolExecutor(1))
-
-
-def test_socket_that_another_server_has_taken_is_left_to_it(server: grpc.Server, tmp_path: Path) -> None:
-    """Whether it answers yet or not, and until it is gone."""
-    address = f"unix:{tmp_path}/socket"
-    other = other_server()
-    bind(other, [address])
-    (tmp_path / "socket").unlink(missing_ok=True)
-    refused = f"cannot listen on {address}: another process does.* it holds {address[5:]}.lock; .*--listen"
-    with pytest.raises(StartError, match=refused):
-        bind(server, [address])
-    other.stop(None).wait()
-    del other
-    bind(server, [address])
-
-
-async def test_server_of_asyncio_takes_the_socket_too(server: grpc.Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_started", [False, True], ids=["binds", "answers"])
+async def test_socket_that_another_server_has_taken_is_left_to_it_until_it_is_gone(
+    server: grpc.Server, tmp_path: Path, is_started: bool
+) -> None:
     address = f"unix:{tmp_path}/socket"
     other = grpc.aio.server()
     bind(other, [address])
-    await other.start()
-    with pytest.raises(StartError, match="another process does"):
+    if is_started:
+        await other.start()
+    else:
+        (tmp_path / "socket").unlink(missing_ok=True)
+    with pytest.raises(StartError, match=f"cannot listen on {address}: another process does.*; .*--listen"):
         bind(server, [address])
     await other.stop(None)
     del other
     bind(server, [address])
 
 
-def test_lock_of_a_server_that_was_killed_is_no_obstacle(server: grpc.Server, tmp_path: Path) -> None:
-    (tmp_path / "socket.lock").touch()
+def test_lock_of_a_server_that_was_killed_is_no_obstacle_but_one_that_cannot_be_made_is(
+    server: grpc.Server, tmp_path: Path
+) -> None:
+    """A link is no way to another file: in a folder that others may write to, they could have put it there."""
+    lock = tmp_path / "socket.lock"
+    lock.touch()
     bind(server, [f"unix:{tmp_path}/socket"])
-
-
-def test_lock_that_cannot_be_made_is_named(server: grpc.Server, tmp_path: Path) -> None:
-    (tmp_path / "socket.lock").mkdir()
-    with pytest.raises(StartError, match=r"cannot listen on unix:.*socket\.lock.*--listen"):
-        bind(server, [f"unix:{tmp_path}/socket"])
-
-
-def test_lock_is_no_way_to_another_file(server: grpc.Server, tmp_path: Path) -> None:
-    """In a folder that others may write to, they could have put a link there."""
-    (tmp_path / "socket.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StartError, match=r"socket\.lock"):
-        bind(server, [f"unix:{tmp_path}/socket"])
+    for name, make in (("folder", Path.mkdir), ("link", lambda path: path.symlink_to(tmp_path / "elsewhere"))):
+        make(tmp_path / f"{name}.lock")
+        with pytest.raises(StartError, match=rf"cannot listen on unix:.*{name}\.lock.*--listen"):
+            bind(server, [f"unix:{tmp_path}/{name}"])
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_options_follow_the_settings_and_fit_the_core() -> None:
+    """A value that the core cannot hold is an error in the first call, not when the server is made."""
+    largest = Settings(max_connection_age_s=86400, call_timeout_s=86400)
+    for settings in (Settings(), largest, Settings(max_message_bytes=12345, max_connection_age_s=0.1)):
+        given = server_options(settings)
+        assert all(isinstance(value, int) and -(2**31) <= value < 2**31 for _, value in given)
+        options = dict(given)
+        assert len(options) == len(given)
+        assert options["grpc.max_receive_message_length"] == settings.max_message_bytes
+        assert options["grpc.max_send_message_length"] == settings.max_message_bytes
+        # A connection that ages lets every call end.
+        if settings.max_connection_age_s:
+            assert options["grpc.max_connection_age_ms"] == settings.max_connection_age_s * 1e3
+            assert options["grpc.max_connection_age_grace_ms"] > settings.call_timeout_s * 1e3
+        assert options["grpc.max_concurrent_streams"] == MAX_STREAMS
+        assert options["grpc.max_allowed_incoming_connections"] == MAX_CONNECTIONS
+        # The window of a stream grows without this.
+        assert (options["grpc.http2.bdp_probe"], options["grpc.http2.lookahead_bytes"]) == (0, UNREAD_BYTES)

@@ -12,15 +12,13 @@ from pathlib import Path
 import pytest
 
 from aclgrad.errors import ServerBusyError
-from aclgrad_server import liveness
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.devices.faults import StartError
+from aclgrad_server.edge import memory as memory_module
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
 from aclgrad_server.liveness import BackgroundTasks, Heartbeat
 from tests import memory_trees
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until
-
-LOOKS_S = 5 * INTERVAL_S
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -76,8 +74,8 @@ class Memory:
 
     def __init__(self, idle_trim_s: float = 0.0) -> None:
         self.used = 0.0
-        self.trims = 0
-        self.may_end = asyncio.Event()
+        self.trims = self.looks = 0
+        self.may_end: asyncio.Event | None = asyncio.Event()
         self.may_end.set()
         self.calls = new_calls()
         self.error: OSError | None = None
@@ -89,7 +87,13 @@ class Memory:
         self.trims += 1
         await self.may_end.wait()
 
+    async def is_looked_at(self, times: int) -> None:
+        """Returns when the watch has looked so often."""
+        end = self.looks + times
+        await wait_until(lambda: self.looks >= end)
+
     def _used_bytes(self) -> int:
+        self.looks += 1
         if self.error is not None:
             raise self.error
         return round(self.used * 1000)
@@ -122,23 +126,13 @@ async def reads(calls: Calls) -> bool:
     return context.read_count > 0
 
 
-async def test_below_the_limits_nothing_happens() -> None:
-    memory = Memory()
-    tasks = await begin_silent(memory.calls, 3)
-    memory.used = 0.84
-    memory.watch.look()
-    memory.watch.look()
-    await settle()
-    assert await reads(memory.calls)
-    memory.calls.admit()
-    assert not any(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
-
-
 async def test_above_the_soft_limit_reads_stop_and_then_the_oldest_calls_are_cut() -> None:
     memory = Memory()
     tasks = await begin_silent(memory.calls, CUT_COUNT + 2)
+    memory.used = 0.84
+    memory.watch.look()
+    memory.watch.look()
+    assert await reads(memory.calls)
     memory.used = 0.86
     memory.watch.look()
     await settle()
@@ -170,34 +164,19 @@ async def test_above_the_hard_limit_new_calls_are_refused() -> None:
     memory.calls.admit()
 
 
-async def test_memory_is_watched_while_a_trim_takes_its_time() -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["long", "failing"])
+async def test_memory_is_watched_while_a_trim_takes_its_time_or_fails(
+    caplog: pytest.LogCaptureFixture, fails: bool
+) -> None:
     memory = Memory()
     memory.used = 0.86
-    memory.may_end.clear()
-
-    def refuses() -> bool:
-        try:
-            memory.calls.admit()
-        except ServerBusyError:
-            return True
-        return False
-
+    memory.may_end = None if fails else asyncio.Event()
     async with memory.watched():
-        await wait_until(lambda: memory.trims == 1)
-        memory.used = 0.96
-        await wait_until(refuses)
-        assert memory.trims == 1
-
-
-async def test_trim_that_fails_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
-    memory = Memory()
-    memory.used = 0.86
-    memory.may_end = None
-    async with memory.watched():
-        await wait_until(lambda: memory.trims > 1)
+        await wait_until(lambda: memory.trims == 1 + fails)
         memory.used = 0.96
         await wait_until(lambda: memory.watch.pressure == 2)
-    assert "'memory trim' failed" in caplog.text
+        assert fails or memory.trims == 1
+    assert ("'memory trim' failed" in caplog.text) is fails
     assert memory.heartbeat.failure() is None
 
 
@@ -217,25 +196,19 @@ async def test_look_that_fails_keeps_the_last_value_and_the_next_one_counts(capl
     assert memory.heartbeat.failure() is None
 
 
-async def test_watch_that_cannot_look_any_more_ends_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liveness, "FAILURES_LIMIT_S", 0.2)
-    memory = Memory()
-    memory.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    async with memory.watched():
-        await wait_until(lambda: memory.heartbeat.failure() is not None)
-    assert memory.heartbeat.failure() == "the background task 'memory watch' has ended; see the log"
-
-
-@pytest.mark.parametrize(("idle_trim_s", "count"), [(0.02, 1), (0.0, 0)])
-async def test_memory_goes_back_once_after_calls(idle_trim_s: float, count: int) -> None:
+@pytest.mark.parametrize(("idle_trim_s", "count"), [(0.001, 1), (0.0, 0)])
+async def test_memory_goes_back_once_after_calls(
+    monkeypatch: pytest.MonkeyPatch, idle_trim_s: float, count: int
+) -> None:
+    monkeypatch.setattr(memory_module, "INTERVAL_S", 0.002)
     memory = Memory(idle_trim_s)
     async with memory.watched():
         for round_ in range(2):
-            await asyncio.sleep(LOOKS_S)
+            await memory.is_looked_at(5)
             assert memory.trims == round_ * count
             context = FakeContext()
             memory.calls.begin("Method", context)
-            await asyncio.sleep(LOOKS_S)
+            await memory.is_looked_at(5)
             assert memory.trims == round_ * count, "a call is there"
             context.end()
             await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)
