@@ -109,19 +109,11 @@ async def test_the_process_is_found_dead_even_if_the_log_fails(
     assert background.failures == 1
 
 
-async def test_a_task_may_end_well(background: Background) -> None:
+async def test_a_task_may_end_well_and_stopped_tasks_have_ended(background: Background) -> None:
     async def look() -> None:
         looked.set()
 
-    looked = asyncio.Event()
-    background.tasks.start("watch of sheep", look)
-    await looked.wait()
-    await settle()
-    assert background.heartbeat.failure() is None
-
-
-async def test_stopped_tasks_have_ended_and_are_no_failure(background: Background) -> None:
-    async def look() -> None:
+    async def hang() -> None:
         began.set()
         try:
             await asyncio.get_running_loop().create_future()
@@ -129,8 +121,10 @@ async def test_stopped_tasks_have_ended_and_are_no_failure(background: Backgroun
             await settle()
             ended.append(True)
 
-    began, ended = asyncio.Event(), []
+    looked, began, ended = asyncio.Event(), asyncio.Event(), []
     background.tasks.start("watch of sheep", look)
+    background.tasks.start("watch of wolves", hang)
+    await looked.wait()
     await began.wait()
     await background.tasks.stop()
     assert ended == [True]

@@ -35,16 +35,16 @@ class Pipe:
         """Reads to the end, which is what waits to be written now."""
         with ThreadPoolExecutor(1) as thread, open(self.reader, "rb", closefd=False) as file:
             read = thread.submit(file.read)
-            assert self.writer.flush(10)
+            assert self.writer.flush(60)
             os.close(self.file)
             self.file = -1
-            return read.result(10).decode().splitlines()
+            return read.result(60).decode().splitlines()
 
     def close(self) -> None:
         # A thread that still waits for the reader gets an error.
         os.close(self.reader)
         if self.file >= 0:
-            self.writer.flush(10)
+            self.writer.flush(60)
             os.close(self.file)
 
 
@@ -55,22 +55,15 @@ def pipe() -> Iterator[Pipe]:
     pipe.close()
 
 
-def test_lines_are_written_in_order(pipe: Pipe) -> None:
-    for number in range(100):
-        pipe.writer.write(str(number))
-    assert pipe.lines() == [str(number) for number in range(100)]
-
-
-def test_text_that_is_no_utf8_is_escaped(pipe: Pipe) -> None:
-    pipe.writer.write("grün \udcff")
-    assert pipe.lines() == ["grün \\udcff"]
+def test_lines_are_written_in_order_and_what_is_no_utf8_is_escaped(pipe: Pipe) -> None:
+    for line in (*map(str, range(100)), "grün \udcff"):
+        pipe.writer.write(line)
+    assert pipe.lines() == [*map(str, range(100)), "grün \\udcff"]
 
 
 def test_nobody_waits_for_the_reader_and_what_is_dropped_is_counted(pipe: Pipe) -> None:
-    start = time.monotonic()
     count = pipe.fill()
     assert not pipe.writer.flush(0.05)
-    assert time.monotonic() - start < 5
     *kept, told = pipe.lines()
     assert [int(line) for line in kept] == list(range(len(kept)))
     assert MAX_LINES <= len(kept) < count
@@ -97,7 +90,7 @@ def test_reader_that_is_gone_stops_nobody(pipe: Pipe) -> None:
     pipe.reader = os.open(os.devnull, os.O_RDONLY)
     for number in range(3 * MAX_LINES):
         pipe.writer.write(str(number))
-    assert pipe.writer.flush(10)
+    assert pipe.writer.flush(60)
 
 
 def test_non_blocking_file_is_waited_for(pipe: Pipe) -> None:
@@ -108,13 +101,6 @@ def test_non_blocking_file_is_waited_for(pipe: Pipe) -> None:
     assert [int(line) for line in pipe.lines()] == list(range(1000))
 
 
-def test_thread_ends_with_the_process() -> None:
-    (thread,) = {each for each in _new_threads() if each.name == "log-writer"}
-    assert thread.daemon
-
-
-def _new_threads() -> set[threading.Thread]:
-    before = set(threading.enumerate())
-    with open(os.devnull, "wb") as file:
-        LineHandler(file.fileno()).flush(10)
-        return set(threading.enumerate()) - before
+def test_thread_ends_with_the_process(pipe: Pipe) -> None:
+    pipe.writer.flush(60)
+    assert {each.daemon for each in threading.enumerate() if each.name == "log-writer"} == {True}

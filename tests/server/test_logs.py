@@ -19,12 +19,9 @@ def record(message: str, *arguments: object, **more: object) -> logging.LogRecor
     )
 
 
-def test_line() -> None:
-    assert TextForm().format(record("%s calls", 3)) == "1970-01-01T00:00:01Z INFO a.b: 3 calls"
-
-
-def test_line_of_json() -> None:
+def test_line_of_either_form() -> None:
     """Times are those of RFC 3339, and what is not known is left out."""
+    assert TextForm().format(record("%s calls", 3)) == "1970-01-01T00:00:01Z INFO a.b: 3 calls"
     told = fields({"request_id": "mine", "operator": "-", "milliseconds": 0.5})
     line = JsonForm().format(record("%s calls", 3, **told))
     assert json.loads(line) == {
@@ -47,26 +44,21 @@ def test_text_begins_no_line_of_its_own(end: str, form: Form) -> None:
         assert json.loads(line)["message"].encode().endswith(FORGED.encode())
 
 
-def test_nor_does_the_text_of_an_exception() -> None:
+def test_nor_does_the_text_of_an_exception_which_is_one_field_of_json() -> None:
     try:
-        raise ValueError(f"x\n{FORGED}\r{FORGED}")
+        raise ValueError(f'x"\n{FORGED}\r{FORGED}')
     except ValueError:
-        lines = TextForm().format(record("failed", exc_info=sys.exc_info())).split("\n")
+        failed = record("failed", exc_info=sys.exc_info())
+    lines = TextForm().format(failed).split("\n")
     assert lines[0].endswith("INFO a.b: failed")
     assert all(line.startswith("  ") and line.isprintable() for line in lines[1:])
     assert lines[-1] == f"  {FORGED}\\x0d{FORGED}"
-
-
-def test_a_traceback_is_one_field_of_json() -> None:
-    try:
-        raise ValueError(f'x"\n{FORGED}')
-    except ValueError:
-        line = JsonForm().format(record("failed", exc_info=sys.exc_info()))
+    line = JsonForm().format(failed)
     told = json.loads(line)
     assert line.isprintable()
     assert told["message"] == "failed"
     assert told["exception"].startswith("Traceback (most recent call last):\n")
-    assert told["exception"].endswith(f'ValueError: x"\n{FORGED}')
+    assert told["exception"].endswith(f'ValueError: x"\n{FORGED}\r{FORGED}')
 
 
 def test_last_words(capfd: pytest.CaptureFixture[str]) -> None:

@@ -54,19 +54,11 @@ def test_requests_of_one_form_share_one_prepared_plan(planner: Planner, preparat
     assert [plan.output.shape for plan in preparation.plans] == [(1, 2, 2), (1, 3, 2)]
 
 
-def test_payload_of_another_length_is_another_form(planner: Planner) -> None:
+def test_payload_of_another_length_is_another_form_and_what_is_refused_is_refused_again(planner: Planner) -> None:
     planner.read(request())
-    with pytest.raises(InvalidFieldError, match="has 8 bytes, but"):
-        planner.read(request(b"abcdefgh"))
-
-
-def test_refused_request_is_refused_again(planner: Planner) -> None:
     for _ in range(2):
-        with pytest.raises(InvalidFieldError):
-            planner.read(request(b"a"))
-
-
-def test_bytes_that_are_no_message_are_malformed(planner: Planner) -> None:
+        with pytest.raises(InvalidFieldError, match="has 8 bytes, but"):
+            planner.read(request(b"abcdefgh"))
     with pytest.raises(MalformedRequestError):
         planner.read(b"\xff\xff\xff")
 
@@ -78,13 +70,10 @@ def test_request_with_much_beside_its_payloads_is_refused(planner: Planner) -> N
         planner.read(encode_request(large))
 
 
-def test_batch_is_split_into_its_requests() -> None:
+def test_batch_is_split_into_its_requests_up_to_their_limit() -> None:
     requests = [request(), request(height=5)]
     assert [bytes(each) for each in split_batch(encode_batch(requests), extract_payloads)] == requests
     assert list(split_batch(b"", extract_payloads)) == []
-
-
-def test_batch_of_very_many_calls_is_told_their_limit() -> None:
     with pytest.raises(LimitExceededError, match=f"at most {MAX_BATCH_CALLS} calls"):
         split_batch(encode_batch([b""] * 100_000), extract_payloads)
 
