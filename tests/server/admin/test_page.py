@@ -49,17 +49,10 @@ def shown(status: pb.GetServerStatusResponse) -> str:
 
 def test_what_a_sound_server_shows() -> None:
     latency = Duration(nanos=1_250_000)
-    operators = [
-        pb.OperatorStatus(
-            name="max_unpool2d_backward",
-            call_count=12_345,
-            failure_count=3,
-            calls_per_second=205.75,
-            median_latency=latency,
-            p99_latency=Duration(nanos=85_000),
-        ),
-        pb.OperatorStatus(name="none", call_count=1, failure_count=1),
-    ]
+    name, p99 = "max_unpool2d_backward", Duration(nanos=85_000)
+    pool = pb.OperatorStatus(name=name, call_count=12_345, failure_count=3, calls_per_second=205.75)
+    pool.MergeFrom(pb.OperatorStatus(median_latency=latency, p99_latency=p99))
+    operators = [pool, pb.OperatorStatus(name="none", call_count=1, failure_count=1)]
     text = shown(
         picture(
             operators=operators,
@@ -86,25 +79,21 @@ def test_what_a_sound_server_shows() -> None:
         assert part in text
 
 
-def test_the_cpu_is_not_taken_for_a_card() -> None:
-    text = shown(picture(computes_on_cpu=True))
-    assert text.startswith("all is well - aclgrad 910B on the CPU")
-    assert "1 device computes on the CPU, calls are welcome" in text
-    assert "0 CPU as Ascend910B1 up" in text
+def test_what_is_particular_is_shown() -> None:
+    """The CPU that is not taken for a card, calls on their way, and what is wrong, which comes first."""
+    on_cpu = shown(picture(computes_on_cpu=True))
+    assert on_cpu.startswith("all is well - aclgrad 910B on the CPU")
+    assert "1 device computes on the CPU, calls are welcome" in on_cpu
+    assert "0 CPU as Ascend910B1 up" in on_cpu
     assert "CPU" not in shown(picture())
-
-
-def test_calls_on_their_way_are_shown_beside_those_that_run_and_wait() -> None:
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, running_count=1, receiving_count=24, replying_count=3)
     assert "running 1 of 4 waiting 0 of 64 receiving 24 replying 3 " in shown(picture(queue=queue))
-
-
-def test_what_is_wrong_comes_first() -> None:
-    text = shown(picture(not_ready_reason="device lost", devices=[device(down=True)]))
-    assert text.index("not ready: device lost") < text.index("device 0 (Ascend910B1) is down") < text.index("running")
-    assert "All is well" not in text
-    starting = pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting")
-    assert "not ready: starting" in shown(starting)
+    wrong = shown(picture(not_ready_reason="device lost", devices=[device(down=True)]))
+    assert (
+        wrong.index("not ready: device lost") < wrong.index("device 0 (Ascend910B1) is down") < wrong.index("running")
+    )
+    assert "All is well" not in wrong
+    assert "not ready: starting" in shown(pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting"))
 
 
 def test_no_text_becomes_markup() -> None:

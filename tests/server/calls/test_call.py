@@ -137,31 +137,22 @@ async def test_a_message_that_was_waited_for_ahead_is_received(calls: Calls) -> 
     assert calls.transfers() == (0, 1)
 
 
-async def test_a_call_whose_client_has_gone_is_on_its_way_no_more(calls: Calls) -> None:
+async def test_call_counts_until_its_reply_has_left_or_its_client_has_gone(calls: Calls) -> None:
     """Whatever its code still does."""
-    for _ in range(3):
+    for number in range(3):
         context = FakeContext()
+        assert await calls.wait_until_none(60)
         call = calls.begin("ExecuteOperator", context)
-        assert calls.transfers() == (1, 0)
+        assert calls.any()
+        assert (calls.event_count, calls.transfers()) == (2 * number + 1, (1, 0))
+        assert not await calls.wait_until_none(0.001)
         context.end()
-        assert calls.transfers() == (0, 0)
+        assert not calls.any()
+        assert calls.event_count == 2 * number + 2
         call.works()
         call.replies()
         call.end()
         assert calls.transfers() == (0, 0)
-
-
-async def test_call_counts_until_its_reply_has_left(calls: Calls) -> None:
-    context = FakeContext()
-    assert await calls.wait_until_none(60)
-    calls.begin("Method", context)
-    assert calls.any()
-    assert calls.event_count == 1
-    assert not await calls.wait_until_none(0.001)
-    context.end()
-    assert not calls.any()
-    assert calls.event_count == 2
-    assert await calls.wait_until_none(60)
 
 
 async def test_what_happens_at_the_end_happens_once_even_if_some_of_it_fails(calls: Calls) -> None:
@@ -275,14 +266,7 @@ async def test_call_beyond_its_deadline_is_cut_if_the_device_does_not_report_it(
     task.cancel()
 
 
-async def test_first_reason_to_cut_a_call_is_told(calls: Calls) -> None:
-    running = await begin(calls, receive)
-    assert running[0].cut(ServerBusyError("first"))
-    assert not running[0].cut(ServerBusyError("second"))
-    assert str(await error_of(running)) == "first"
-
-
-async def test_handler_that_was_cut_can_still_wait(calls: Calls) -> None:
+async def test_handler_that_was_cut_is_told_the_first_reason_and_can_still_wait(calls: Calls) -> None:
     """The cancellation is consumed: otherwise the status could not be sent."""
 
     async def behaviour(call: Call) -> str:
@@ -296,8 +280,9 @@ async def test_handler_that_was_cut_can_still_wait(calls: Calls) -> None:
         return str(error)
 
     call, task = await begin(calls, behaviour)
-    call.cut(ServerBusyError("no room"))
-    assert await task == "no room"
+    assert call.cut(ServerBusyError("first"))
+    assert not call.cut(ServerBusyError("second"))
+    assert await task == "first"
 
 
 async def test_call_that_is_over_is_not_cut(calls: Calls) -> None:
@@ -327,7 +312,7 @@ async def test_oldest_calls_that_are_being_received_are_cut_first(calls: Calls) 
     assert errors[1].retry_after_s
 
 
-async def test_no_message_is_received_while_reads_are_held(calls: Calls) -> None:
+async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(calls: Calls) -> None:
     context = FakeContext([b"message"])
     calls.hold_reads(True)
     _, task = await begin(calls, receive, context)
@@ -335,9 +320,6 @@ async def test_no_message_is_received_while_reads_are_held(calls: Calls) -> None
     calls.hold_reads(False)
     await task
     assert context.read_count == 1
-
-
-async def test_new_calls_are_refused_while_memory_is_short(calls: Calls) -> None:
     calls.refuse_for_memory(True)
     with pytest.raises(ServerBusyError, match="short of memory") as caught:
         calls.admit()

@@ -2,8 +2,6 @@
 
 import socket
 import ssl
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -49,14 +47,6 @@ def test_keys_that_clients_of_grpc_do_not_take_are_refused(tmp_path: Path) -> No
     ):
         with pytest.raises(UnusableFileError, match=told):
             Certificates(*self_signed(tmp_path, key), None)
-
-
-@pytest.fixture
-def server() -> Iterator[grpc.Server]:
-    with ThreadPoolExecutor(1) as pool:
-        server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-        yield server
-        server.stop(None).wait()
 
 
 def test_sessions_are_soon_over(server: grpc.Server, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -15,14 +13,6 @@ from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_STREAMS, UNREAD_BYTES
 from aclgrad_server.settings import Settings
-
-
-@pytest.fixture
-def server() -> Iterator[grpc.Server]:
-    with ThreadPoolExecutor(1) as pool:
-        server = grpc.server(pool, options=[("grpc.so_reuseport", 0)])
-        yield server
-        server.stop(None).wait()
 
 
 def assert_answers(address: str) -> None:

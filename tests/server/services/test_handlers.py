@@ -114,10 +114,12 @@ async def test_stream_passes_through_with_the_request_id(script: Script) -> None
     assert await trailer(call, "x-request-id")
 
 
-async def test_call_without_a_message_is_malformed(script: Script) -> None:
+async def test_call_without_a_message_is_malformed_and_one_while_the_server_stops_refused(script: Script) -> None:
     call = script.channel.stream_unary(f"/{SERVICE}/Unary")(timeout=60)
     await call.done_writing()
     assert type(await error_of(call)) is errors.MalformedRequestError
+    script.calls.refuse()
+    assert type(await error_of(await script.call())) is errors.ServerDrainingError
 
 
 async def test_message_over_the_limit_is_logged_as_such(script: Script, caplog: pytest.LogCaptureFixture) -> None:
@@ -211,9 +213,8 @@ async def test_call_that_is_cut_is_told_why(script: Script, kind: str) -> None:
     assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert str(await error_of(call)) == "no room"
     await wait_until(lambda: not script.calls.any())
-
-
-async def test_call_that_is_cut_before_its_message_is_told_why(script: Script) -> None:
+    # One whose message has not come can be cut as well.
+    script.stream = echo
     call = script.begin_stream()
     await call.wait_for_connection()
     await wait_until(script.calls.any)
@@ -282,12 +283,6 @@ async def test_calls_that_are_reset_at_once_all_end(script: Script) -> None:
     assert await (await script.call()) == b"cba"
     await wait_until(lambda: not script.calls.any())
     assert script.calls.event_count % 2 == 0
-
-
-async def test_calls_are_refused_while_the_server_stops(script: Script) -> None:
-    script.calls.refuse()
-    call = await script.call()
-    assert type(await error_of(call)) is errors.ServerDrainingError
 
 
 async def test_client_whose_message_waits_for_others_is_not_slow() -> None:
