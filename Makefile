@@ -112,13 +112,13 @@ test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any librar
 # The device refuses host memory and reports every misuse. Servers make each block an allocation, so strict mode sees every
 # access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
 # apart, so one is enough, and what takes host memory ran in `make test`.
-test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict device without host memory can change, and no others
+test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict device without host memory can change, without the slow ones
 	mkdir -p build
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
 		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
 	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
-		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL),not once)
+		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL),not once and not slow)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.
