@@ -11,9 +11,9 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import Case
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests import made_up
-from tests.check.checking import changed, check, of_gradients, of_status
+from tests.check.checking import Change, changed, check, of_gradients, of_status
 
-OPERATOR = "replication_pad2d_backward"
+OPERATOR, ROI = "replication_pad2d_backward", "roi_align_v2_backward"
 Array = np.ndarray[Any, Any]
 
 
@@ -57,45 +57,73 @@ def test_a_gradient_of_another_shape_fails(address: str, tmp_path: Path) -> None
     assert "instead of" in next(row["message"] for row in checked.rows if row["check"] == "accuracy")
 
 
-def test_what_stays_in_elements_that_receive_nothing_fails_fills(address: str, tmp_path: Path) -> None:
-    def stained(gradient: Array) -> Array:
-        return np.where(gradient == 0, np.asarray(1e-7, gradient.dtype), gradient)
-
-    with changed(address, of_gradients("roi_align_v2_backward", stained)) as wrong:
-        checked = check(tmp_path, wrong, only=("accuracy", "fills"))
-    assert checked.exit_code == 1
-    assert checked.verdicts("accuracy") == {"passed"}
-    failed = [row for row in checked.rows if row["verdict"] == "failed"]
-    assert {(row["check"], row["operator"]) for row in failed} == {("fills", "roi_align_v2_backward")}
+def stained(gradient: Array) -> Array:
+    return np.where(gradient == 0, np.asarray(1e-7, gradient.dtype), gradient)
 
 
-def _unsteady() -> Any:
+def unsteady() -> Change:
     numbers = itertools.count()
 
-    def unsteady(gradient: Array) -> Array:
+    def last_bit(gradient: Array) -> Array:
         return np.nextafter(gradient, gradient.dtype.type(np.inf)) if next(numbers) % 3 == 2 else gradient
 
-    return of_gradients("roi_align_v2_backward", unsteady)
+    return of_gradients(ROI, last_bit)
 
 
-def test_a_last_bit_that_changes_fails_a_server_that_calls_itself_deterministic(address: str, tmp_path: Path) -> None:
-    with changed(address, of_status(deterministic=True)) as told, changed(told, _unsteady()) as wrong:
-        checked = check(tmp_path, wrong, only=("determinism",))
-    assert checked.verdicts("determinism") == {"passed", "failed"}
-    assert checked.exit_code == 1
+def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
+    if method != "ExecuteOperator":
+        return reply
+    call = pb.ExecuteOperatorRequest.FromString(request)
+    sent = next((each.data for each in call.inputs if each.name == "self"), b"")
+    if call.operator != OPERATOR or sent.count(0xCB) < len(sent) or not sent:
+        return reply
+    message = pb.ExecuteOperatorResponse.FromString(reply)
+    message.outputs[0].data = sent
+    return message.SerializeToString()
 
 
-def test_a_last_bit_that_changes_is_noted_of_another_server(address: str, tmp_path: Path) -> None:
-    with changed(address, _unsteady()) as wrong:
-        checked = check(tmp_path, wrong, only=("determinism",))
-    assert checked.verdicts("determinism") == {"passed", "noted"}
+def leaking() -> Change:
+    kept = itertools.count(2**20, 512)
+
+    def of_reply(method: str, request: bytes, reply: bytes) -> bytes:
+        if method != "GetServerStatus":
+            return reply
+        status = pb.GetServerStatusResponse.FromString(reply)
+        pool = status.devices.add().pool
+        pool.allocated_bytes = pool.reserved_bytes = next(kept)
+        return status.SerializeToString()
+
+    return of_reply
+
+
+@pytest.mark.parametrize(
+    ("change", "only", "is_deterministic", "not_passed"),
+    [
+        (of_gradients(ROI, stained), ("accuracy", "fills"), False, {("fills", ROI, "failed")}),
+        (unsteady(), ("determinism",), True, {("determinism", ROI, "failed")}),
+        (unsteady(), ("determinism",), False, {("determinism", ROI, "noted")}),
+        (reads_self, ("shape_only",), False, {("shape_only", OPERATOR, "failed")}),
+        (leaking(), ("memory",), False, {("memory", "", "failed")}),
+    ],
+    ids=["stained", "unsteady", "unsteady_by_its_own_word", "reads_self", "leaking"],
+)
+def test_what_is_wrong_fails_its_check_alone(
+    address: str, tmp_path: Path, change: Change, only: tuple[str, ...], is_deterministic: bool, not_passed: set[Any]
+) -> None:
+    with changed(address, of_status(deterministic=is_deterministic)) as told, changed(told, change) as wrong:
+        checked = check(tmp_path, wrong, only=only)
+    found = {(row["check"], row["operator"], row["verdict"]) for row in checked.rows if row["verdict"] != "passed"}
+    assert found == not_passed
+    assert checked.exit_code == any(verdict == "failed" for *_, verdict in not_passed)
+    switch = checked.summary["switches"]["--shape-only"]["verdict"]
+    assert (switch == "not safe") is (change is reads_self)
 
 
 def test_executors_that_change_bits_are_not_safe(address: str, tmp_path: Path) -> None:
     with (
         changed(address, of_status(executor_cache=False)) as off,
         changed(address, of_status(executor_cache=True)) as told,
-        changed(told, _unsteady()) as on,
+        changed(told, unsteady()) as on,
     ):
         checked = check(tmp_path, off, "--against", on, only=("accuracy",))
     assert checked.exit_code == 1
@@ -104,54 +132,15 @@ def test_executors_that_change_bits_are_not_safe(address: str, tmp_path: Path) -
     assert "roi_align_v2_backward" in switch["why"]
 
 
-def test_an_input_whose_values_matter_makes_shape_only_unsafe(address: str, tmp_path: Path) -> None:
-    def reads_self(method: str, request: bytes, reply: bytes) -> bytes:
-        if method != "ExecuteOperator":
-            return reply
-        call = pb.ExecuteOperatorRequest.FromString(request)
-        sent = next((each.data for each in call.inputs if each.name == "self"), b"")
-        if call.operator != OPERATOR or sent.count(0xCB) < len(sent) or not sent:
-            return reply
-        message = pb.ExecuteOperatorResponse.FromString(reply)
-        message.outputs[0].data = sent
-        return message.SerializeToString()
-
-    with changed(address, reads_self) as wrong:
-        checked = check(tmp_path, wrong, only=("shape_only",))
-    assert checked.exit_code == 1
-    assert checked.summary["switches"]["--shape-only"]["verdict"] == "not safe"
-
-
-def test_memory_that_does_not_come_back_fails(address: str, tmp_path: Path) -> None:
-    kept = itertools.count(2**20, 512)
-
-    def leaking(method: str, request: bytes, reply: bytes) -> bytes:
-        if method != "GetServerStatus":
-            return reply
-        status = pb.GetServerStatusResponse.FromString(reply)
-        pool = status.devices.add().pool
-        pool.allocated_bytes = pool.reserved_bytes = next(kept)
-        return status.SerializeToString()
-
-    with changed(address, leaking) as wrong:
-        checked = check(tmp_path, wrong, only=("memory",))
-    assert checked.verdicts("memory") == {"failed"}
-
-
-def test_an_unknown_product_is_named_with_the_remedy(address: str, tmp_path: Path) -> None:
-    with changed(address, of_status(product="910Z")) as wrong:
-        checked = check(tmp_path, wrong)
-    assert checked.exit_code == 2
-    assert "product '910Z' is not known" in checked.output
-    assert "310P" in checked.output
-    assert "upgrade aclgrad" in checked.output
-
-
-def test_servers_of_different_products_are_not_compared(address: str, tmp_path: Path) -> None:
-    with changed(address, of_status(product="950")) as wrong:
-        checked = check(tmp_path, address, "--against", wrong)
-    assert checked.exit_code == 2
-    assert "compare servers on the same product" in checked.output
+def test_unknown_products_and_servers_of_different_ones_are_refused(address: str, tmp_path: Path) -> None:
+    with changed(address, of_status(product="910Z")) as unknown, changed(address, of_status(product="950")) as other:
+        for arguments, told in (
+            ((unknown,), ("product '910Z' is not known", "310P", "upgrade aclgrad")),
+            ((address, "--against", other), ("compare servers on the same product",)),
+        ):
+            checked = check(tmp_path, *arguments)
+            assert checked.exit_code == 2
+            assert all(each in checked.output for each in told)
 
 
 def test_operators_and_dtypes_that_only_one_side_knows_have_a_row(address: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aclgrad.v1 import error_reason_pb2
 from tests.docs.snippets import PAGES, ROOT
 
 ALL = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"))]
@@ -81,3 +82,12 @@ def test_nothing_is_installed_from_where_nothing_is_published() -> None:
     for page in ALL:
         for found in re.findall(r"pip install ([^\n`]+)", page.read_text()):
             assert not re.match(r"'?aclgrad", found), (name(page), found)
+
+
+def test_every_reason_has_a_cause_and_a_remedy() -> None:
+    text = (ROOT / "docs/troubleshooting.md").read_text()
+    sections = dict(re.findall(r"^### ([A-Z_]+)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL))
+    reasons = {name.removeprefix("ERROR_REASON_") for name in error_reason_pb2.ErrorReason.DESCRIPTOR.values_by_name}
+    assert set(sections) == reasons - {"UNSPECIFIED"}
+    for reason, section in sections.items():
+        assert ("**Cause.** " in section, "**Remedy.** " in section) == (True, True), reason

@@ -11,7 +11,6 @@ from aclgrad.errors import (
     AclgradError,
     ClientTooSlowError,
     DeadlinePassedError,
-    MalformedRequestError,
     ServerBusyError,
     ServerDrainingError,
 )
@@ -108,13 +107,6 @@ async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(call
 )
 async def test_connections_of_one_host_have_one_address(calls: Calls, peer: str, address: str) -> None:
     assert calls.begin("Method", FakeContext(peer=peer)).caller == address
-
-
-async def test_messages_come_in_order_and_then_the_end(calls: Calls) -> None:
-    call = calls.begin("Method", FakeContext([b"one", b"two"]))
-    assert (await call.read(), await call.read_or_end(), await call.read_or_end()) == (b"one", b"two", None)
-    with pytest.raises(MalformedRequestError, match="ended before its message"):
-        await call.read()
 
 
 async def test_a_message_that_was_waited_for_ahead_is_received(calls: Calls) -> None:
