@@ -36,11 +36,11 @@ MAX_PENDING_CALLS: Final = 10_000
 
 PROGRESS_BYTES: Final = MIB  # A chunked call is cut after `--client-timeout-s` in which it moved less than this
 
-MAX_STREAMS: Final = 40  # Calls at once on one connection; clients keep further ones back by themselves
-MAX_ENDED_STREAMS: Final = 2 * MAX_STREAMS + 8
+MAX_STREAMS: Final = 32  # Calls at once on one connection; clients keep further ones back by themselves
+MAX_ENDED_STREAMS: Final = 3 * MAX_STREAMS
 """Streams of a connection that have ended and that the core has not yet freed; it refuses new ones beyond. A client may
-end all of its calls at once, begin as many, and end these. Rapid resets make as many calls that nobody waits for, and
-each keeps those behind it waiting: more would be felt."""
+end all of its calls at once, begin as many, and end these, while the machine is busy. Rapid resets make as many calls
+that nobody waits for, and each keeps those behind it waiting: more would be felt."""
 MAX_OPEN_CALLS: Final = 4096  # Calls at once of one address, on all of its connections
 MAX_CONNECTIONS: Final = 2048  # connections at once; more are closed when they are accepted
 HANDSHAKE_TIMEOUT_S: Final = 20
