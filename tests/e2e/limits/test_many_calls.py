@@ -52,22 +52,3 @@ async def outcomes(server: Server, channels: int, calls: int) -> Counter[str]:
 )
 async def test_no_call_of_a_raw_client_is_lost(server: Server, channels: int, calls: int) -> None:
     assert await outcomes(server, channels, calls) == {"OK": channels * calls}
-
-
-@pytest.mark.alone
-@pytest.mark.slow
-async def test_no_call_is_lost_beside_others_that_are_cancelled(server: Server) -> None:
-    """Calls that were cancelled take some time to go, and count meanwhile."""
-    found: Counter[str] = Counter()
-    async with channel_to(server, 0) as channel:
-        method = channel.unary_unary(UNARY)
-        await method(REQUEST, timeout=TIMEOUT_S)
-        for _ in range(3):
-            cancelled = [method(REQUEST, timeout=TIMEOUT_S) for _ in range(100)]
-            await asyncio.sleep(0)
-            for call in cancelled:
-                call.cancel()
-            honest = [method(REQUEST, timeout=TIMEOUT_S) for _ in range(100)]
-            ends = await asyncio.gather(*honest, return_exceptions=True)
-            found.update("OK" if isinstance(end, bytes) else str(end) for end in ends)
-    assert found == {"OK": 300}
