@@ -12,7 +12,7 @@ from aclgrad_server.server import Server
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState
 
-LIMIT_S = 10.0
+LIMIT_S = 60.0
 
 
 async def test_name_server_that_does_not_answer_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

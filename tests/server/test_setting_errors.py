@@ -117,25 +117,11 @@ def test_files_that_others_may_write_to_are_refused(run: Run, tmp_path: Path) ->
 
 def test_help_shows_the_values_that_a_setting_takes() -> None:
     help = CliRunner().invoke(main, ["--help"], terminal_width=200).stdout
-    for name, values in {
-        "shape-only": "auto|on|off",
-        "executor-cache": "auto|on|off",
-        "log-level": "debug|info|warning|error",
-        "reply-compression": "none|gzip",
-        "deterministic": "true|false",
-        "backend": "auto|ascend|host|PATH",
-    }.items():
-        assert f"--{name} [{values}]" in help
-    for name, unit in {
-        "listen": "HOST:PORT|unix:PATH",
-        "config": "FILE",
-        "acl-config": "FILE",
-        "streams": "INTEGER",
-        "device": "INTEGER",
-        "pool-bytes": "BYTES",
-        "pool-keep-bytes": "BYTES",
-        "call-timeout-s": "SECONDS",
-        "shared-memory-prefix": "TEXT",
-    }.items():
-        assert f"--{name} {unit} " in help
+    for told in (
+        *("shape-only [auto|on|off]", "executor-cache [auto|on|off]", "log-level [debug|info|warning|error]"),
+        *("reply-compression [none|gzip]", "deterministic [true|false]", "backend [auto|ascend|host|PATH]"),
+        *("listen HOST:PORT|unix:PATH", "config FILE", "acl-config FILE", "streams INTEGER", "device INTEGER"),
+        *("pool-bytes BYTES", "pool-keep-bytes BYTES", "call-timeout-s SECONDS", "shared-memory-prefix TEXT"),
+    ):
+        assert f"--{told}" in help
     assert "default: False" not in help
