@@ -90,6 +90,7 @@ BAD_CHUNKS = {
     "wrong_tensor": ([chunk(0, b"x", 1)], "has a chunk of tensor 1"),
     "empty": ([chunk(0, b"")], "has an empty chunk at byte 0"),
     "too_long": ([chunk(0, GRADIENT + b"x")], "has a chunk of 65 bytes at byte 0 of 64"),
+    "too_long_at_the_end": ([FIRST, chunk(20, GRADIENT[20:] + b"x")], "has a chunk of 45 bytes at byte 20 of 64"),
     "too_large": ([chunk(0, bytes(MAX_CHUNK_BYTES + 1))], f"the limit is {MAX_CHUNK_BYTES}"),
     "too_many": ([FIRST, *REST, chunk(64, b"x")], "has more chunks than its inputs take"),
     "second_header": ([FIRST, header()], "nothing but chunks may come"),
