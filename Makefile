@@ -211,7 +211,7 @@ sanitize-memory sanitize-threads: $(BUILT)
 
 sanitize-long: $(BUILT) ## The same for longer, and the ABI tests on sanitized host libraries
 	for each in address,undefined thread; do export ACLGRAD_SANITIZE=$$each; \
-		ACLGRAD_STRESS_FACTOR=5 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
+		ACLGRAD_STRESS_FACTOR=15 $(BIN)/python -m pytest $(PROGRAMS) && $(BIN)/python -m tests.sanitizers || exit 1; done
 
 ##@ Measure
 
