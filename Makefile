@@ -97,17 +97,17 @@ lint-overlays: $(BIN)/.setup-lint
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
 test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node or Prometheus
-	$(call pytest,,,not slow)
+	@$(call pytest,,,not slow)
 
 test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without the slow ones: no compiler is needed
-	$(call run_tests,,--numprocesses 3 --dist loadfile -m "not slow" tests/client tests/testing tests/commands)
+	@$(call run_tests,,--numprocesses 3 --dist loadfile -m "not slow" tests/client tests/testing tests/commands)
 
 test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds
-	$(call pytest,,,slow)
+	@$(call pytest,,,slow)
 
 # CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
 test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any library: ACL_LIBRARY=FILE:FILE; by default the host library as split packages
-	$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi,slow or not slow)
+	@$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi,slow or not slow)
 
 # The device refuses host memory and reports every misuse. Servers make each block an allocation, so strict mode sees every
 # access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
@@ -117,13 +117,13 @@ test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict dev
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
 		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
-	$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
+	@$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
 		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL),not once and not slow)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 
 # Of the pages, those whose examples import a framework; the names of the two folders match as well.
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX), without comparing with PyTorch's own operators
-	$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/jax tests/docs/test_snippets.py)
+	@$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/jax tests/docs/test_snippets.py)
 
 test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch and torchvision (installs them), and print the largest errors
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0

@@ -1,6 +1,7 @@
 """A device whose driver hangs is found lost, whichever of its calls does not return, and nothing good is said of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import pytest
 
@@ -89,16 +90,32 @@ for name, (device, ticket, _) in begun.items():
 LOSS = "device_lost the device"
 
 
-def test_a_step_that_hangs_loses_the_device(run_program: Callable[..., list[str]]) -> None:
-    """After the hang timeout, however far the call's deadline is; what ends after that is no result."""
+FAST = ("launch", "copy_in", "memory")
+
+
+def assert_found(run_program: Callable[..., list[str]], names: Collection[str], slow: Mapping[str, Any]) -> None:
     late = {"kind": "hang", "at": 1, "duration_ms": 1500}
-    lines = run_program(PROGRAM, STEPS, SLOW, HANG_TIMEOUT_S, host_pointers=False, faults=[late])
-    while_it_hangs, afterwards = lines[1 : len(STEPS) + 1], lines[len(STEPS) + 1 :]
+    steps = {name: STEPS[name] for name in names}
+    lines = run_program(PROGRAM, steps, slow, HANG_TIMEOUT_S, host_pointers=False, faults=[late])
+    while_it_hangs, afterwards = lines[1 : len(steps) + 1], lines[len(steps) + 1 :]
     assert lines[0] == "True"
-    assert while_it_hangs == [f"{name} {LOSS} device_lost" for name in STEPS]
-    ends = {name: "good" if name in NO_RESULT else "device_lost" for name in STEPS}
-    slow = [f"slow {name} good None" for name in SLOW]
-    assert afterwards == [*(f"{name} {end} {LOSS}" for name, end in ends.items()), *slow]
+    assert while_it_hangs == [f"{name} {LOSS} device_lost" for name in steps]
+    ends = {name: "good" if name in NO_RESULT else "device_lost" for name in steps}
+    found_slow = [f"slow {name} good None" for name in slow]
+    assert afterwards == [*(f"{name} {end} {LOSS}" for name, end in ends.items()), *found_slow]
+
+
+# One device in each process: the hang of a function is not to meet another device's call of it.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in STEPS])
+def test_a_step_that_hangs_loses_the_device(run_program: Callable[..., list[str]], name: str) -> None:
+    """After the hang timeout, however far the call's deadline is; what ends after that is no result."""
+    assert_found(run_program, [name], {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_a_slow_step_of_a_patient_device_is_no_loss(run_program: Callable[..., list[str]], name: str) -> None:
+    assert_found(run_program, ["query"], {name: SLOW[name]})
 
 
 KERNEL = """

@@ -109,12 +109,17 @@ def test_a_header_alone_claims_no_memory(server: Server) -> None:
 def test_others_go_on_beside_many_that_stall(shared_server: Server, objects: Objects) -> None:
     """With their chunks and with shared memory: those that stall keep no stream."""
     stalled = Stalled(2)
-    with open_channel(shared_server) as stalled_channel, open_channel(shared_server) as channel:
+    with (
+        open_channel(shared_server) as one,
+        # A connection carries fewer calls than a server has streams for copies.
+        open_channel(shared_server) as other,
+        open_channel(shared_server) as channel,
+    ):
         expected = execute(channel, CALL)
-        calls = [open_chunked(stalled_channel, stalled)]
+        calls = [open_chunked(one, stalled)]
         wait_until(lambda: held_bytes(shared_server) > 0)
         each_bytes = held_bytes(shared_server)
-        calls += [open_chunked(stalled_channel, stalled) for _ in range(MANY - 1)]
+        calls += [open_chunked(other if number % 2 else one, stalled) for number in range(1, MANY)]
         wait_until(lambda: held_bytes(shared_server) == MANY * each_bytes)
         assert execute_chunked(channel, CALL, NAMES, 256) == expected
         assert data_of(decode_response(send(channel, objects.share(CALL)))) == expected

@@ -119,8 +119,8 @@ def test_a_running_server_that_is_sound(server: Server) -> None:
         assert server.admin is not None
         done, rows = examine(server.admin)
     assert (done.returncode, done.stderr) == (0, "")
-    # The loop of a busy machine may lag.
-    assert {row["verdict"] for row in rows if row["check"] != "event loop"} == {"passed"}
+    # What a busy machine slows down is noted; the loop may even lag.
+    assert {row["verdict"] for row in rows if row["check"] != "event loop"} <= {"passed", "noted"}
     assert {"server", "device", "memory", "queue", "pool", "clients", "log", "files"} <= {row["check"] for row in rows}
     assert {(row["target"], row["product"], row["library"]) for row in rows} == {
         (server.admin, "910B", "libacl_host.so"),
