@@ -12,9 +12,8 @@ PROMETHEUS := build/prometheus/usr/bin/promtool
 PACKAGED := pyproject.toml requirements.lock $(wildcard */pyproject.toml client/*.py) $(shell find proto -type f)
 NATIVE := $(shell find native -path native/build -prune -o -name '*.h' -print -o -name '*.cpp' -print) native/CMakeLists.txt native/operator_table.py
 CPP := $(filter %.cpp %.h,$(NATIVE)) $(shell find tests tools examples/cpp -name '*.cpp' -o -name '*.h')
-# $(call pytest,ENVIRONMENT,ARGUMENTS,MARKS). The tests of one file share servers, so they stay in one process. Tests that
-# judge times or memory follow alone.
-pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "($(3)) and not alone" $(2)) && $(call run_tests,$(1),-m "($(3)) and alone" $(2))
+# $(call pytest,ENVIRONMENT,ARGUMENTS,MARKS). The tests of one file share servers, so they stay in one process.
+pytest = $(call run_tests,$(1),--numprocesses 3 --dist loadfile -m "($(3)) and not alone" $(2))
 # $(call run_tests,ENVIRONMENT,ARGUMENTS). CI runs failed tests once more, alone: a test that passes then has failed itself,
 # and not the code. Both end CI.
 run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),$(FAILED) || \
@@ -102,8 +101,8 @@ test: $(BUILT) ## Set up and run the tests, without the slow ones and without wh
 test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without the slow ones: no compiler is needed
 	@$(call run_tests,,--numprocesses 3 --dist loadfile -m "not slow" tests/client tests/testing tests/commands)
 
-test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds
-	@$(call pytest,,,slow)
+test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds, times and memory
+	@$(call pytest,,,slow) && $(call run_tests,,-m alone)
 
 # CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
 test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any library: ACL_LIBRARY=FILE:FILE; by default the host library as split packages
