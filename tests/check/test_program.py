@@ -24,7 +24,7 @@ for library in {LIBRARIES}:
     if not (child := os.fork()):
         sys.modules[library] = None
         main()
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
