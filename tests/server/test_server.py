@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aclgrad_server.devices.faults import StartError
+from aclgrad_server.exits import StartError
 from aclgrad_server.server import Server
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState

@@ -25,44 +25,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from aclgrad.errors import (
-    AccessDeniedError,
-    AclgradError,
-    CallCancelledError,
-    CallCutError,
-    ClientTooSlowError,
-    ConnectionLostError,
-    DeadlinePassedError,
-    DeviceLostError,
-    DeviceMemoryError,
-    InputValuesRequiredError,
-    InvalidFieldError,
-    InvalidSettingError,
-    LimitExceededError,
-    MalformedRequestError,
-    MessageTooLargeError,
-    MethodNotServedError,
-    NotAuthenticatedError,
-    NotCopyableError,
-    OperatorNotSupportedError,
-    OperatorTurnedOffError,
-    PermissionDeniedError,
-    RequestError,
-    RetryableError,
-    ServerBusyError,
-    ServerDrainingError,
-    ServerFaultError,
-    ServerUnreachableError,
-    SharedMemoryUnavailableError,
-    TlsError,
-    UnknownOperatorError,
-    Violation,
-    WrongEventLoopError,
-    WrongProcessError,
-)
-
 if TYPE_CHECKING:
-    from aclgrad import masks, reference
+    from aclgrad import errors, masks, reference
     from aclgrad._aio import AsyncBatch, AsyncClient
     from aclgrad._arrays import Array, TensorLike
     from aclgrad._client import Batch, Client
@@ -89,6 +53,41 @@ if TYPE_CHECKING:
     from aclgrad._settings import ChannelOption, Compression, channel_options
     from aclgrad._timeouts import DEFAULT, Timeout
     from aclgrad.allocator import tune_allocator
+    from aclgrad.errors import (
+        AccessDeniedError,
+        AclgradError,
+        CallCancelledError,
+        CallCutError,
+        ClientTooSlowError,
+        ConnectionLostError,
+        DeadlinePassedError,
+        DeviceLostError,
+        DeviceMemoryError,
+        InputValuesRequiredError,
+        InvalidFieldError,
+        InvalidSettingError,
+        LimitExceededError,
+        MalformedRequestError,
+        MessageTooLargeError,
+        MethodNotServedError,
+        NotAuthenticatedError,
+        NotCopyableError,
+        OperatorNotSupportedError,
+        OperatorTurnedOffError,
+        PermissionDeniedError,
+        RequestError,
+        RetryableError,
+        ServerBusyError,
+        ServerDrainingError,
+        ServerFaultError,
+        ServerUnreachableError,
+        SharedMemoryUnavailableError,
+        TlsError,
+        UnknownOperatorError,
+        Violation,
+        WrongEventLoopError,
+        WrongProcessError,
+    )
     from aclgrad.operators.attributes import AttributeLike
     from aclgrad.operators.spec import AttributeKind
     from aclgrad.products import Product
@@ -164,6 +163,7 @@ __all__ = [
     "WrongEventLoopError",
     "WrongProcessError",
     "channel_options",
+    "errors",
     "masks",
     "reference",
     "request_id",
@@ -199,12 +199,47 @@ _NAMES: Final = {
     "_settings": ("ChannelOption", "Compression", "channel_options"),
     "_timeouts": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),
+    "errors": (
+        "AccessDeniedError",
+        "AclgradError",
+        "CallCancelledError",
+        "CallCutError",
+        "ClientTooSlowError",
+        "ConnectionLostError",
+        "DeadlinePassedError",
+        "DeviceLostError",
+        "DeviceMemoryError",
+        "InputValuesRequiredError",
+        "InvalidFieldError",
+        "InvalidSettingError",
+        "LimitExceededError",
+        "MalformedRequestError",
+        "MessageTooLargeError",
+        "MethodNotServedError",
+        "NotAuthenticatedError",
+        "NotCopyableError",
+        "OperatorNotSupportedError",
+        "OperatorTurnedOffError",
+        "PermissionDeniedError",
+        "RequestError",
+        "RetryableError",
+        "ServerBusyError",
+        "ServerDrainingError",
+        "ServerFaultError",
+        "ServerUnreachableError",
+        "SharedMemoryUnavailableError",
+        "TlsError",
+        "UnknownOperatorError",
+        "Violation",
+        "WrongEventLoopError",
+        "WrongProcessError",
+    ),
     "operators.attributes": ("AttributeLike",),
     "operators.spec": ("AttributeKind",),
     "products": ("Product",),
     "tensors": ("DType",),
 }
-"""The names of each module, loaded on first use, because a server needs the contract but no client."""
+"""The names of each module, loaded on first use: a server needs the contract but no client, and not all of it gRPC."""
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 

@@ -15,7 +15,8 @@ import click
 from aclgrad_server import logs
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.admin.pages import pages
-from aclgrad_server.devices.faults import StartError, UnfitDeviceError
+from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.exits import StartError
 from aclgrad_server.log_forms import Form, JsonForm
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of

@@ -31,10 +31,17 @@ def escaped(text: str) -> str:
 
 
 class TextForm(logging.Formatter):
-    """Writes `2026-11-22T14:05:09Z INFO aclgrad_server.server: message`, and tracebacks in indented lines."""
+    """Writes `2026-11-22T14:05:09Z INFO aclgrad_server.server: message`, and tracebacks in indented lines.
+
+    A worker's number comes before the logger's name: `INFO worker 1 aclgrad_server.server`.
+    """
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._who = "" if worker is None else f"worker {worker} "
 
     def format(self, record: logging.LogRecord) -> str:
-        begin = f"{_second(int(record.created))}Z {record.levelname} {record.name}: "
+        begin = f"{_second(int(record.created))}Z {record.levelname} {self._who}{record.name}: "
         lines = [escaped(begin + record.getMessage())]
         if record.exc_info:
             lines += map(escaped, self.formatException(record.exc_info).split("\n"))
@@ -44,15 +51,22 @@ class TextForm(logging.Formatter):
 
     def entry(self, name: str, seconds: float, told: Mapping[str, Any]) -> str:
         """Returns a line of fields alone, none of which can hold a control character."""
-        return f"{_second(int(seconds))}Z INFO {name}: {' '.join(f'{key}={value}' for key, value in told.items())}"
+        return f"{_second(int(seconds))}Z INFO {self._who}{name}: {' '.join(f'{key}={value}' for key, value in told.items())}"
 
     def last(self, text: str) -> str:
         """Returns a line for the person who has just started the program."""
-        return escaped(f"aclgrad-server: {text}")
+        return escaped(f"aclgrad-server: {self._who}{text}")
 
 
 class JsonForm(logging.Formatter):
-    """Writes one object for each event: time, level, logger, message, what is known of the call, and the traceback."""
+    """Writes one object for each event: time, level, logger, message, what is known of the call, and the traceback.
+
+    Those of a worker have its number as `worker`.
+    """
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._who = {} if worker is None else {"worker": worker}
 
     def format(self, record: logging.LogRecord) -> str:
         told = {"message": _sound(record.getMessage()), **getattr(record, "fields", {})}
@@ -60,24 +74,24 @@ class JsonForm(logging.Formatter):
             told["exception"] = _sound(self.formatException(record.exc_info))
         if record.stack_info:
             told["stack"] = _sound(record.stack_info)
-        return _dump(record.created, record.levelname.lower(), record.name, told)
+        return self._dump(record.created, record.levelname.lower(), record.name, told)
 
     def entry(self, name: str, seconds: float, told: Mapping[str, Any]) -> str:
-        return _dump(seconds, "info", name, told)
+        return self._dump(seconds, "info", name, told)
 
     def last(self, text: str) -> str:
-        return _dump(time.time(), "critical", __package__, {"message": _sound(text)})
+        return self._dump(time.time(), "critical", __package__, {"message": _sound(text)})
+
+    def _dump(self, seconds: float, level: str, name: str, told: Mapping[str, Any]) -> str:
+        whole = int(seconds)
+        time_of_day = f"{_second(whole)}.{int((seconds - whole) * 1e3):03d}Z"
+        begin = {"time": time_of_day, "level": level, "logger": name, **self._who}
+        known = {key: value for key, value in told.items() if value != UNKNOWN}
+        # It escapes all but ASCII, so that no reader takes a character for the end of the line.
+        return json.dumps(begin | known)
 
 
 Form = TextForm | JsonForm
-
-
-def _dump(seconds: float, level: str, name: str, told: Mapping[str, Any]) -> str:
-    whole = int(seconds)
-    begin = {"time": f"{_second(whole)}.{int((seconds - whole) * 1e3):03d}Z", "level": level, "logger": name}
-    known = {key: value for key, value in told.items() if value != UNKNOWN}
-    # It escapes all but ASCII, so that no reader takes a character for the end of the line.
-    return json.dumps(begin | known)
 
 
 def _sound(text: str) -> str:

@@ -8,10 +8,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aclgrad.errors import AclgradError
 from aclgrad_server.log_forms import Form, JsonForm, TextForm
+
+if TYPE_CHECKING:
+    from aclgrad.errors import AclgradError
 
 log = logging.getLogger(__name__)
 
@@ -116,10 +118,10 @@ def dropped_lines() -> int:
     return sum(each.dropped_lines for each in logging.getLogger().handlers if isinstance(each, LineHandler))
 
 
-def form_of(setting: str) -> Form:
+def form_of(setting: str, worker: int | None = None) -> Form:
     """Returns the form that `--log-format` names: auto is text for a terminal, and JSON for everything else."""
     is_json = not os.isatty(_STDERR) if setting == "auto" else setting == "json"
-    return JsonForm() if is_json else TextForm()
+    return JsonForm(worker) if is_json else TextForm(worker)
 
 
 def configure(level: str, form: Form) -> None:
@@ -153,7 +155,7 @@ def last_words(form: Form, *lines: str) -> None:
     handler.flush()
 
 
-def line_of(error: AclgradError) -> str:
+def line_of(error: "AclgradError") -> str:
     """Returns the log's text for a failed call: the client's error, and its cause."""
     cause = f" ({error.__cause__})" if error.__cause__ else ""
     return f"{error.code.name}: {error.message[:MAX_LOGGED]}{cause[:MAX_LOGGED]}"

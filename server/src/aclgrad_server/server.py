@@ -22,14 +22,16 @@ from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
-from aclgrad_server.devices.faults import StartError, UnfitDeviceError, error_of_fault
+from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
 from aclgrad_server.devices.opening import DeviceGroup, open_devices
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, server_options
-from aclgrad_server.edge.memory import MemoryWatch, check_memory, memory_limit
+from aclgrad_server.edge.memory import MemoryWatch
+from aclgrad_server.edge.memory_limit import check_memory, memory_limit
 from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
 from aclgrad_server.edge.tls import open_certificates
+from aclgrad_server.exits import StartError
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S

@@ -44,6 +44,7 @@ _OF_CLIENTS = frozenset(
 )
 """Variables that a client in the same environment takes."""
 OFF = "off"
+MAX_WORKERS: Final = 63  # processes that one card takes
 LIBRARIES = ("auto", "ascend", "host")
 
 
@@ -138,6 +139,8 @@ class Settings(BaseSettings):
     """JSON file for aclInit."""
     device: Annotated[tuple[int, ...], NoDecode] = ()
     """Index of a device to serve on; repeatable; all devices by default."""
+    workers: Annotated[PositiveInt, Field(le=MAX_WORKERS)] | None = None
+    """Processes that serve, each on one device; by default one for each device. More than there are share the devices."""
     streams: Annotated[PositiveInt, Field(le=1024)] = 4
     """Most calls that run at once on one device."""
     max_waiting_calls: Annotated[PositiveInt, Field(le=4096)] = 64

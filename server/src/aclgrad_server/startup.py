@@ -7,7 +7,7 @@ from typing import Any
 
 from aclgrad.products import Product
 from aclgrad_server.devices.opening import DeviceGroup
-from aclgrad_server.edge.memory import memory_limit
+from aclgrad_server.edge.memory_limit import memory_limit
 from aclgrad_server.log_forms import fields
 from aclgrad_server.settings import Settings, changed_settings
 

@@ -12,7 +12,7 @@ import pytest
 from aclgrad_server.admin import listener
 from aclgrad_server.admin.listener import MAX_CONNECTIONS, MAX_HEADER_BYTES, AdminListener
 from aclgrad_server.admin.pages import pages
-from aclgrad_server.devices.faults import StartError
+from aclgrad_server.exits import StartError
 from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from aclgrad.check.rows import Verdict
-from aclgrad_server.devices.faults import StartError
 from aclgrad_server.doctor import machine
+from aclgrad_server.exits import StartError
 from tests.server.doctor.subjects import examined
 
 

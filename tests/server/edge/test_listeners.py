@@ -9,8 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
+from aclgrad_server.exits import StartError
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_STREAMS, UNREAD_BYTES
 from aclgrad_server.settings import Settings
 

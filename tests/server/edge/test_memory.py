@@ -13,9 +13,10 @@ import pytest
 
 from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.active import Calls
-from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge import memory as memory_module
-from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, check_memory, memory_limit, resident_bytes
+from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, resident_bytes
+from aclgrad_server.edge.memory_limit import check_memory, memory_limit
+from aclgrad_server.exits import StartError
 from aclgrad_server.liveness import BackgroundTasks, Heartbeat
 from tests import memory_trees
 from tests.server.fakes import FakeContext, new_calls, settle, wait_until

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from aclgrad_server.devices.faults import StartError
+from aclgrad_server.exits import StartError
 
 log = logging.getLogger(__name__)
 

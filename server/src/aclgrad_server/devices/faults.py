@@ -42,10 +42,6 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
 }
 
 
-class StartError(Exception):
-    """The server cannot start; the message says why and what to do about it."""
-
-
 class UnfitDeviceError(Exception):
     """A device cannot be used. The server stays up without taking calls: a new process would find the same card.
 

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, OnLost
-from aclgrad_server.devices.faults import StartError, UnfitDeviceError
+from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings, is_on
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices import native
 from aclgrad_server.devices.device import Device
-from aclgrad_server.devices.faults import StartError, UnfitDeviceError
+from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.exits import StartError
 from aclgrad_server.plan import OperatorPlan, check_size, plan_call
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad.check.rows import Finding
-from aclgrad_server.devices.faults import StartError
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
-from aclgrad_server.edge.memory import check_memory, memory_limit
+from aclgrad_server.edge.memory_limit import check_memory, memory_limit
 from aclgrad_server.edge.process import OTHER_FILES
+from aclgrad_server.exits import StartError
 from aclgrad_server.limits import MAX_CONNECTIONS
 from aclgrad_server.settings import OFF
 

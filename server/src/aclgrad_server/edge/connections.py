@@ -19,8 +19,8 @@ from urllib.parse import unquote
 import grpc
 
 from aclgrad_server import limits
-from aclgrad_server.devices.faults import StartError
 from aclgrad_server.edge.tls import Certificates
+from aclgrad_server.exits import StartError
 from aclgrad_server.files import UnusableFileError, check_trusted
 from aclgrad_server.settings import Settings
 

@@ -1,70 +1,24 @@
-"""The memory of the process: how freed memory is kept and given back, and what happens before memory runs out."""
+"""The memory of the process: how it is given back, and what happens before it runs out."""
 
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from aclgrad_server.calls.active import Calls
-from aclgrad_server.devices.faults import StartError
 from aclgrad_server.limits import MEMORY_HARD_LIMIT, MEMORY_SOFT_LIMIT
 from aclgrad_server.liveness import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
-MIN_MEMORY_BYTES: Final = 128 * 2**20
-"""What the interpreter, the libraries, small calls and a health check beside them take."""
 INTERVAL_S: Final = 0.05
 BUSY_INTERVAL_S: Final = 0.01
 """Between two looks when more than half is used: messages on one machine bring 2 GB in a second."""
 TRIM_INTERVAL_S: Final = 0.2
 CUT_COUNT: Final = 16  # calls that are cut at once under pressure
-_ROOT: Final = Path("/")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-
-
-def check_memory(root: Path = _ROOT) -> None:
-    """Raises StartError if memory is too little: the kernel would end the server amid calls, without a word."""
-    limit = _control_group_limit(root)
-    if limit is not None and limit < MIN_MEMORY_BYTES:
-        raise StartError(
-            f"the memory limit of {limit / 2**20:.0f} MiB is less than the {MIN_MEMORY_BYTES / 2**20:.0f} MiB that "
-            f"the server needs; give the container or the service more"
-        )
-
-
-def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
-    """Returns the bytes that the process may use: the setting, the control groups' limit, or all of the machine."""
-    machine = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
-    return min(filter(None, (setting, _control_group_limit(root), machine)))
-
-
-def _control_group_limit(root: Path) -> int | None:
-    """Returns the smallest limit of the process's control groups and of all that hold them; None without one."""
-    told = (file.read_text().strip() for file in _limit_files(root) if file.is_file())
-    return min((int(each) for each in told if each.isdigit()), default=None)
-
-
-def _limit_files(root: Path) -> Iterator[Path]:
-    """Yields where limits of either version may be.
-
-    A container may see its own group as the mount itself, not under the path of /proc; then only the mount is there.
-    """
-    groups, mounts = root / "proc/self/cgroup", root / "sys/fs/cgroup"
-    for line in groups.read_text().splitlines() if groups.is_file() else ():
-        _, _, rest = line.partition(":")
-        controllers, separator, group = rest.partition(":")
-        if separator and not controllers:
-            mount, name = mounts, "memory.max"
-        elif "memory" in controllers.split(","):
-            mount, name = mounts / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        folder = mount / group.lstrip("/")
-        yield from (each / name for each in (folder, *folder.parents) if each.is_relative_to(mount))
 
 
 def resident_bytes() -> int:
