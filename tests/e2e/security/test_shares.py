@@ -1,6 +1,7 @@
 """Shares under load: an identity that sends all it can leaves the others theirs."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import grpc.aio
@@ -27,13 +28,20 @@ async def test_one_that_floods_leaves_the_others_their_shares(tmp_path: Path) ->
     fault = {"kind": "hang", "at": 1, "count": 10**9, "duration_ms": KERNEL_MS}
     flags = "--identities", write_identities(tmp_path / "identities.toml", tokens)
     with Server(*flags, "--acl-config", write_host_config(tmp_path, faults=[fault])) as server:
-        async with grpc.aio.insecure_channel(server.address) as channel:
-            execute = channel.unary_unary(SERVICE + "ExecuteOperator")
+        async with AsyncExitStack() as stack:
+            # A connection for each: one takes 32 calls at once, and they would wait in the client, in its own order.
+            apart = [("grpc.use_local_subchannel_pool", 1)]
+            channels = {
+                name: await stack.enter_async_context(grpc.aio.insecure_channel(server.address, apart))
+                for name in IN_FLIGHT
+            }
+            execute = {name: channel.unary_unary(SERVICE + "ExecuteOperator") for name, channel in channels.items()}
             done = dict.fromkeys(IN_FLIGHT, 0)
 
             async def call(name: str) -> None:
                 while sum(done.values()) < CALLS:
-                    await execute(REQUEST, metadata=(("authorization", f"Bearer {name}s-token"),), timeout=TIMEOUT_S)
+                    token = ("authorization", f"Bearer {name}s-token")
+                    await execute[name](REQUEST, metadata=(token,), timeout=TIMEOUT_S)
                     done[name] += 1
 
             await asyncio.gather(*(call(name) for name, count in IN_FLIGHT.items() for _ in range(count)))
