@@ -31,6 +31,11 @@ def main() -> None:
     faulthandler.enable(2)
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    if sys.argv[1:2] == ["worker"]:
+        from aclgrad_server.worker import main as worker
+
+        worker()
+        return
     from aclgrad_server.cli import run
 
     run()

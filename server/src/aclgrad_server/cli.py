@@ -1,34 +1,21 @@
-"""The command line: flags to Settings, signals to the server, errors to one line and an exit code."""
+"""The command line: flags to Settings, one process or several, errors to one line and an exit code."""
 
 import asyncio
-import faulthandler
-import gc
 import logging
 import os
-import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 import click
 
 from aclgrad_server import logs
-from aclgrad_server.admin.listener import AdminListener
-from aclgrad_server.admin.pages import pages
-from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.exits import StartError
+from aclgrad_server.exits import EXIT_START, EXIT_USAGE, StartError
 from aclgrad_server.log_forms import Form, JsonForm
-from aclgrad_server.server import Server, prepare_process
-from aclgrad_server.settings import OFF, Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
-from aclgrad_server.state import ServerState
+from aclgrad_server.settings import Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
+from aclgrad_server.supervisor.cards import workers_of
 
 log = logging.getLogger(__name__)
-
-EXIT_START: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_UNDRAINED: Final = 3
-EXIT_DEVICE_LOST: Final = 4
-EXIT_LIMIT_S: Final = 15.0  # beyond the drain limit, the time after which a stop that hangs ends the process
 
 _METAVARS: Final = {
     "listen": "HOST:PORT|unix:PATH",
@@ -87,8 +74,8 @@ def _settings_as_options(command: Callable[..., None]) -> Callable[..., None]:
 def main(**flags: Any) -> None:
     """Serve CANN's aclnn backward operators over gRPC until SIGTERM or SIGINT.
 
-    Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves. Flags override
-    variables; variables override the TOML file.
+    Prints `admin: ADDRESS` when it answers health checks, and `ready: ADDRESS...` when it serves; with several devices
+    or workers, also `worker I: ADDRESS...` for each. Flags override variables; variables override the TOML file.
     """
     try:
         settings = read_settings(flags)
@@ -99,9 +86,27 @@ def main(**flags: Any) -> None:
     for name in unknown_variables(os.environ):
         log.warning("%s is not a setting of the server; see --help", name)
     try:
-        asyncio.run(_run(settings))
+        cards = workers_of(settings)
+        code = _serve(settings, cards[0]) if len(cards) == 1 else _supervise(settings, cards, flags)
     except StartError as error:
         _fail(form, EXIT_START, str(error))
+    sys.exit(code)
+
+
+def _serve(settings: Settings, card: int) -> int:
+    # gRPC is loaded only in processes that serve.
+    from aclgrad_server.serving import serve
+
+    return serve(settings.model_copy(update={"device": (card,)}) if settings.device else settings)
+
+
+def _supervise(settings: Settings, cards: Sequence[int], flags: Mapping[str, Any]) -> int:
+    from aclgrad_server.supervisor.supervisor import Supervisor
+
+    async def run() -> int:
+        return await Supervisor(settings, cards, lambda: read_settings(flags)).run()
+
+    return asyncio.run(run())
 
 
 def run() -> None:
@@ -116,76 +121,6 @@ def run() -> None:
         sys.exit(EXIT_USAGE)
     except click.Abort:
         sys.exit(EXIT_START)
-
-
-async def _run(settings: Settings) -> None:
-    """Serves until the process is asked to stop; ends it with an exit code if something failed."""
-    prepare_process(settings)
-    stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
-    state = ServerState(settings)
-    admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(state))
-    if admin is not None:
-        print(f"admin: {admin.start()}", flush=True)
-    server = Server(state, on_device_lost=stop.make)
-    start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
-    await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
-    is_fit = True
-    if start.done():
-        try:
-            start.result()
-        except UnfitDeviceError as error:
-            is_fit = False
-            # A new process would find the same card: this one stays, so that nothing restarts in a loop.
-            log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
-            state.readiness.set_not_ready(error.summary)
-        except StartError:
-            # The admin thread keeps the state, and the devices have to close before the interpreter ends.
-            state.group = None
-            raise
-        else:
-            # The objects that exist now stay, so the garbage collector need not visit them again.
-            gc.collect()
-            gc.freeze()
-            print(f"ready: {' '.join(state.addresses)}", flush=True)
-        await requested
-    is_started = start.done()
-    start.cancel()
-    drained = await server.stop()
-    if admin is not None:
-        admin.stop()
-    exit_code = 0 if drained else EXIT_UNDRAINED
-    if is_fit and server.is_device_lost:
-        exit_code = EXIT_DEVICE_LOST
-        log.error("a device was lost; ending with exit code %d to be started again", exit_code)
-    if exit_code or not is_fit or not is_started:
-        # A thread that a device does not give back would keep the interpreter from ending.
-        logging.shutdown()
-        os._exit(exit_code)
-
-
-class _StopRequest:
-    """Catches SIGTERM and SIGINT; a second one ends the process at once.
-
-    After the stop was requested, the process ends within `limit_s`, even if the driver or the event loop hangs.
-    """
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self.requested = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._catch, number)
-
-    def make(self) -> None:
-        """Requests the stop."""
-        if not self.requested.is_set():
-            self.requested.set()
-            # A C thread, which needs neither the interpreter nor the event loop. It prints the stack of every thread.
-            faulthandler.dump_traceback_later(self._limit_s, exit=True)
-
-    def _catch(self, number: int) -> None:
-        if self.requested.is_set():
-            os._exit(128 + number)
-        self.make()
 
 
 def _form_before_settings(flags: Mapping[str, Any]) -> Form:

@@ -59,11 +59,14 @@ class Readiness:
     def __init__(self) -> None:
         self.reason: str | None = "starting"
         """Why calls are not welcome, in a word or two for the public; None if they are."""
+        self.is_for_good = False
+        """Whether nothing in this process makes them welcome again: its device is unfit."""
 
     def set_ready(self) -> None:
         self.reason = None
 
-    def set_not_ready(self, reason: str) -> None:
+    def set_not_ready(self, reason: str, is_for_good: bool = False) -> None:
+        self.is_for_good = is_for_good
         self.reason = reason
 
 

@@ -51,7 +51,8 @@ class TextForm(logging.Formatter):
 
     def entry(self, name: str, seconds: float, told: Mapping[str, Any]) -> str:
         """Returns a line of fields alone, none of which can hold a control character."""
-        return f"{_second(int(seconds))}Z INFO {self._who}{name}: {' '.join(f'{key}={value}' for key, value in told.items())}"
+        text = " ".join(f"{key}={value}" for key, value in told.items())
+        return f"{_second(int(seconds))}Z INFO {self._who}{name}: {text}"
 
     def last(self, text: str) -> str:
         """Returns a line for the person who has just started the program."""

@@ -140,7 +140,7 @@ class Settings(BaseSettings):
     device: Annotated[tuple[int, ...], NoDecode] = ()
     """Index of a device to serve on; repeatable; all devices by default."""
     workers: Annotated[PositiveInt, Field(le=MAX_WORKERS)] | None = None
-    """Processes that serve, each on one device; by default one for each device. More than there are share the devices."""
+    """Processes that serve, each on one device; by default one for each device; with more, they share devices."""
     streams: Annotated[PositiveInt, Field(le=1024)] = 4
     """Most calls that run at once on one device."""
     max_waiting_calls: Annotated[PositiveInt, Field(le=4096)] = 64

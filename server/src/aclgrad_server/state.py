@@ -12,6 +12,7 @@ from aclgrad_server.edge.connections import close_connections
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.tls import Certificates
 from aclgrad_server.liveness import Heartbeat, Readiness
+from aclgrad_server.place import Place
 from aclgrad_server.settings import Settings
 from aclgrad_server.statistics.histogram import Histogram
 from aclgrad_server.statistics.recent import RecentCalls
@@ -26,6 +27,8 @@ class ServerState:
     """
 
     settings: Settings
+    place: Place | None = None
+    """The worker's place among those of its host; None without a supervisor."""
     calls: Calls = field(init=False)
     recent: RecentCalls = field(init=False)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from aclgrad_server.exits import StartError
+from aclgrad_server.exposure import UNIX
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class AdminListener:
     """Serves pages from `start` to `stop`. A page runs on the listener's event loop, so it must not wait."""
 
     def __init__(self, address: str, pages: Sequence[Route]) -> None:
-        """Takes an address in the form of the setting `admin`: HOST:PORT, with an IPv6 host in brackets."""
+        """Takes an address as the setting `admin` has it, HOST:PORT with an IPv6 host in brackets, or unix:PATH."""
         self._address = address
         config = uvicorn.Config(
             Starlette(routes=pages),
@@ -65,9 +66,11 @@ class AdminListener:
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
 
     def start(self) -> str:
-        """Returns the bound HOST:PORT, with the chosen port for port 0; raises StartError if it cannot listen."""
+        """Returns the bound address, with the chosen port for port 0; raises StartError if it cannot listen."""
         self._socket = _bind(self._address)
         self._thread.start()
+        if self._socket.family == socket.AF_UNIX:
+            return self._address
         host = self._address.rpartition(":")[0]
         return f"{host}:{self._socket.getsockname()[1]}"
 
@@ -126,6 +129,8 @@ def _is_ours(record: logging.LogRecord) -> bool:
 def _bind(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     try:
+        if address.startswith(UNIX):
+            return socket.create_server(address.removeprefix(UNIX), family=socket.AF_UNIX, backlog=BACKLOG)
         family, *_, bound = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
         # [::] also accepts IPv4, as it does for gRPC.
         dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()

@@ -1,13 +1,15 @@
 """The pages of the admin listener, by path. None of them waits, whatever the main loop or a driver does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from aclgrad_server.admin import page
 from aclgrad_server.admin.metrics import Metrics
+from aclgrad_server.liveness import Readiness
 from aclgrad_server.state import ServerState
 from aclgrad_server.status.picture import picture_of
 
@@ -21,13 +23,18 @@ def pages(state: ServerState) -> list[Route]:
     heartbeat, readiness, metrics = state.heartbeat, state.readiness, Metrics(state)
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
     with_private = state.settings.identities is None
-    table: Mapping[str, Page] = {
+    table: dict[str, Page] = {
         "/": lambda: HTMLResponse(page.render(picture_of(state, with_private)), headers=page.HEADERS),
         "/livez": lambda: _answer("alive", heartbeat.failure()),
         "/readyz": lambda: _answer("ready", heartbeat.failure() or readiness.reason),
         "/metrics": lambda: Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type),
     }
-    return [_route(path, answer) for path, answer in table.items()]
+    for_supervisors: dict[str, Page] = {
+        "/state": lambda: JSONResponse(_state(heartbeat.failure(), readiness)),
+        "/status": lambda: Response(picture_of(state, with_private).SerializeToString()),
+    }
+    pages = table if state.place is None else table | for_supervisors
+    return [_route(path, answer) for path, answer in pages.items()]
 
 
 def _route(path: str, answer: Page) -> Route:
@@ -36,6 +43,11 @@ def _route(path: str, answer: Page) -> Route:
         return answer()
 
     return Route(path, serve)
+
+
+def _state(failure: str | None, readiness: Readiness) -> dict[str, Any]:
+    reason = failure or readiness.reason
+    return {"alive": failure is None, "reason": reason, "unfit": reason is not None and readiness.is_for_good}
 
 
 def _answer(what: str, failure: str | None) -> Response:

@@ -1,0 +1,116 @@
+"""One process that serves: signals to the server, its end to an exit code."""
+
+import asyncio
+import faulthandler
+import gc
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from aclgrad_server.admin.listener import AdminListener
+from aclgrad_server.admin.pages import pages
+from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_UNDRAINED, StartError
+from aclgrad_server.place import Place, wait_for_the_supervisor_to_end
+from aclgrad_server.server import Server, prepare_process
+from aclgrad_server.settings import OFF, Settings
+from aclgrad_server.state import ServerState
+
+log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, place: Place | None = None) -> int:
+    """Serves until the process is asked to stop, and returns the exit code; raises StartError.
+
+    Ends the process itself if a thread may keep the interpreter from ending.
+    """
+    return asyncio.run(_serve(settings, place))
+
+
+async def _serve(settings: Settings, place: Place | None) -> int:
+    prepare_process(settings)
+    stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
+    if place is not None:
+        threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
+    state = ServerState(settings, place)
+    admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(state))
+    if admin is not None:
+        address = admin.start()
+        if place is None:
+            print(f"admin: {address}", flush=True)
+    server = Server(state, on_device_lost=stop.make)
+    start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
+    await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
+    is_fit = True
+    if start.done():
+        try:
+            start.result()
+        except UnfitDeviceError as error:
+            is_fit = False
+            # A new process would find the same card: this one stays, so that nothing restarts in a loop.
+            log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
+            state.readiness.set_not_ready(error.summary, is_for_good=True)
+        except StartError:
+            # The admin thread keeps the state, and the devices have to close before the interpreter ends.
+            state.group = None
+            raise
+        else:
+            # The objects that exist now stay, so the garbage collector need not visit them again.
+            gc.collect()
+            gc.freeze()
+            if place is None:
+                print(f"ready: {' '.join(state.addresses)}", flush=True)
+        await requested
+    is_started = start.done()
+    start.cancel()
+    drained = await server.stop()
+    if admin is not None:
+        admin.stop()
+    exit_code = 0 if drained else EXIT_UNDRAINED
+    if is_fit and server.is_device_lost:
+        exit_code = EXIT_DEVICE_LOST
+        log.error("a device was lost; ending with exit code %d to be started again", exit_code)
+    if exit_code or not is_fit or not is_started:
+        # A thread that a device does not give back would keep the interpreter from ending.
+        logging.shutdown()
+        os._exit(exit_code)
+    return exit_code
+
+
+class _StopRequest:
+    """Catches SIGTERM and SIGINT; a second one ends the process at once.
+
+    After the stop was requested, the process ends within `limit_s`, even if the driver or the event loop hangs.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self.requested = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._catch, number)
+        self._loop.add_signal_handler(
+            signal.SIGHUP, log.warning, "SIGHUP is ignored: only a supervisor renews its workers"
+        )
+
+    def make(self) -> None:
+        """Requests the stop."""
+        if not self.requested.is_set():
+            self.requested.set()
+            # A C thread, which needs neither the interpreter nor the event loop. It prints the stack of every thread.
+            faulthandler.dump_traceback_later(self._limit_s, exit=True)
+
+    def make_after(self, wait: Callable[[], None]) -> None:
+        """Requests the stop when the function returns. Blocks; to be called on a thread of its own."""
+        wait()
+        log.warning("the supervisor has ended: this worker does, too")
+        # First, in case that the event loop hangs.
+        faulthandler.dump_traceback_later(self._limit_s, exit=True)
+        self._loop.call_soon_threadsafe(self.make)
+
+    def _catch(self, number: int) -> None:
+        if self.requested.is_set():
+            os._exit(128 + number)
+        self.make()

@@ -1,0 +1,113 @@
+"""The addresses of a host, shared by its workers and each one's own, which are held for as long as it runs."""
+
+import errno
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aclgrad_server.exits import StartError
+from aclgrad_server.exposure import UNIX
+
+_MAX_PORT: Final = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The addresses that all workers listen on, those that are each worker's own, and what holds their ports.
+
+    A socket of `holders` is bound and never listens: no other process gets the port, not even between two workers.
+    """
+
+    shared: tuple[str, ...]
+    own: tuple[tuple[str, ...], ...]
+    holders: tuple[socket.socket, ...]
+
+    def of(self, worker: int) -> tuple[str, ...]:
+        """Returns what a worker listens on, shared addresses first."""
+        tcp = tuple(address for address in self.shared if not address.startswith(UNIX))
+        return tcp + self.own[worker]
+
+    @property
+    def has_unix(self) -> bool:
+        """Whether worker 0 alone answers at one of the shared addresses: nobody can share a unix socket."""
+        return any(address.startswith(UNIX) for address in self.shared)
+
+    def close(self) -> None:
+        for each in self.holders:
+            each.close()
+
+
+def hold(listen: Sequence[str], worker_count: int) -> Addresses:
+    """Returns the addresses of so many workers for what the setting `listen` has; raises StartError if one is taken.
+
+    Worker i has the port after the shared one by 1 + i, or one that the kernel chooses if that is how the shared one
+    came about; of unix sockets, worker 0 has PATH and worker i has PATH.i.
+    """
+    holders: list[socket.socket] = []
+    shared: list[str] = []
+    own: list[list[str]] = [[] for _ in range(worker_count)]
+    try:
+        for address in listen:
+            if address.startswith(UNIX):
+                shared.append(address)
+                for number in range(worker_count):
+                    own[number].append(address if number == 0 else f"{address}.{number}")
+                continue
+            host, _, text = address.rpartition(":")
+            asked = int(text)
+            if asked + worker_count > _MAX_PORT:
+                raise StartError(
+                    f"cannot listen on {address}: its workers would have the {worker_count} ports after it, and "
+                    f"{_MAX_PORT} is the last; give another --listen"
+                )
+            shared.append(f"{host}:{_hold(host, asked, '', holders)}")
+            for number in range(worker_count):
+                port = _hold(host, asked and asked + 1 + number, f", worker {number}'s own address", holders)
+                own[number].append(f"{host}:{port}")
+    except BaseException:
+        for each in holders:
+            each.close()
+        raise
+    return Addresses(tuple(shared), tuple(map(tuple, own)), tuple(holders))
+
+
+def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int:
+    """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
+    places, failures = _places(host), []
+    for family, place in places:
+        holder = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if family == socket.AF_INET6:
+                # [::] also accepts IPv4, as it does for gRPC.
+                holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place not in ("::",))
+            # Only for the bind, so that connections of a server that has ended are in nobody's way.
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind((place, port))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            # Not before the bind: a second server would share the port. From here on our workers may.
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        except OSError as error:
+            holder.close()
+            failures.append(error)
+            if error.errno == errno.EADDRINUSE:
+                break
+            continue
+        holders.append(holder)
+        port = holder.getsockname()[1]
+    taken = [error for error in failures if error.errno == errno.EADDRINUSE]
+    if taken or len(failures) == len(places):
+        why = "the port is taken" if taken else failures[0].strerror
+        raise StartError(f"cannot listen on {host}:{port}{whose}: {why}; give another --listen")
+    return port
+
+
+def _places(host: str) -> list[tuple[socket.AddressFamily, str]]:
+    """Returns the numeric addresses that gRPC would listen on for this host."""
+    if host in ("0.0.0.0", "[::]"):
+        return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise StartError(f"cannot listen on {host}: {error.strerror or error}; give another --listen") from error
+    return list(dict.fromkeys((family, str(place[0])) for family, *_, place in found))

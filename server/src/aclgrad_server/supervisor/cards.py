@@ -1,0 +1,41 @@
+"""The cards of the host: how many there are, and which of them each worker has."""
+
+import logging
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from aclgrad_server.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def workers_of(settings: Settings) -> list[int]:
+    """Returns the index of each worker's card; of a single one, it may be unknown whether the card exists."""
+    if settings.workers == 1 or (settings.workers is None and len(settings.device) == 1):
+        return [*settings.device, 0][:1]
+    cards: Sequence[int] = settings.device or range(count_cards(settings) or 1)
+    return [cards[number % len(cards)] for number in range(settings.workers or len(cards))]
+
+
+def count_cards(settings: Settings) -> int | None:
+    """Returns how many cards the runtime shows; None if it does not tell: a server that opens it knows better why.
+
+    A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
+    """
+    command = [sys.executable, "-m", "aclgrad_server.devices.count", settings.backend, str(settings.acl_config or "")]
+    try:
+        finished = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=settings.hang_timeout_s,
+            check=False,
+            text=True,
+        )
+    except subprocess.TimeoutExpired:
+        log.warning("the runtime has not told its number of cards within %g s", settings.hang_timeout_s)
+        return None
+    told = finished.stdout.strip()
+    return int(told) if told.isdigit() else None

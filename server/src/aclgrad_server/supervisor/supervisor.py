@@ -1,0 +1,187 @@
+"""A host of several workers: start, restart, renew and stop them, and answer for all."""
+
+import asyncio
+import logging
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from aclgrad_server.admin.listener import AdminListener
+from aclgrad_server.edge.memory_limit import check_memory, memory_limit
+from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED
+from aclgrad_server.exposure import UNIX
+from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
+from aclgrad_server.place import Orders, Place, share_of
+from aclgrad_server.settings import OFF, Settings, UnusableSettingsError
+from aclgrad_server.supervisor.addresses import Addresses, hold
+from aclgrad_server.supervisor.pages import pages
+from aclgrad_server.supervisor.worker import State, Worker
+
+log = logging.getLogger(__name__)
+
+UNREADY_LIMIT_S: Final = 300.0
+_FIXED: Final = ("listen", "admin", "device", "workers")
+"""Settings of the supervisor itself, which a renewal does not change."""
+
+
+class Supervisor:
+    """Runs a worker for each entry of `cards`, the index of its card."""
+
+    def __init__(self, settings: Settings, cards: Sequence[int], reread: Callable[[], Settings]) -> None:
+        """Takes what reads the settings anew; raises StartError if the host cannot have so many workers."""
+        check_memory(processes=len(cards))
+        self._settings = settings
+        self._cards = cards
+        self._reread = reread
+        self._addresses = hold(settings.listen, len(cards))
+        self._folder = tempfile.TemporaryDirectory(prefix="aclgrad-")
+        self.heartbeat = Heartbeat()
+        self.workers = [
+            Worker(number, self._orders(settings, number), self._socket(number), self._tell)
+            for number in range(len(cards))
+        ]
+        self._has_told = False
+        self._stop = asyncio.Event()
+        self._renewal: asyncio.Task[None] | None = None
+        self._renew_again = False
+        self._unready_since = time.monotonic()
+
+    @property
+    def addresses(self) -> Addresses:
+        return self._addresses
+
+    async def run(self) -> int:
+        """Returns the exit code of the host."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._catch, number)
+        loop.add_signal_handler(signal.SIGHUP, self._renew)
+        admin = None
+        try:
+            if self._settings.admin != OFF:
+                admin = AdminListener(self._settings.admin, pages(self))
+                print(f"admin: {admin.start()}", flush=True)
+            return await self._run()
+        finally:
+            if admin is not None:
+                admin.stop()
+            self._addresses.close()
+            self._folder.cleanup()
+
+    async def _run(self) -> int:
+        tasks = BackgroundTasks(self.heartbeat)
+        tasks.start("beat", self._beat)
+        log.info("starting %d workers on the devices %s", len(self.workers), ", ".join(map(str, self._cards)))
+        keepers = [asyncio.create_task(worker.keep(), name=f"worker {worker.index}") for worker in self.workers]
+        stop = asyncio.create_task(self._stop.wait())
+        for each in keepers:
+            each.add_done_callback(_log_failure)
+        await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
+        failed = self._failure()
+        log.info("stopping the workers, for at most %.0f s", self._settings.drain_timeout_s)
+        if self._renewal is not None:
+            self._renewal.cancel()
+        await asyncio.gather(*(worker.stop() for worker in self.workers))
+        await asyncio.gather(*keepers, stop, return_exceptions=True)
+        await tasks.stop()
+        return failed or (EXIT_UNDRAINED if any(worker.was_cut for worker in self.workers) else 0)
+
+    def _failure(self) -> int:
+        """Returns the exit code of a host that ends by itself, and 0 for one that was asked to stop."""
+        if all(worker.state is State.GIVEN_UP for worker in self.workers):
+            return self.workers[0].exit_code or 1
+        if self._is_unready_for_good():
+            return EXIT_DEVICE_LOST
+        return 0 if self._stop.is_set() else EXIT_START
+
+    async def _beat(self) -> float:
+        self.heartbeat.beat()
+        if self._is_unready_for_good():
+            log.error("no worker was ready for %.0f s: ending with exit code %d", UNREADY_LIMIT_S, EXIT_DEVICE_LOST)
+            self._stop.set()
+        return BEAT_INTERVAL_S
+
+    def _is_unready_for_good(self) -> bool:
+        """Whether a restart of the host may help: no worker is ready, and not because of the cards alone."""
+        if any(worker.state is State.READY for worker in self.workers):
+            self._unready_since = time.monotonic()
+        if all(worker.state is State.UNFIT for worker in self.workers):
+            return False
+        return time.monotonic() - self._unready_since > UNREADY_LIMIT_S
+
+    def _tell(self, worker: Worker) -> None:
+        """Prints where a worker serves that has become ready; first of all, where the host does."""
+        if worker.state is State.READY:
+            if not self._has_told and (worker.index == 0 or not self._addresses.has_unix):
+                self._has_told = True
+                print(f"ready: {' '.join(self._addresses.shared)}", flush=True)
+            print(f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}", flush=True)
+        elif all(each.state is State.GIVEN_UP for each in self.workers):
+            self._stop.set()
+
+    def _orders(self, settings: Settings, number: int) -> Orders:
+        """Returns a worker's settings, with its part of what the host has, and its place."""
+        count, on_card = len(self._cards), self._cards.count(self._cards[number])
+        changed = {
+            "listen": self._addresses.of(number),
+            "admin": f"{UNIX}{self._socket(number)}",
+            "device": (self._cards[number],),
+            "memory_limit_bytes": share_of(memory_limit(settings.memory_limit_bytes), count),
+            "pool_bytes": settings.pool_bytes and share_of(settings.pool_bytes, on_card),
+            "streams": share_of(settings.streams, on_card),
+        }
+        place = Place(number, count, on_card, self._addresses.own)
+        return Orders(settings.model_copy(update=changed), place)
+
+    def _socket(self, number: int) -> Path:
+        return Path(self._folder.name) / f"{number}.sock"
+
+    def _catch(self, number: int) -> None:
+        if self._stop.is_set():
+            for worker in self.workers:
+                worker.send(signal.SIGKILL)
+            self._folder.cleanup()
+            os._exit(128 + number)
+        self._stop.set()
+
+    def _renew(self) -> None:
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._renew_all())
+            self._renewal.add_done_callback(_log_failure)
+        else:
+            self._renew_again = True
+
+    async def _renew_all(self) -> None:
+        """Restarts the workers one by one with the settings of now, for as long as each becomes ready again."""
+        self._renew_again = True
+        while self._renew_again:
+            self._renew_again = False
+            try:
+                settings = self._reread()
+            except UnusableSettingsError as error:
+                log.error("SIGHUP: the workers keep their settings: %s", "; ".join(map(str, error.args)))
+                continue
+            fixed = [name for name in _FIXED if getattr(settings, name) != getattr(self._settings, name)]
+            if fixed:
+                told = ", ".join(f"--{name}" for name in fixed)
+                log.error("SIGHUP: the workers keep their settings: %s needs a start of the server itself", told)
+                continue
+            await self._renew_each(settings)
+
+    async def _renew_each(self, settings: Settings) -> None:
+        for worker in self.workers:
+            log.info("SIGHUP: worker %d is started anew", worker.index)
+            if not await worker.renew(self._orders(settings, worker.index)):
+                log.error("SIGHUP: worker %d is not ready again; those after it keep their settings", worker.index)
+                return
+        self._settings = settings
+        log.info("SIGHUP: all workers have the settings of now")
+
+
+def _log_failure(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("the supervisor's task %r has failed", task.get_name(), exc_info=task.exception())

@@ -1,0 +1,230 @@
+"""One worker as its supervisor sees it: started, watched, started again when it ends, and stopped."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from aclgrad_server.exits import EXIT_LIMIT_S, EXIT_START, EXIT_USAGE
+from aclgrad_server.place import Orders
+from aclgrad_server.supervisor.answers import ask
+
+log = logging.getLogger(__name__)
+
+PROCESSES: Final = "ACL_HOST_PROCESSES"
+"""The variable by which a CPU device learns how many share the processors; a card does not know it."""
+STATE: Final = "/state"
+LOOK_INTERVAL_S: Final = 1.0
+START_INTERVAL_S: Final = 0.1  # until it has settled
+HANG_LIMIT_S: Final = 10.0
+"""A worker that has not been alive for so long is ended."""
+START_LIMIT_S: Final = 60.0
+"""A new worker that has never been alive for so long is ended: imports take long on a busy machine."""
+ABORT_S: Final = 2.0  # for the stacks that SIGABRT has it write
+KILL_S: Final = 5.0  # beyond its own limits, after which a worker that does not stop is killed
+STEADY_S: Final = 30.0  # of readiness, after which a worker's next end is its first again
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+_STDERR: Final = 2
+
+
+class State(Enum):
+    """What a worker is at the moment."""
+
+    STARTING = "starting"
+    READY = "ready"
+    UNFIT = "unfit"
+    """Its card failed: it lives and takes no calls, and a new process would find the same card."""
+    PAUSED = "ended, starts again"
+    GIVEN_UP = "given up"
+    STOPPED = "stopped"
+
+
+class Worker:
+    """Keeps one worker running, from `keep` to `stop`. Any thread may read its attributes."""
+
+    def __init__(self, index: int, orders: Orders, socket: Path, on_change: Callable[["Worker"], None]) -> None:
+        """Takes where its admin listener answers, and what is called whenever the state has changed."""
+        self.index = index
+        self.orders = orders
+        self.socket = str(socket)
+        self.state = State.STARTING
+        self.reason = ""
+        """Why it is not ready, in words for the public."""
+        self.restarts = 0
+        self.exit_code: int | None = None
+        """That of the latest process that has ended; negative for a signal."""
+        self.was_cut = False
+        """Whether calls in flight were cut when it was asked to stop."""
+        self._on_change = on_change
+        self._process: Process | None = None
+        self._wake = asyncio.Event()
+        self._is_stopping = self._is_renewed = False
+        self._settled = asyncio.Event()
+        """Set when the process is ready, unfit, or has ended. Each process has its own."""
+        self._next_settled: asyncio.Event | None = None
+        self._ready_at: float | None = None
+        self._pauses = 0  # ends since it was steady
+
+    async def keep(self) -> None:
+        """Runs the worker until `stop`, one process after the other."""
+        while not self._is_stopping:
+            self._is_renewed = False
+            self._enter(State.STARTING, "starting")
+            await self._live()
+            if not (self._is_stopping or self._is_renewed):
+                await self._wait_to_start_again()
+        self._enter(State.STOPPED, "stopped")
+
+    async def renew(self, orders: Orders) -> bool:
+        """Replaces the process by one with other orders; returns whether that is ready, or as unfit as before."""
+        was_unfit = self.state is State.UNFIT
+        self.orders = orders
+        self._next_settled = settled = asyncio.Event()
+        self._is_renewed = True
+        self._wake.set()
+        await self._end_process()
+        await settled.wait()
+        return self.state is State.READY or (was_unfit and self.state is State.UNFIT)
+
+    async def stop(self) -> None:
+        """Has the process drain; returns when `keep` does."""
+        self._is_stopping = True
+        self._wake.set()
+        await self._end_process()
+
+    def send(self, number: int) -> None:
+        """Sends a signal to the process, if there is one."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def _enter(self, state: State, reason: str = "") -> None:
+        if (state, reason) != (self.state, self.reason):
+            self.state, self.reason = state, reason
+            self._on_change(self)
+
+    async def _live(self) -> None:
+        """Runs one process from its start to its end."""
+        self._ready_at = self.exit_code = None
+        self._settled, self._next_settled = self._next_settled or asyncio.Event(), None
+        Path(self.socket).unlink(missing_ok=True)
+        try:
+            self._process = process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "aclgrad_server", "worker", str(self.index)),
+                stdin=PIPE,
+                # Our output has addresses alone, and a library may print.
+                stdout=_STDERR,
+                env={**os.environ, PROCESSES: str(self.orders.place.worker_count)},
+                # Ctrl-C in a terminal is for the supervisor, which has every worker drain.
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.error("worker %d cannot be started: %s", self.index, error)
+            self._settled.set()
+            return
+        if self._is_stopping:
+            self.send(signal.SIGTERM)
+        helpers = [asyncio.create_task(each) for each in (self._tell(process), self._watch(process))]
+        for each in helpers:
+            each.add_done_callback(self._check)
+        self.exit_code = await process.wait()
+        self._process = None
+        for each in helpers:
+            each.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+        if process.stdin is not None:
+            process.stdin.close()
+        self._settled.set()
+
+    def _check(self, helper: "asyncio.Task[None]") -> None:
+        """Ends a process that nobody would watch any more."""
+        if not helper.cancelled() and helper.exception() is not None:
+            log.error("worker %d is not watched any more, and is killed", self.index, exc_info=helper.exception())
+            self.send(signal.SIGKILL)
+
+    async def _tell(self, process: Process) -> None:
+        """Gives the process its orders. Its input stays open: when that ends, the supervisor has."""
+        assert process.stdin is not None
+        process.stdin.write(self.orders.packed())
+        with suppress(ConnectionError):  # it has ended, or closed its input and will
+            await process.stdin.drain()
+
+    async def _watch(self, process: Process) -> None:
+        """Asks the process for its state, and ends one that is not alive any more: it hangs, or its event loop does."""
+        limit_s, alive_at = START_LIMIT_S, time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL_S if self._settled.is_set() else START_INTERVAL_S)
+            answer = await ask(self.socket, STATE)
+            told = None if answer is None else json.loads(answer.body)
+            if told is not None and told["alive"]:
+                limit_s, alive_at = HANG_LIMIT_S, time.monotonic()
+                self._see(**told)
+                continue
+            if limit_s == HANG_LIMIT_S:
+                self._enter(State.STARTING, "does not answer" if told is None else told["reason"])
+            if time.monotonic() - alive_at > limit_s:
+                log.error("worker %d is not alive since %.0f s: SIGABRT has it write its stacks", self.index, limit_s)
+                self.send(signal.SIGABRT)
+                # A process that is stopped takes no other signal than SIGKILL.
+                await asyncio.sleep(ABORT_S)
+                self.send(signal.SIGKILL)
+                return
+
+    def _see(self, alive: bool, reason: str | None, unfit: bool) -> None:
+        if reason is None:
+            self._ready_at = self._ready_at or time.monotonic()
+            self._enter(State.READY)
+        else:
+            self._enter(State.UNFIT if unfit else State.STARTING, reason)
+        if reason is None or unfit:
+            self._settled.set()
+
+    async def _end_process(self) -> None:
+        """Has the process drain, and kills it if it does not end within its limits."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        self.send(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(self.orders.settings.drain_timeout_s + EXIT_LIMIT_S + KILL_S):
+                code = await process.wait()
+        except TimeoutError:
+            log.error("worker %d has not stopped in time, and is killed", self.index)
+            self.send(signal.SIGKILL)
+            code = await process.wait()
+        self.was_cut = code != 0
+
+    async def _wait_to_start_again(self) -> None:
+        """Waits until it is time for a new process, or to stop."""
+        code, was_ready = self.exit_code, self._ready_at is not None
+        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+        if code == EXIT_USAGE or (code == EXIT_START and not was_ready):
+            log.error("worker %d ended with %s and would again: it stays down; see its lines above", self.index, how)
+            self._enter(State.GIVEN_UP, f"given up: {how}")
+            await self._sleep(None)
+            return
+        if self._ready_at is not None and time.monotonic() - self._ready_at >= STEADY_S:
+            self._pauses = 0
+        # At once for the first time: most ends are of the kind that a new process mends.
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._pauses - 1)) if self._pauses else 0.0
+        self._pauses += 1
+        log.warning("worker %d ended with %s; it starts again in %.0f s", self.index, how, pause_s)
+        self._enter(State.PAUSED, f"ended with {how}, starts again")
+        await self._sleep(pause_s)
+        self.restarts += not self._is_stopping
+
+    async def _sleep(self, limit_s: float | None) -> None:
+        self._wake.clear()
+        if not (self._is_stopping or self._is_renewed):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), limit_s)
