@@ -102,8 +102,8 @@ def run(data: bytes) -> None:
 
 async def _execute(messages: list[bytes], is_gone: bool, reads: int | None) -> None:
     client, device = Client(messages, is_gone, reads), FakeDevice()
-    admission = Admission(1, 1, [MEMORY_LIMIT])
-    path = Path([device], admission, PLANNER, MESSAGE_LIMIT)
+    admission = Admission(1, 1, MEMORY_LIMIT)
+    path = Path(device, admission, PLANNER, MESSAGE_LIMIT)
     call = asyncio.ensure_future(execute_chunked(path, new_call(client), MEMORY_LIMIT))
     # Nothing here waits for time: a call that has not ended when all has come to rest waits for its client.
     while not call.done() and await _makes_progress(client):

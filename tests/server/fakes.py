@@ -288,9 +288,9 @@ class FakeContext:
             callback(self)
 
 
-def path_of(*devices: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20) -> Path:
-    admission = Admission(running_limit, 16, [2**40] * len(devices))
-    return Path(devices, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
+def path_of(device: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20) -> Path:
+    admission = Admission(running_limit, 16, 2**40)
+    return Path(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
 
 
 def new_calls() -> Calls:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.exits import StartError
 from aclgrad_server.server import Server
 from aclgrad_server.settings import Settings
@@ -25,6 +26,7 @@ async def test_name_server_that_does_not_answer_does_not_hold_the_loop(monkeypat
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setenv(VISIBLE, "0")
     server = Server(state)
     starting = asyncio.ensure_future(server.start())
     while not asked.is_set():

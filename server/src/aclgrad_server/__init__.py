@@ -1,1 +1,1 @@
-"""The service: owns the devices of a host and answers gradient calls over gRPC."""
+"""The service: owns one device and answers gradient calls over gRPC."""

@@ -1,4 +1,4 @@
-"""A call that has passed the checks of the operator table and this server's limits, in the form that devices take."""
+"""A call that has passed the checks of the operator table and this server's limits, in the form that a device takes."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
-from aclgrad_server.devices.opening import DeviceGroup, open_devices
+from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, server_options
@@ -62,7 +62,7 @@ def prepare_process(settings: Settings) -> None:
 
 
 class Server:
-    """Owns the devices and the listeners from `start` to `stop`, on the event loop on which it was made."""
+    """Owns the device and the listeners from `start` to `stop`, on the event loop on which it was made."""
 
     def __init__(self, state: ServerState, on_device_lost: Callable[[], None] = lambda: None) -> None:
         self._settings = settings = state.settings
@@ -78,12 +78,12 @@ class Server:
         self._tasks.start("beat", self._beat)
         self.is_device_lost = False
         self._losses: set[str] = set()
-        self._devices: tuple[Device, ...] = ()
+        self._device: Device | None = None
 
     async def start(self) -> None:
-        """Opens the devices, tests each, and serves.
+        """Opens the device, tests it, and serves.
 
-        Raises StartError if that fails, and UnfitDeviceError if a device does not open or fails its self-test.
+        Raises StartError if that fails, and UnfitDeviceError if the device does not open or fails its self-test.
         """
         settings, state = self._settings, self._state
         await self._open_files()
@@ -92,41 +92,39 @@ class Server:
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
         try:
-            state.group = group = await open_devices(settings, self._completions, self._lose_device)
+            library, device = await open_device(settings, self._completions, self._lose_device)
         except UnfitDeviceError as error:
             state.unopened_device = error.index
             raise
-        state.product = product = _product_of(group)
-        state.turned_off = turned_off = await self_test(group.devices, product, settings.hang_timeout_s)
+        state.library, state.device = library, device
+        state.product = product = _product_of(device.soc_name)
+        state.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
-        self._devices = group.devices
-        pool_bytes = [device.pool_limit_bytes for device in group.devices]
+        self._device = device
+        places, waiting = settings.streams, settings.max_waiting_calls
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
-        places = settings.streams * len(group.devices)
-        admission = Admission(
-            places, settings.max_waiting_calls, pool_bytes, reply_limit=reply_bytes, small_limit=places
-        )
+        admission = Admission(places, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, small_limit=places)
         if access is not None:
             admission.bounds = access.bounds
         state.admission = admission
         max_work = WORK_PER_S * settings.hang_timeout_s
-        prepare = group.devices[0].prepare
-        planner = Planner(product, settings.max_tensor_bytes, group.shape_only, prepare, turned_off, max_work)
-        path = Path(group.devices, admission, planner, settings.max_message_bytes)
+        limit_bytes, shape_only = settings.max_tensor_bytes, library.shape_only
+        planner = Planner(product, limit_bytes, shape_only, device.prepare, turned_off, max_work)
+        path = Path(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
         state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
-        service = OperatorService(state, product, group, path)
+        service = OperatorService(state, product, library, path)
         handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
-        self._watch(group)
-        announce(settings, product, group, state.addresses)
+        self._watch(device)
+        announce(settings, product, library, device, state.addresses)
         self._health.set_ready(True)
         state.ready_at, state.ready_since = time.time(), time.monotonic()
         state.readiness.set_ready()
@@ -147,13 +145,12 @@ class Server:
         self._state.access = Access(identities) if identities else None
         self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
 
-    def _watch(self, group: DeviceGroup) -> None:
+    def _watch(self, device: Device) -> None:
         """Starts the background tasks of the server."""
-        limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, group.devices)
+        limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, device)
         self._state.memory = memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._state.calls)
         memory.start(self._tasks)
-        for device in group.devices:
-            watch_device(device, self._tasks)
+        watch_device(device, self._tasks)
 
     async def _beat(self) -> float:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
@@ -172,7 +169,7 @@ class Server:
         return BEAT_INTERVAL_S
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
-        """Ends what waits for the devices: only a new process has a sound context."""
+        """Ends what waits for the device: only a new process has a sound context."""
         told = str(error.__cause__)
         if self.is_device_lost:
             # Only one of the threads that meet a loss gets the library's text, and it may report late.
@@ -190,7 +187,7 @@ class Server:
         if self._state.admission is not None:
             self._state.admission.lose(new_error)
         # A loss during the self-test is the test's result: a new process would find the same card.
-        if self._devices:
+        if self._device is not None:
             self._on_device_lost()
 
     async def stop(self) -> bool:
@@ -214,39 +211,37 @@ class Server:
             self._access_log.flush()
         await self._tasks.stop()
         if drained and not self.is_device_lost:
-            drained = await self._close_devices()
+            drained = await self._close_device()
         log.info("stopped" if drained else "stopped with work still running")
         return drained
 
-    async def _close_devices(self) -> bool:
-        """Says whether all devices closed in time: a driver that hangs would keep the process from ending."""
-        for device in self._devices:
-            await device.stop_sampling()
+    async def _close_device(self) -> bool:
+        """Says whether the device closed in time: a driver that hangs would keep the process from ending."""
+        if (device := self._device) is None:
+            return True
+        await device.stop_sampling()
         loop, closed = asyncio.get_running_loop(), asyncio.Event()
 
         def close() -> None:
-            for device in self._devices:
-                device.close()
+            device.close()
             loop.call_soon_threadsafe(closed.set)
 
         # Not a thread of the loop's executor, because the loop would wait for it.
-        threading.Thread(target=close, name="close devices", daemon=True).start()
+        threading.Thread(target=close, name="close device", daemon=True).start()
         try:
             await asyncio.wait_for(closed.wait(), CLOSE_TIMEOUT_S)
         except TimeoutError:
-            log.error("the devices did not close within %.0f s", CLOSE_TIMEOUT_S)
+            log.error("the device did not close within %.0f s", CLOSE_TIMEOUT_S)
             return False
         return True
 
     def _is_running(self) -> bool:
-        """Whether a device still works for a client that has gone: its thread would keep the process from ending."""
+        """Whether the device still works for a client that has gone: its thread would keep the process from ending."""
         admission = self._state.admission
         return admission is not None and admission.occupancy().running > 0
 
 
-def _product_of(group: DeviceGroup) -> Product:
-    """Returns the product of the devices, which is the same for all: the runtime has one SoC name for the host."""
-    soc_name = group.devices[0].soc_name
+def _product_of(soc_name: str) -> Product:
     product = product_of_soc(soc_name)
     if product is None:
         raise StartError(f"the SoC {soc_name!r} is not of a known product; this version serves {', '.join(Product)}")

@@ -53,8 +53,8 @@ async def _serve(settings: Settings, place: Place | None) -> int:
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
             state.readiness.set_not_ready(error.summary, is_for_good=True)
         except StartError:
-            # The admin thread keeps the state, and the devices have to close before the interpreter ends.
-            state.group = None
+            # The admin thread keeps the state, and the device has to close before the interpreter ends.
+            state.device = None
             raise
         else:
             # The objects that exist now stay, so the garbage collector need not visit them again.

@@ -6,7 +6,8 @@ from importlib.metadata import version
 from typing import Any
 
 from aclgrad.products import Product
-from aclgrad_server.devices.opening import DeviceGroup
+from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.opening import Library
 from aclgrad_server.edge.memory_limit import memory_limit
 from aclgrad_server.log_forms import fields
 from aclgrad_server.settings import Settings, changed_settings
@@ -14,15 +15,15 @@ from aclgrad_server.settings import Settings, changed_settings
 log = logging.getLogger(__name__)
 
 
-def announce(settings: Settings, product: Product, group: DeviceGroup, addresses: Sequence[str]) -> None:
+def announce(settings: Settings, product: Product, library: Library, device: Device, addresses: Sequence[str]) -> None:
     """Logs it. Nothing of that is secret: of keys and identities, the settings have paths alone."""
     told: dict[str, Any] = {
         "version": version("aclgrad-server"),
         "product": product,
-        "soc": group.devices[0].soc_name,
-        "devices": " ".join(str(device.index) for device in group.devices),
-        "library": group.library,
-        "runtime": group.runtime_version,
+        "soc": device.soc_name,
+        "device": device.index,
+        "library": library.name,
+        "runtime": library.runtime_version,
         "listen": " ".join(addresses),
         "tls": _on(settings.tls_certificate),
         "client_certificates": _on(settings.tls_client_ca),
@@ -30,7 +31,7 @@ def announce(settings: Settings, product: Product, group: DeviceGroup, addresses
         "streams": settings.streams,
         "max_waiting_calls": settings.max_waiting_calls,
         "max_message_bytes": settings.max_message_bytes,
-        "pool_bytes": min(device.pool_limit_bytes for device in group.devices),
+        "pool_bytes": device.pool_limit_bytes,
         "memory_bytes": memory_limit(settings.memory_limit_bytes),
     }
     changed = changed_settings(settings)

@@ -1,4 +1,4 @@
-"""What can be seen of a server at any moment, from before its devices are open to its end."""
+"""What can be seen of a server at any moment, from before its device is open to its end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,8 @@ from aclgrad.products import Product
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.devices.opening import DeviceGroup
+from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.opening import Library
 from aclgrad_server.edge.connections import close_connections
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.tls import Certificates
@@ -40,10 +41,11 @@ class ServerState:
     access: Access | None = None
     certificates: Certificates | None = None
     product: Product | None = None
-    group: DeviceGroup | None = None
-    """The devices, from when they are open; calls are not welcome before the self-test."""
+    library: Library | None = None
+    device: Device | None = None
+    """The device, from when it is open; calls are not welcome before the self-test."""
     unopened_device: int | None = None
-    """The index of a device that did not open."""
+    """The index of the device if it did not open."""
     turned_off: Mapping[str, str] = field(default_factory=dict)
     """Operators that failed the self-test, and how."""
     addresses: tuple[str, ...] = ()

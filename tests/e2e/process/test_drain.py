@@ -131,4 +131,4 @@ def test_a_driver_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
         assert client.adaptive_avg_pool2d_backward(np.ones((1, 1, 1), np.float32), (1, 2, 2)).sum() == 1
         server.ask_to_stop()
         assert server.exit_code() == EXIT_UNDRAINED
-        assert "the devices did not close within" in server.log
+        assert "the device did not close within" in server.log

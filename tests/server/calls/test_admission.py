@@ -37,9 +37,9 @@ async def test_places_are_filled_before_calls_wait_before_they_are_refused() -> 
 
 
 async def test_calls_wait_for_the_bytes_of_others_which_come_back_in_parts_and_never_twice() -> None:
-    admission = Admission(8, 8, [100])
-    _, large = await admission.memory(A, 70)
-    _, small = await admission.memory(A, 30)
+    admission = Admission(8, 8, 100)
+    large = await admission.memory(A, 70)
+    small = await admission.memory(A, 30)
     waiting = await begun(admission.memory(A, 31))
     assert admission.occupancy() == Occupancy(0, 1, 100)
     small.give_back()
@@ -48,7 +48,7 @@ async def test_calls_wait_for_the_bytes_of_others_which_come_back_in_parts_and_n
     await settle()
     assert not waiting.done()
     large.give_back(40)
-    _, last = await waiting
+    last = await waiting
     assert admission.occupancy() == Occupancy(0, 0, 61)
     large.give_back(1000)
     assert admission.occupancy() == Occupancy(0, 0, 31)
@@ -57,8 +57,8 @@ async def test_calls_wait_for_the_bytes_of_others_which_come_back_in_parts_and_n
 
 
 async def test_nothing_overtakes_a_claim_that_waits_for_room() -> None:
-    admission = Admission(8, 8, [100])
-    _, running = await admission.memory(A, 50)
+    admission = Admission(8, 8, 100)
+    running = await admission.memory(A, 50)
     large = await begun(admission.memory(B, 60))
     small = [await begun(admission.memory(address, 10)) for address in (A, C)]
     assert admission.occupancy() == Occupancy(0, 3, 50)
@@ -69,7 +69,7 @@ async def test_nothing_overtakes_a_claim_that_waits_for_room() -> None:
 
 
 async def test_large_claim_that_is_cancelled_holds_nobody_up() -> None:
-    admission = Admission(8, 8, [100])
+    admission = Admission(8, 8, 100)
     await admission.memory(A, 50)
     large = await begun(admission.memory(A, 60))
     small = await begun(admission.memory(B, 10))
@@ -94,23 +94,8 @@ async def test_what_a_cancelled_call_would_have_had_goes_to_the_next(is_granted:
     assert admission.occupancy() == Occupancy(0, 0)
 
 
-async def test_each_call_has_the_bytes_of_one_device() -> None:
-    admission = Admission(8, 8, [100, 150])
-    claims = [await admission.memory(A, size) for size in (80, 90, 60)]
-    # The third finds room on the second device alone, which has more claimed.
-    assert [index for index, _ in claims] == [0, 1, 1]
-    assert (await admission.memory(A, 20))[0] == 0
-    waiting = await begun(admission.memory(A, 21))
-    assert not waiting.done()
-    waiting.cancel()
-    for _, claim in claims:
-        claim.give_back()
-    # More than the first device ever has.
-    assert (await admission.memory(A, 150))[0] == 1
-
-
-async def test_call_of_more_bytes_than_any_device_has_never_waits() -> None:
-    admission = Admission(1, 1, [100, 150])
+async def test_call_of_more_bytes_than_the_device_has_never_waits() -> None:
+    admission = Admission(1, 1, 150)
     with pytest.raises(LimitExceededError, match=r"takes 151 bytes .* holds 150 at most; .*--pool-bytes") as caught:
         await admission.memory(A, 151)
     assert caught.value.metadata == {"size_bytes": "151", "limit": "150"}
@@ -135,7 +120,7 @@ async def test_addresses_take_turns() -> None:
 
 
 async def test_one_address_takes_everything_while_nobody_else_asks() -> None:
-    admission = Admission(4, 4, [100])
+    admission = Admission(4, 4, 100)
     assert len(await places(admission, A, 4)) == 4
     for _ in range(2):
         await admission.memory(A, 50)
@@ -159,10 +144,10 @@ async def test_last_place_is_kept_for_others_while_they_ask() -> None:
 
 
 async def test_half_of_the_memory_is_kept_for_others_while_they_ask() -> None:
-    admission = Admission(8, 8, [100])
-    _, other = await admission.memory(B, 1)
+    admission = Admission(8, 8, 100)
+    other = await admission.memory(B, 1)
     other.give_back()
-    _, first = await admission.memory(A, 30)
+    first = await admission.memory(A, 30)
     second = await begun(admission.memory(A, 30))
     assert not second.done()
     # The newcomer overtakes what waits for its share alone.
@@ -171,7 +156,7 @@ async def test_half_of_the_memory_is_kept_for_others_while_they_ask() -> None:
     await settle()
     assert second.done()
     # The first call of an address may take more.
-    empty = Admission(8, 8, [100])
+    empty = Admission(8, 8, 100)
     await empty.memory(B, 1)
     assert (await begun(empty.memory(A, 90))).done()
 
@@ -215,7 +200,7 @@ async def test_share_is_lifted_when_the_others_have_stopped_asking() -> None:
 
 async def test_address_that_waits_counts_as_one_that_asks() -> None:
     clock = Clock()
-    admission = Admission(3, 8, [100], clock=clock)
+    admission = Admission(3, 8, 100, clock=clock)
     await admission.memory(C, 100)
     waiting = await begun(admission.memory(B, 10))
     clock.now_s += ASKING_S + 1
@@ -257,8 +242,8 @@ async def test_messages_of_an_address_are_paced_while_others_ask() -> None:
 
 
 async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
-    admission = Admission(1, 8, [100])
-    _, memory = await admission.memory(A, 100)
+    admission = Admission(1, 8, 100)
+    memory = await admission.memory(A, 100)
     (place,) = await places(admission, A, 1)
     waiting = [await begun(admission.memory(B, 1)), await begun(admission.place(B))]
     admission.lose(lambda: DeviceLostError("lost"))

@@ -30,7 +30,7 @@ class ModelCall:
 
     async def run(self, admission: Admission) -> None:
         try:
-            self.claims.append((await admission.memory(self.address, self.size_bytes))[1])
+            self.claims.append(await admission.memory(self.address, self.size_bytes))
             self.claims.append(await admission.place(self.address))
             self.has_run = True
             await self.may_end.wait()
@@ -59,7 +59,7 @@ def test_limits_hold_nothing_is_lost_and_everybody_is_served(count: int) -> None
 
 
 async def play(events: list[tuple[str, int, int]]) -> None:
-    admission = Admission(PLACES, WAITING, [MEMORY])
+    admission = Admission(PLACES, WAITING, MEMORY)
     calls: list[ModelCall] = []
     cancelled: set[ModelCall] = set()
     for kind, *arguments in events:

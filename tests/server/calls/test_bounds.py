@@ -36,17 +36,17 @@ async def test_turns_of_those_that_wait_follow_their_shares() -> None:
 
 
 async def test_bytes_are_bounded_also_while_nobody_else_asks() -> None:
-    admission = admission_for({A: Bounds(size_bytes=60)}, 8, 8, [100])
+    admission = admission_for({A: Bounds(size_bytes=60)}, 8, 8, 100)
     with pytest.raises(LimitExceededError, match="takes 61 bytes and this identity may have 60 at most") as caught:
         await admission.memory(A, 61)
     assert caught.value.metadata == {"size_bytes": "61", "limit": "60"}
-    _, first = await admission.memory(A, 40)
+    first = await admission.memory(A, 40)
     second = await begun(admission.memory(A, 30))
     assert not second.done()
     # It holds nobody up.
-    _, other = await admission.memory(B, 50)
+    other = await admission.memory(B, 50)
     first.give_back()
-    _, claim = await second
+    claim = await second
     for each in (other, claim):
         each.give_back()
     assert admission.occupancy().running_bytes == 0
@@ -54,12 +54,12 @@ async def test_bytes_are_bounded_also_while_nobody_else_asks() -> None:
 
 async def test_what_waits_for_a_client_leaves_half_though_nobody_else_asks() -> None:
     """One that drips its tensors, or fetches no reply, holds nobody up who comes later."""
-    admission = Admission(8, 8, [100], reply_limit=100)
-    dripping, unread = await admission.memory(A, 50, waits_for_client=True), await admission.reply(A, 40)
+    admission = Admission(8, 8, 100, reply_limit=100)
+    held = [await admission.memory(A, 50, waits_for_client=True), await admission.reply(A, 40)]
     later = [await begun(admission.memory(A, 1, waits_for_client=True)), await begun(admission.reply(A, 11))]
     assert not any(task.done() for task in later)
-    others = [(await admission.memory(B, 50))[1], await admission.reply(B, 60)]
-    for each in (dripping[1], unread, *others):
+    others = [await admission.memory(B, 50), await admission.reply(B, 60)]
+    for each in (*held, *others):
         each.give_back()
     await asyncio.gather(*later)
 

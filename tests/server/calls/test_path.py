@@ -66,19 +66,6 @@ async def test_payloads_are_those_of_the_message() -> None:
     assert device.contents == [[b"abcd", None]]
 
 
-async def test_the_device_with_the_fewest_outstanding_bytes_is_chosen() -> None:
-    gates = [Gate() for _ in range(3)]
-    path = path_of(*(FakeDevice(index, gate) for index, gate in enumerate(gates)))
-    tasks = []
-    for size, expected in ((100, 0), (10, 1), (50, 2), (10, 1), (10, 1), (80, 1), (10, 2)):
-        before = [gate.arrived for gate in gates]
-        tasks.append(await begun(path.unary(new_call(), pooling_plan(1, size, size), ())))
-        assert [gate.arrived - count for gate, count in zip(gates, before, strict=True)].index(1) == expected
-    for gate in gates:
-        gate.is_open.set()
-    await asyncio.gather(*tasks)
-
-
 async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
     device = FakeDevice()
     path = path_of(device)
@@ -144,7 +131,7 @@ async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> Non
     assert occupied(path) == Occupancy(0, 0, 16)
     context.end()
     assert occupied(path) == Occupancy(0, 0)
-    assert not path.devices[0].staged
+    assert not path.device.staged
 
 
 @pytest.mark.parametrize("error", [None, DeadlinePassedError("late")], ids=["call", "staging"])
@@ -185,15 +172,13 @@ async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> Non
 
 async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> None:
     gate, context = Gate(), FakeContext()
-    devices = FakeDevice(0, gate), FakeDevice(1, gate)
-    path = path_of(*devices)
+    path = path_of(FakeDevice(0, gate))
     plans = [pooling_plan(1, 2, 2), pooling_plan(1, 2, 3)]
     calls = [(plan, plan.contents(()), b"prefix") for plan in plans]
     task = await begun(path.batch(new_call(context), calls))
     assert occupied(path) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
     gate.is_open.set()
-    device, (ran,) = await task
-    assert device is devices[0]
+    (ran,) = await task
     assert ran.reply == b"prefix" + b"\x01" * 16 + b"prefix" + b"\x01" * 24
     assert ran.errors == [None, None]
     assert occupied(path) == Occupancy(0, 0, 40)
@@ -217,7 +202,7 @@ async def test_others_run_between_the_groups_of_a_batch() -> None:
     gate.is_open.set()
     await other
     assert gate.arrived < 4, "the other call came before the last one of the batch"
-    _, ran = await batch
+    ran = await batch
     assert [each.errors for each in ran] == [[None]] * 3
     outputs = 3 * plan.output_bytes + 4
     assert occupied(path) == Occupancy(0, 0, outputs), "until the replies have left"
@@ -243,6 +228,6 @@ async def test_groups_that_come_too_late_have_a_status_each() -> None:
     plan = pooling_plan(1, 2, 2)
     call = new_call()
     call.deadline = time.monotonic() + 0.01
-    _, (ran,) = await path.batch(call, [(plan, plan.contents(()), b"")] * 2)
+    (ran,) = await path.batch(call, [(plan, plan.contents(()), b"")] * 2)
     assert [type(error) for error in ran.errors] == [DeadlinePassedError] * 2
     place.give_back()

@@ -13,7 +13,7 @@ from tests.server.fakes import Clock, begun, settle
 
 
 def admission_of(places: int = 2, waiting: int = 4, clock: Clock | None = None) -> Admission:
-    return Admission(places, waiting, [1000], clock or Clock(), reply_limit=1000, small_limit=places)
+    return Admission(places, waiting, 1000, clock or Clock(), reply_limit=1000, small_limit=places)
 
 
 async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call() -> None:
@@ -25,7 +25,7 @@ async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call
     with pytest.raises(ServerBusyError):
         await admission.memory(A, 1)
     for caller in (A, B):
-        _, memory = await admission.memory(caller, SMALL_BYTES, is_small=True)
+        memory = await admission.memory(caller, SMALL_BYTES, is_small=True)
         place = await admission.place(caller, is_small=True)
         admission.small.ran(place)
         memory.give_back()
@@ -35,9 +35,9 @@ async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call
 
 async def test_small_calls_take_nothing_of_large_ones() -> None:
     admission = admission_of()
-    small = [(await admission.memory(A, SMALL_BYTES, is_small=True))[1] for _ in range(40)]
+    small = [await admission.memory(A, SMALL_BYTES, is_small=True) for _ in range(40)]
     places = [await admission.place(A, is_small=True) for _ in range(2)]
-    _, memory = await admission.memory(B, 1000)
+    memory = await admission.memory(B, 1000)
     assert await admission.place(B)
     assert admission.occupancy() == Occupancy(3, 0, 40 * SMALL_BYTES + memory.units)
     for claim in (*small, *places, memory):
@@ -82,7 +82,7 @@ async def test_a_small_call_beyond_those_is_refused_with_a_delay() -> None:
 
 
 async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
-    room = Room(Admission(1, 1), 4, 8, [100])
+    room = Room(Admission(1, 1), 4, 8, 100)
     first = await room.place(A, most=3)
     second = await room.place(B, most=3)
     assert (first.units, second.units, room.places.used) == (3, 1, 4)
@@ -118,19 +118,19 @@ def test_small_is_what_takes_little_memory_and_little_time(size_bytes: int, work
 
 async def test_small_replies_that_nobody_fetches_leave_room_for_other_callers() -> None:
     admission = admission_of()
-    limit = admission.small.memories[0].limit
+    limit = admission.small.memory.limit
     for _ in range(limit // SMALL_BYTES // 2):
         await admission.memory(A, SMALL_BYTES, is_small=True)
     waiting = await begun(admission.memory(A, SMALL_BYTES, is_small=True))
     assert not waiting.done(), "nobody else asks, and half of the memory is for those who will"
-    assert (await admission.memory(B, SMALL_BYTES, is_small=True))[1].is_granted
+    assert (await admission.memory(B, SMALL_BYTES, is_small=True)).is_granted
     waiting.cancel()
 
 
 async def test_what_bounds_an_identity_counts_in_all_rooms() -> None:
     bounds = Bounds(size_bytes=1000, waiting=2)
-    admission = Admission(1, 8, [1000], Clock(), bounds=lambda caller: bounds, small_limit=1)
-    held = (await admission.memory(A, 600))[1]
+    admission = Admission(1, 8, 1000, Clock(), bounds=lambda caller: bounds, small_limit=1)
+    held = await admission.memory(A, 600)
     waiting = [await begun(admission.memory(A, 600, is_small=True)), await begun(admission.memory(A, 600))]
     assert not any(task.done() for task in waiting)
     with pytest.raises(ServerBusyError):

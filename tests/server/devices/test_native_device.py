@@ -17,7 +17,8 @@ from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import COPY_THREADS, Device
-from aclgrad_server.devices.opening import open_devices
+from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.plan import OperatorPlan, plan_call
 from aclgrad_server.settings import Settings
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until
@@ -39,11 +40,13 @@ Open = Callable[..., Awaitable[Opened]]
 
 
 @pytest.fixture
-async def open_one(tmp_path: Path) -> AsyncIterator[Open]:
+async def open_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Open]:
     """Opens a device with a stream for large calls and one for small ones; it notes its losses."""
     completions = Completions()
 
     async def open_one(**host: Any) -> Opened:
+        # What opening shows to the library is taken back at the end.
+        monkeypatch.setenv(VISIBLE, "0")
         # The library takes its configuration once, so nothing of an earlier test's may be left.
         gc.collect()
         config = tmp_path / "acl.json"
@@ -52,8 +55,8 @@ async def open_one(tmp_path: Path) -> AsyncIterator[Open]:
             backend="host", acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S
         )
         losses: list[DeviceLostError] = []
-        opened = await open_devices(settings, completions, lambda device, error: losses.append(error))
-        return Opened(opened.devices[0], losses)
+        _, device = await open_device(settings, completions, lambda device, error: losses.append(error))
+        return Opened(device, losses)
 
     yield open_one
     completions.close()

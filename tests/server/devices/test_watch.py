@@ -1,4 +1,4 @@
-"""Losses are noticed while no call comes, and one device that fails does not keep others from what they do."""
+"""A loss is noticed while no call comes, and what fails or hangs does not keep the watch from the rest."""
 
 import asyncio
 import gc
@@ -14,77 +14,77 @@ from tests.server.fakes import FakeDevice, settle, wait_until
 
 
 @pytest.fixture
-def devices() -> list[FakeDevice]:
-    return [FakeDevice(0), FakeDevice(1)]
+def device() -> FakeDevice:
+    return FakeDevice(3)
 
 
 @asynccontextmanager
-async def watched(devices: list[FakeDevice]) -> AsyncIterator[Heartbeat]:
+async def watched(device: FakeDevice) -> AsyncIterator[Heartbeat]:
     heartbeat = Heartbeat()
     tasks = BackgroundTasks(heartbeat)
-    for device in devices:
-        watch_device(device, tasks)
+    watch_device(device, tasks)
     yield heartbeat
     await tasks.stop()
 
 
-async def test_memory_of_a_device_that_fails_does_not_keep_that_of_others(
-    devices: list[FakeDevice], caplog: pytest.LogCaptureFixture
+async def test_memory_is_trimmed_and_a_device_that_cannot_is_reported(
+    device: FakeDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
-    devices[0].trim_error = DeviceLostError("lost")
-    await trim_memory(devices)
-    assert [device.trims for device in devices] == [0, 1]
-    assert "device 0 cannot give back memory" in caplog.text
+    await trim_memory(device)
+    assert (device.trims, caplog.text) == (1, "")
+    device.trim_error = DeviceLostError("lost")
+    await trim_memory(device)
+    assert "device 3 cannot give back memory" in caplog.text
 
 
 async def test_abandoned_work_is_released_again_and_again_and_who_cannot_is_reported(
-    devices: list[FakeDevice], caplog: pytest.LogCaptureFixture
+    device: FakeDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
-    devices[0].release_error = DeviceMemoryError("full")
-    async with watched(devices):
-        await wait_until(lambda: devices[0].releases > 2)
-    assert "abandoned work of device 0 cannot be released" in caplog.text
-    assert devices[1].releases > 1
+    device.release_error = DeviceMemoryError("full")
+    async with watched(device):
+        await wait_until(lambda: device.releases > 2)
+    assert "abandoned work of device 3 cannot be released" in caplog.text
     await settle()
     gc.collect()
     assert "never retrieved" not in caplog.text
 
 
-async def test_devices_are_checked_while_a_driver_hangs_and_what_hangs_ends_with_the_watch(
-    devices: list[FakeDevice],
-) -> None:
+async def test_device_is_checked_while_its_driver_hangs_and_what_hangs_ends_with_the_watch(device: FakeDevice) -> None:
     """Else it would hold the device, which would then be closed on the loop's thread when it ends."""
-    devices[0].release_hangs = devices[0].sample_hangs = True
-    async with watched(devices):
-        await wait_until(lambda: devices[0].releases > 0 and devices[0].samples > 0)
-        before = devices[0].checks
-        await wait_until(lambda: devices[0].checks > before + 2)
-        assert (devices[0].releases, devices[0].samples) == (1, 1)
+    device.release_hangs = device.sample_hangs = True
+    async with watched(device):
+        await wait_until(lambda: device.releases > 0 and device.samples > 0)
+        before = device.checks
+        await wait_until(lambda: device.checks > before + 2)
+        assert (device.releases, device.samples) == (1, 1)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_device_whose_check_fails_by_surprise_is_checked_again(
-    devices: list[FakeDevice], caplog: pytest.LogCaptureFixture
+    device: FakeDevice, caplog: pytest.LogCaptureFixture
 ) -> None:
-    devices[0].loss = ServerFaultError("the device library answered ACL error 5")
-    async with watched(devices) as heartbeat:
-        await wait_until(lambda: devices[0].checks > 1)
-        devices[0].loss = None
-        await wait_until(lambda: devices[0].checks > 4)
+    device.loss = ServerFaultError("the device library answered ACL error 5")
+    async with watched(device) as heartbeat:
+        await wait_until(lambda: device.checks > 1)
+        device.loss = None
+        await wait_until(lambda: device.checks > 4)
         assert heartbeat.failure() is None
-    assert "'check of device 0' failed" in caplog.text
+    assert "'check of device 3' failed" in caplog.text
 
 
-async def test_samples_are_refreshed_but_nobody_waits_for_a_driver_that_hangs(devices: list[FakeDevice]) -> None:
-    devices[0].sample_hangs = True
-    await asyncio.wait_for(refresh(devices), 60)
-    assert [device.samples for device in devices] == [1, 1]
+async def test_sample_is_refreshed_but_nobody_waits_for_a_driver_that_hangs(device: FakeDevice) -> None:
+    await refresh(device)
+    assert device.samples == 1
+    device.sample_hangs = True
+    await asyncio.wait_for(refresh(device), 60)
+    assert device.samples == 2
 
 
-async def test_lost_device_is_watched_no_more_and_the_others_are(devices: list[FakeDevice]) -> None:
-    devices[0].loss = DeviceLostError("lost")
-    async with watched(devices) as heartbeat:
-        await wait_until(lambda: devices[1].checks > 2)
-        assert devices[0].checks == 1
+async def test_lost_device_is_checked_no_more(device: FakeDevice) -> None:
+    device.loss = DeviceLostError("lost")
+    async with watched(device) as heartbeat:
+        # What else there is to watch goes on meanwhile.
+        await wait_until(lambda: device.releases > 1)
+        assert device.checks == 1
         # The process ends by the loss, and is alive until then.
         assert heartbeat.failure() is None

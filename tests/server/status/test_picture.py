@@ -1,4 +1,4 @@
-"""The picture follows the attributes of the server's parts, from before its devices are open."""
+"""The picture follows the attributes of the server's parts, from before its device is open."""
 
 import time
 
@@ -11,7 +11,7 @@ from aclgrad_server.status.picture import picture_of
 from tests.server.statistics.test_calls import Ended
 
 
-def test_a_server_that_opens_its_devices() -> None:
+def test_a_server_that_opens_its_device() -> None:
     status = picture_of(ServerState(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
     assert (status.not_ready_reason, status.product, len(status.devices)) == ("starting", "", 0)
     assert [(each.summary, each.serious) for each in status.problems] == [("not ready: starting", False)]

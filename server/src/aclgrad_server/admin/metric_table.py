@@ -107,7 +107,7 @@ METRICS: Final = (
     *_each(
         GAUGE,
         DEVICE,
-        values.of_memories,
+        values.of_device_memory,
         ("aclgrad_claimed_bytes", "memory that admission has given out", lambda it: it.used),
         ("aclgrad_claimed_bytes_limit", "memory that admission may give out", lambda it: it.limit),
         ("aclgrad_memory_waiting_calls", "calls that wait for this device's memory", lambda it: it.waiting_count),
@@ -144,13 +144,13 @@ METRICS: Final = (
         ("aclgrad_executor_cache_hits_total", "calls that found a kept executor", lambda it: it.executors.hit_count),
         ("aclgrad_executor_cache_misses_total", "calls that found none", lambda it: it.executors.miss_count),
     ),
-    Metric("aclgrad_device_up", GAUGE, DEVICE, "1, or 0 once the device is lost or unfit", values.devices_up),
+    Metric("aclgrad_device_up", GAUGE, DEVICE, "1, or 0 once the device is lost or unfit", values.device_up),
     Metric(
         "aclgrad_device_oldest_step_seconds",
         GAUGE,
         DEVICE,
         "how long the longest request to the driver has taken; of a kernel, the time since its call's deadline",
-        values.of_devices(lambda it: it.oldest_step_s),
+        values.of_device(lambda it: it.oldest_step_s),
     ),
     Metric(
         "aclgrad_event_loop_lag_seconds",

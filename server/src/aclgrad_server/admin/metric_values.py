@@ -1,7 +1,7 @@
 """How metrics read the server: from attributes alone, so that nothing that hangs keeps them from it."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -86,24 +86,25 @@ def of_methods(read: Callable[[Row], float]) -> Read:
     return values
 
 
-def of_devices(read: Callable[[Device], float | None]) -> Read:
+def of_device(read: Callable[[Device], float | None]) -> Read:
     def values(state: ServerState) -> Values:
-        found = ((device, read(device)) for device in _devices(state))
-        return {(str(device.index),): value for device, value in found if value is not None}
+        if (device := state.device) is None or (value := read(device)) is None:
+            return {}
+        return {(str(device.index),): value}
 
     return values
 
 
 def of_samples(read: Callable[[DeviceSample], float]) -> Read:
-    return of_devices(lambda device: None if device.sample is None else read(device.sample))
+    return of_device(lambda device: None if device.sample is None else read(device.sample))
 
 
-def of_memories(read: Callable[[Gate], float]) -> Read:
-    """Reads what admission knows of each device's memory."""
+def of_device_memory(read: Callable[[Gate], float]) -> Read:
+    """Reads what admission knows of the device's memory."""
 
     def values(state: ServerState) -> Values:
-        gates = () if state.admission is None else state.admission.memories
-        return {(str(device.index),): read(gate) for device, gate in zip(_devices(state), gates, strict=False)}
+        admission = state.admission
+        return {} if admission is None else of_device(lambda _: read(admission.large.memory))(state)
 
     return values
 
@@ -135,11 +136,10 @@ def refusals(state: ServerState) -> Values:
     return {(cause,): count for cause, count in state.refusals().items()}
 
 
-def devices_up(state: ServerState) -> Values:
-    found: dict[Labels, float] = {(str(device.index),): int(device.is_up) for device in _devices(state)}
+def device_up(state: ServerState) -> Values:
     if state.unopened_device is not None:
-        found[str(state.unopened_device),] = 0
-    return found
+        return {(str(state.unopened_device),): 0}
+    return of_device(lambda device: int(device.is_up))(state)
 
 
 def remaining_s(state: ServerState) -> float | None:
@@ -147,10 +147,7 @@ def remaining_s(state: ServerState) -> float | None:
 
 
 def info(state: ServerState) -> Values:
-    if state.group is None or state.product is None:
+    library = state.library
+    if library is None or state.product is None:
         return {}
-    return {(VERSION, state.product, state.group.library, state.group.runtime_version): 1}
-
-
-def _devices(state: ServerState) -> Iterable[Device]:
-    return () if state.group is None else state.group.devices
+    return {(VERSION, state.product, library.name, library.runtime_version): 1}

@@ -6,7 +6,7 @@ A caller is an identity if the server has identities, and an address otherwise.
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ class Occupancy:
 
 
 class Admission:
-    """Lets `running_limit` calls run on tensors of `bytes_limits` bytes on each device, and `waiting_limit` more wait.
+    """Lets `running_limit` calls run on tensors of `bytes_limit` bytes, and `waiting_limit` more wait.
 
     Small calls have a room of their own with `small_limit` places, which other calls never take, not even those of the
     same caller: many clients may share an address. Without places for them, they are calls like all others.
@@ -49,7 +49,7 @@ class Admission:
         self,
         running_limit: int,
         waiting_limit: int,
-        bytes_limits: Sequence[int] = (sys.maxsize,),
+        bytes_limit: int = sys.maxsize,
         clock: Callable[[], float] = time.monotonic,
         reply_limit: int = sys.maxsize,
         bounds: Callable[[str], Bounds] = lambda caller: _NO_BOUNDS,
@@ -58,16 +58,15 @@ class Admission:
         """Takes what bounds each caller; by default nothing does while no others ask."""
         self.bounds = bounds
         self._clock = clock
-        self.large = Room(self, running_limit, waiting_limit, bytes_limits, reply_limit, clock=clock)
+        self.large = Room(self, running_limit, waiting_limit, bytes_limit, reply_limit, clock=clock)
         self.small = self.large
         if small_limit:
-            small_bytes = [SMALL_BYTES * (small_limit + MAX_WAITING_SMALL_CALLS)] * len(bytes_limits)
+            small_bytes = SMALL_BYTES * (small_limit + MAX_WAITING_SMALL_CALLS)
             self.small = Room(self, small_limit, MAX_WAITING_SMALL_CALLS, small_bytes, is_paced=True, clock=clock)
+            one, other = self.large.memory, self.small.memory
+            one.other, other.other = other, one
         self.rooms = {"large": self.large, "small": self.small} if small_limit else {"large": self.large}
         self.has_small = bool(small_limit)
-        for one, other in zip(self.large.memories, self.small.memories, strict=True):
-            if one is not other:
-                one.others, other.others = (other,), (one,)
         self._gates = [gate for room in self.rooms.values() for gate in room.gates]
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each caller asked last, the oldest first
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
@@ -78,19 +77,18 @@ class Admission:
 
     async def memory(
         self, caller: str, size_bytes: int, waits_for_client: bool = False, is_small: bool = False
-    ) -> tuple[int, Claim]:
-        """Returns the index of the device with the fewest bytes claimed, and a claim on so much of its memory.
+    ) -> Claim:
+        """Returns a claim on so much of the device's memory.
 
-        Raises LimitExceededError for more bytes than any device holds, and ServerBusyError if too many calls wait.
+        Raises LimitExceededError for more bytes than the device holds, and ServerBusyError if too many calls wait.
         """
         self._asks(caller)
-        memories = self.room(is_small).memories
-        index = min(range(len(memories)), key=lambda each: memories[each].order(size_bytes))
-        check_size(size_bytes, memories[index].limit)
+        memory = self.room(is_small).memory
+        check_size(size_bytes, memory.limit)
         if size_bytes > (limit := self.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
         # The reply of a small call has no claim of its own, and its client decides when it is fetched.
-        return index, await memories[index].take(caller, size_bytes, waits_for_client or (is_small and self.has_small))
+        return await memory.take(caller, size_bytes, waits_for_client or (is_small and self.has_small))
 
     async def reply(self, caller: str, size_bytes: int) -> Claim:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
@@ -116,7 +114,7 @@ class Admission:
             gate.serve()
 
     def lose(self, new_error: Callable[[], AclgradError]) -> None:
-        """Ends the wait of every call, now and later: what runs on a device that is lost may never end."""
+        """Ends the wait of every call, now and later: what runs on a lost device may never end."""
         for gate in self._gates:
             gate.lose(new_error)
 
@@ -131,7 +129,7 @@ class Admission:
     def occupancy(self) -> Occupancy:
         """Returns what is in use; any thread may ask."""
         rooms = self.rooms.values()
-        claimed = sum(memory.used for room in rooms for memory in room.memories)
+        claimed = sum(room.memory.used for room in rooms)
         return Occupancy(sum(room.places.used for room in rooms), sum(room.waiting_count for room in rooms), claimed)
 
     @property
@@ -150,19 +148,9 @@ class Admission:
         return sum(room.share_refusals for room in self.rooms.values())
 
     @property
-    def memories(self) -> list[Gate]:
-        """The memory of each device, but for what small calls have."""
-        return self.large.memories
-
-    @property
     def replies(self) -> Gate:
         """The memory of replies that clients have not fetched, but for those of small calls."""
         return self.large.replies
-
-    @property
-    def bytes_limit(self) -> int:
-        """The bytes of tensors that calls may hold, but for small ones."""
-        return sum(memory.limit for memory in self.memories)
 
     @property
     def asking_count(self) -> int:

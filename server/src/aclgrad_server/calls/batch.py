@@ -57,9 +57,9 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     call.operator = f"batch of {len(planned) + len(failures)}"
     size_bytes = sum(len(prefix) + plan.output_bytes for plan, _, prefix in planned.values())
     check_reply_size("calls", size_bytes, path.max_message_bytes)
-    device, ran = path.devices[0], list[Ran]()
+    ran: list[Ran] = []
     if planned:
-        device, ran = await path.batch(call, tuple(planned.values()))
+        ran = await path.batch(call, tuple(planned.values()))
         errors = (error for group in ran for error in group.errors)
         failures |= {index: error for index, error in zip(planned, errors, strict=True) if error is not None}
     call.items = _items(planned, failures)
@@ -71,7 +71,7 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     size_bytes = sum(map(len, results.values()))
     check_reply_size("calls", size_bytes, path.max_message_bytes)
     pieces = [results[index] for index in sorted(results)]
-    return b"".join(pieces) if size_bytes <= SMALL_BYTES else await device.join(pieces)
+    return b"".join(pieces) if size_bytes <= SMALL_BYTES else await path.device.join(pieces)
 
 
 def _items(planned: dict[int, PlannedCall], failures: dict[int, AclgradError]) -> Counter[OperatorAndReason]:

@@ -15,7 +15,7 @@ class Bounds:
     """What one caller may have whether or not others ask, and its turns in each round of those that wait."""
 
     turns: int = 1
-    size_bytes: int = sys.maxsize  # on each device, and of replies
+    size_bytes: int = sys.maxsize  # of tensors on the device, and of replies
     waiting: int = sys.maxsize
 
 
@@ -70,18 +70,11 @@ class Gate:
         self._callers = callers
         self._counts_bytes = counts_bytes
         self._held: dict[str, int] = {}
-        self.others: tuple[Gate, ...] = ()
-        """Gates whose units count with those of this one for what a caller may have at all times."""
+        self.other: Gate | None = None
+        """A gate whose units count with those of this one for what a caller may have at all times."""
         self._turns: dict[str, int] = {}
         """How many turns each caller that waits has had in this round."""
         self._loss: Callable[[], AclgradError] | None = None
-
-    def order(self, units: int) -> tuple[bool, bool, int]:
-        """Sorts gates: those with room come first, then those with few units claimed, and last those too small."""
-        if units > self.limit:
-            return True, True, -self.limit
-        waiting = sum(claim.units for queue in self.queues.values() for claim in queue)
-        return False, not self._has_room(units), self.used + waiting
 
     async def take(self, caller: str, units: int, waits_for_client: bool = False) -> Claim:
         """Returns the claim when it is served; raises ServerBusyError if too many calls wait already."""
@@ -149,7 +142,7 @@ class Gate:
 
     def _exceeds_share(self, claim: Claim) -> bool:
         held = self._held.get(claim.caller, 0)
-        in_all = held + sum(other.held_by(claim.caller) for other in self.others)
+        in_all = held + (0 if self.other is None else self.other.held_by(claim.caller))
         if not in_all:
             return False
         if self._counts_bytes and in_all + claim.units > self._callers.bounds(claim.caller).size_bytes:

@@ -23,16 +23,15 @@ from aclgrad_server.statistics.calls import RUN, WAIT
 class Staged:
     """The tensors of one call that come or go in pieces: inputs by name, and the output."""
 
-    device: Device
     inputs: dict[str, StagedTensor]
     output: StagedTensor
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Runs plans on the devices."""
+    """Runs plans on the device."""
 
-    devices: Sequence[Device]
+    device: Device
     admission: Admission
     planner: Planner
     max_message_bytes: int
@@ -40,7 +39,7 @@ class Path:
     async def unary(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
         """Returns the serialized ExecuteOperatorResponse of a call whose inputs came with its message."""
         check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, self.max_message_bytes)
-        device, memory = await self._memory(call, plan.size_bytes, plan.output_bytes, plan.is_small)
+        memory = await self._memory(call, plan.size_bytes, plan.output_bytes, plan.is_small)
         try:
             place = await self.admission.place(call.caller, is_small=plan.is_small)
         except BaseException:
@@ -48,9 +47,9 @@ class Path:
             raise
         call.enter(RUN)
         end = partial(self._end, call, plan.is_small, place, memory, plan.size_bytes, plan.output_bytes)
-        return await device.execute(plan, plan.contents(payloads), call.deadline, end)
+        return await self.device.execute(plan, plan.contents(payloads), call.deadline, end)
 
-    async def batch(self, call: Call, calls: Sequence[PlannedCall]) -> tuple[Device, list["Ran"]]:
+    async def batch(self, call: Call, calls: Sequence[PlannedCall]) -> list["Ran"]:
         """Runs plans in groups that take little time, and returns what came of each.
 
         A group has as many streams as it has places, and others get these between groups.
@@ -59,7 +58,7 @@ class Path:
         is_small_batch = is_small(size_bytes, work)
         # Outputs may have to be joined, with those of other groups or with statuses.
         reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
-        device, memory = await self._memory(call, size_bytes, reply_bytes, is_small_batch)
+        memory = await self._memory(call, size_bytes, reply_bytes, is_small_batch)
         ran, left_bytes = [], size_bytes
         try:
             for group in _groups(calls):
@@ -74,10 +73,10 @@ class Path:
                 size_bytes, output_bytes, _ = _needs(group)
                 left_bytes -= size_bytes
                 end = partial(self._end, call, is_small_batch, place, memory, size_bytes, output_bytes)
-                ran.append(Ran(*await device.execute_all(group, call.deadline, place.units, end)))
+                ran.append(Ran(*await self.device.execute_all(group, call.deadline, place.units, end)))
         finally:
             memory.give_back(left_bytes)
-        return device, ran
+        return ran
 
     @asynccontextmanager
     async def staged(
@@ -86,15 +85,14 @@ class Path:
         """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
         size_bytes, waits_for_client = plan.staged_bytes(source), source is Announced
         call.enter(WAIT)
-        index, memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
+        memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
         call.enter(RUN)
-        device = self.devices[index]
         inputs = plan.inputs_in(source)
         sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
-        tensors = await device.stage(sizes, call.deadline, partial(_keep_until_end, call, memory, reply_bytes))
+        tensors = await self.device.stage(sizes, call.deadline, partial(_keep_until_end, call, memory, reply_bytes))
         names = [tensor.name for tensor, _ in inputs]
         try:
-            yield Staged(device, dict(zip(names, tensors, strict=False)), tensors[-1])
+            yield Staged(dict(zip(names, tensors, strict=False)), tensors[-1])
         finally:
             # An error that is on its way out keeps its frames, and so whatever they refer to.
             for tensor in tensors:
@@ -106,19 +104,19 @@ class Path:
         place = await self.admission.place(call.caller)
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
-        await staged.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
+        await self.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
 
-    async def _memory(self, call: Call, size_bytes: int, reply_bytes: int, is_small_call: bool) -> tuple[Device, Claim]:
-        """Returns a device and a claim on its memory. Memory for a large reply stays claimed until the call ends."""
+    async def _memory(self, call: Call, size_bytes: int, reply_bytes: int, is_small_call: bool) -> Claim:
+        """Returns a claim on the device's memory. Memory for a large reply stays claimed until the call ends."""
         call.enter(WAIT)
-        index, memory = await self.admission.memory(call.caller, size_bytes, is_small=is_small_call)
+        memory = await self.admission.memory(call.caller, size_bytes, is_small=is_small_call)
         if reply_bytes > SMALL_BYTES:
             try:
                 call.at_end((await self.admission.reply(call.caller, reply_bytes)).give_back)
             except BaseException:
                 memory.give_back()
                 raise
-        return self.devices[index], memory
+        return memory
 
     def _end(
         self, call: Call, is_small_call: bool, place: Claim, memory: Claim, size_bytes: int, output_bytes: int

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
 from aclgrad.errors import ServerBusyError
@@ -27,7 +27,7 @@ class Callers(Protocol):
 
 
 class Room:
-    """Lets `running_limit` calls run on so many bytes of each device, and further ones wait.
+    """Lets `running_limit` calls run on `bytes_limit` bytes of the device, and further ones wait.
 
     At most `waiting_limit` calls wait; with `is_paced`, only as many as begin to run within a second.
     """
@@ -37,7 +37,7 @@ class Room:
         callers: Callers,
         running_limit: int,
         waiting_limit: int,
-        bytes_limits: Sequence[int],
+        bytes_limit: int,
         reply_limit: int = sys.maxsize,
         is_paced: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -48,7 +48,7 @@ class Room:
         self.share_refusals = 0
         """How many came from a caller that had its share of the queue."""
         self.places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
-        self.memories = [Gate(limit, limit // 2, self) for limit in bytes_limits]
+        self.memory = Gate(bytes_limit, bytes_limit // 2, self)
         self.replies = Gate(reply_limit, reply_limit // 2, self)
         self.messages = Gate(reply_limit, reply_limit // 2, self)
         """What compressed messages become."""
@@ -64,7 +64,7 @@ class Room:
         yield self.places
         yield self.replies
         yield self.messages
-        yield from self.memories
+        yield self.memory
 
     @property
     def waiting_limit(self) -> int:

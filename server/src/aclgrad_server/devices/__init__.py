@@ -1,1 +1,1 @@
-"""The devices of the host: they take calls and return completions."""
+"""The device that a process serves: it takes calls and returns completions."""

@@ -1,4 +1,4 @@
-"""Devices' work for coroutines: a ticket for each piece of work, and one file descriptor that signals finished work."""
+"""A device's work for coroutines: a ticket for each piece of work, and one file descriptor that signals its end."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The devices of an ACL library: they take calls, several at once, and never block the event loop.
+"""The device of an ACL library: it takes calls, several at once, and never blocks the event loop.
 
 A deadline is a time of `time.monotonic`. If a caller is cancelled, work that has not begun is dropped and other work
 continues. In any case `on_end` is called once, on the event loop, when the work's memory is free.
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
 KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as
-COPY_THREADS: Final = 2  # threads of each device that copy pieces of tensors
+COPY_THREADS: Final = 2  # threads of the device that copy pieces of tensors
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
@@ -52,7 +52,10 @@ class DeviceSample:
 
 
 class Device:
-    """One device; `on_lost` is called for all work that ends because it is lost. Methods raise an AclgradError."""
+    """The only device that the library sees; `index` is its number for users.
+
+    `on_lost` is called for all work that ends because the device is lost. Methods raise an AclgradError.
+    """
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class Device:
         small_bytes = SMALL_POOL_BYTES + settings.streams * SMALL_BYTES
         self._device = native.Device(
             library,
-            index,
+            0,
             completions.native,
             pool_limit_bytes=None if settings.pool_bytes is None else settings.pool_bytes + small_bytes,
             # Small calls have as many of their own.
@@ -185,7 +188,7 @@ class Device:
 
     def close(self) -> None:
         """Closes the device, which must have no work left and take no samples; blocks."""
-        # The last device also closes the library, because a device runtime must end before the process does.
+        # The device also closes the library, because a device runtime must end before the process does.
         del self._device
 
     async def _execute(

@@ -43,7 +43,7 @@ _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None
 
 
 class UnfitDeviceError(Exception):
-    """A device cannot be used. The server stays up without taking calls: a new process would find the same card.
+    """The device cannot be used. The server stays up without taking calls: a new process would find the same card.
 
     `summary` names the card in words that anybody may read; the message, for the log, says more.
     """
@@ -52,7 +52,7 @@ class UnfitDeviceError(Exception):
         super().__init__(f"{summary}: {problem}")
         self.summary = summary
         self.index: int | None = None
-        """The index of a device that did not open."""
+        """The index of the device if it did not open."""
 
 
 def error_of_fault(fault: str, code: int | str) -> AclgradError:

@@ -1,10 +1,10 @@
-"""Opens an ACL library and its devices."""
+"""Opens an ACL library and its one device that the process serves."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from aclgrad_server.devices import native
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings, is_on
 
@@ -21,47 +22,43 @@ Opened = TypeVar("Opened")
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceGroup:
-    """The devices that one server owns, and their library; `shape_only` is that of `InputSpec.takes_shape`.
+class Library:
+    """The device library; `shape_only` is that of `InputSpec.takes_shape`."""
 
-    `executor_cache` says that executors run again.
-    """
-
-    library: str
+    name: str
     runtime_version: str
-    devices: tuple[Device, ...]
-    shape_only: bool | None = None
-    executor_cache: bool = False
-    versions: Mapping[str, str] = field(default_factory=dict)
+    shape_only: bool | None
+    executor_cache: bool
+    """Whether executors run again."""
+    versions: Mapping[str, str]
     """Of the driver and of CANN's packages, by name."""
-    computes_on_cpu: bool = False
+    computes_on_cpu: bool
 
 
-async def open_devices(settings: Settings, completions: Completions, on_lost: OnLost) -> DeviceGroup:
-    """Opens the back end and its devices, one after the other.
+async def open_device(settings: Settings, completions: Completions, on_lost: OnLost) -> tuple[Library, Device]:
+    """Opens the back end and the first device of the settings, or device 0.
 
-    Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if a device cannot be opened or a
-    driver does not return.
+    Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if the device cannot be opened or
+    the driver does not return.
     """
     files = native.library_files(settings.backend)
     name, limit_s = Path(files[0][0]).name, settings.hang_timeout_s
-    library, version, indices = await _opened(f"{name} does not start", limit_s, _open_library, settings)
-    devices = []
-    for index in indices:
-        make = partial(Device, library, index, settings, completions, on_lost)
-        try:
-            devices.append(await _opened(f"device {index} does not open", limit_s, make))
-        except UnfitDeviceError as error:
-            error.index = index
-            raise
-    log.info("opened %d device(s) of %s with %s", len(devices), devices[0].soc_name, name)
+    index = settings.device[0] if settings.device else 0
+    try:
+        library, version = await _opened(f"{name} does not start", limit_s, _open_library, settings, index)
+        summary = f"device {index} does not open"
+        device = await _opened(summary, limit_s, Device, library, index, settings, completions, on_lost)
+    except UnfitDeviceError as error:
+        error.index = index
+        raise
+    log.info("opened device %d, %s, with %s", index, device.soc_name, name)
     versions = {} if library.is_host else native.installed_versions()
     described = ", ".join(f"{package} {each}" for package, each in versions.items())
     log.info("libraries: %s; versions: %s", ", ".join(library.files), described or "none installed")
     # The host library is known to read nothing else; for a card it depends on the product.
     shape_only = None if settings.shape_only == "auto" and not library.is_host else is_on(settings.shape_only, True)
     executor_cache = is_on(settings.executor_cache, library.is_host)
-    return DeviceGroup(name, version, tuple(devices), shape_only, executor_cache, versions, library.is_host)
+    return Library(name, version, shape_only, executor_cache, versions, library.is_host), device
 
 
 async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *arguments: Any) -> Opened:
@@ -77,19 +74,19 @@ async def _opened(summary: str, limit_s: float, open: Callable[..., Opened], *ar
         raise UnfitDeviceError(summary, str(error)) from error
 
 
-def _open_library(settings: Settings) -> tuple[native.AclLibrary, str, Sequence[int]]:
-    """Returns the library, its version and the indices of the devices to serve."""
+def _open_library(settings: Settings, index: int) -> tuple[native.AclLibrary, str]:
+    """Returns the library, which sees no device but this one, and its version."""
     config = None if settings.acl_config is None else str(settings.acl_config)
     try:
+        os.environ[VISIBLE] = card = visible_card(os.environ, index)
+    except ValueError as error:
+        raise StartError(str(error)) from error
+    try:
         library = native.open(settings.backend, config)
-        count = library.device_count()
-        indices = settings.device or range(count)
-        unknown = [index for index in indices if not 0 <= index < count]
-        if unknown or not indices:
-            missing = ", ".join(map(str, unknown)) or 0
-            remedy = "see --device and ASCEND_RT_VISIBLE_DEVICES"
-            raise StartError(f"there is no device {missing}: the runtime shows {count}; {remedy}")
-        return library, library.version(), indices
+        if (count := library.device_count()) != 1:
+            problem = f"there is no device {index}: with {VISIBLE}={card} the runtime shows {count} devices"
+            raise StartError(f"{problem}; see --device and {VISIBLE}")
+        return library, library.version()
     except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error

@@ -1,4 +1,4 @@
-"""The self-test at start: every device computes every operator with every dtype, compared with the definition."""
+"""The self-test at start: the device computes every operator with every dtype, compared with the definition."""
 
 import asyncio
 import logging
@@ -62,22 +62,20 @@ class Sample:
         return f"{int(outside.sum())} of {outside.size} elements are wrong, the first is {values}"
 
 
-async def self_test(devices: Sequence[Device], product: Product, timeout_s: float) -> Mapping[str, str]:
-    """Returns the operators that a device computes wrongly or not at all, each with a reason that clients may read.
+async def self_test(device: Device, product: Product, timeout_s: float) -> Mapping[str, str]:
+    """Returns the operators that the device computes wrongly or not at all, each with a reason that clients may read.
 
-    One dtype that is wrong turns its operator off. Raises UnfitDeviceError if a device does not answer in time or is
+    One dtype that is wrong turns its operator off. Raises UnfitDeviceError if the device does not answer in time or is
     lost, or if no operator is left, and StartError if the setup is at fault.
     """
     _check_table(native.operator_symbols())
     # In a thread: definitions are slow, and the event loop already answers health checks.
     samples = await asyncio.to_thread(_samples_of, product)
-    found = await asyncio.gather(*(_test(device, samples, product, timeout_s) for device in devices))
-    off = {name: reason for reasons in found for name, reason in reasons.items()}
+    off = await _test(device, samples, product, timeout_s)
     if len(off) == len({sample.typed.spec.name for sample in samples}):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in off.items())
-        for device in devices:
-            device.is_up = False
-        raise UnfitDeviceError(_summary(*devices), f"no operator passed: {reasons}")
+        device.is_up = False
+        raise UnfitDeviceError(_summary(device), f"no operator passed: {reasons}")
     return off
 
 
@@ -95,7 +93,7 @@ def _check_table(symbols: Sequence[str]) -> None:
 
 
 async def _test(device: Device, samples: Sequence[Sample], product: Product, timeout_s: float) -> dict[str, str]:
-    """Returns the operators that this device fails; nothing of the test stays in its pool."""
+    """Returns the operators that the device fails; nothing of the test stays in its pool."""
     name, summary = _name(device), _summary(device)
     start = time.monotonic()
     off: dict[str, str] = {}
@@ -146,8 +144,8 @@ def _name(device: Device) -> str:
     return f"device {device.index} ({device.soc_name})"
 
 
-def _summary(*devices: Device) -> str:
-    return f"{', '.join(map(_name, devices))} failed the self-test"
+def _summary(device: Device) -> str:
+    return f"{_name(device)} failed the self-test"
 
 
 def _told(error: Exception) -> str:

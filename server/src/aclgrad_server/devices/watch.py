@@ -1,8 +1,8 @@
-"""Watches the devices: losses, abandoned work, what they have in use, and idle memory."""
+"""Watches the device: losses, abandoned work, what they have in use, and idle memory."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ REFRESH_LIMIT_S: Final = 0.25
 
 
 def watch_device(device: Device, tasks: BackgroundTasks) -> None:
-    """Checks for lost devices, also when there are no calls, reclaims what abandoned calls held, and takes samples.
+    """Checks for a loss, also when there are no calls, reclaims what abandoned calls held, and takes samples.
 
     Each is a task of its own: the last two wait for the driver, which may hang.
     """
@@ -60,21 +60,19 @@ async def _ask(device: Device, work: Awaitable[Any], text: str) -> bool:
     return True
 
 
-async def refresh(devices: Sequence[Device]) -> None:
-    """Takes new samples, so that they show what has ended just now; a driver that does not answer leaves the last."""
-    samples = [asyncio.ensure_future(_sample(device)) for device in devices]
-    _, late = await asyncio.wait(samples, timeout=REFRESH_LIMIT_S)
-    for each in late:
-        each.cancel()
+async def refresh(device: Device) -> None:
+    """Takes a new sample, so that it shows what has ended just now; a driver that does not answer leaves the last."""
+    sample = asyncio.ensure_future(_sample(device))
+    await asyncio.wait([sample], timeout=REFRESH_LIMIT_S)
+    sample.cancel()
 
 
-async def trim_memory(devices: Sequence[Device]) -> None:
-    """Releases free memory of the devices and of the process."""
-    for device in devices:
-        try:
-            await device.trim()
-        except AclgradError as error:
-            # Calls see the fault too, and end the server if necessary.
-            log.warning("device %d cannot give back memory: %s", device.index, error)
+async def trim_memory(device: Device) -> None:
+    """Releases free memory of the device and of the process."""
+    try:
+        await device.trim()
+    except AclgradError as error:
+        # Calls see the fault too, and end the server if necessary.
+        log.warning("device %d cannot give back memory: %s", device.index, error)
     had_some = await asyncio.to_thread(trim_allocator)
-    log.debug("pools trimmed, heap %s", "trimmed" if had_some else "without free memory")
+    log.debug("pool trimmed, heap %s", "trimmed" if had_some else "without free memory")

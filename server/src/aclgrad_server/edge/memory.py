@@ -62,7 +62,7 @@ class MemoryWatch:
 
     def start(self, tasks: BackgroundTasks) -> None:
         tasks.start("memory watch", self._watch)
-        # A task of its own: it waits for the devices, and memory runs out meanwhile.
+        # A task of its own: it waits for the device, and memory runs out meanwhile.
         tasks.start("memory trim", self._give_back)
 
     async def _watch(self) -> float:

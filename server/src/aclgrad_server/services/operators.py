@@ -14,7 +14,7 @@ from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.shared_memory import SharedMemory
-from aclgrad_server.devices.opening import DeviceGroup
+from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.state import ServerState
@@ -26,18 +26,17 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
-    def __init__(self, state: ServerState, product: Product, group: DeviceGroup, path: Path) -> None:
+    def __init__(self, state: ServerState, product: Product, library: Library, path: Path) -> None:
         settings, turned_off = state.settings, state.turned_off
         self._state = state
         self._product = product
         self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
-        self._group = group
+        self._shape_only = library.shape_only
         self._path = path
         self._shared_memory = SharedMemory(
             settings.shared_memory, settings.shared_memory_prefix, settings.shared_memory_owner
         )
-        pool_bytes = min(device.pool_limit_bytes for device in group.devices)
-        self._max_call_bytes = settings.max_call_bytes or pool_bytes // 2
+        self._max_call_bytes = settings.max_call_bytes or path.device.pool_limit_bytes // 2
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
@@ -66,12 +65,12 @@ class OperatorService:
 
     async def list_operators(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
-        described = [describe_operator(spec, self._product, self._group.shape_only) for spec in self._served]
+        described = [describe_operator(spec, self._product, self._shape_only) for spec in self._served]
         return pb.ListOperatorsResponse(operators=described).SerializeToString()
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)
         if not call.sees_details:
             return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
-        await refresh(self._group.devices)
+        await refresh(self._path.device)
         return picture_of(self._state, with_private=True).SerializeToString()

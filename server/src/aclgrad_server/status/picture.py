@@ -27,7 +27,7 @@ _POOL: Final = tuple(pb.PoolStatus.DESCRIPTOR.fields_by_name)
 
 def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResponse:
     """Returns the status of the server; without what tells of its machine unless `with_private`."""
-    settings, group, admission = state.settings, state.group, state.admission
+    settings, library, device, admission = state.settings, state.library, state.device, state.admission
     status = pb.GetServerStatusResponse(
         version=VERSION,
         product=state.product or "",
@@ -50,13 +50,13 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
         status.uptime.CopyFrom(_duration(time.monotonic() - state.ready_since))
     if state.certificates is not None:
         status.certificate_remaining.CopyFrom(_duration(state.certificates.expires_at - time.time()))
-    if group is not None:
-        status.runtime_version, status.library = group.runtime_version, group.library
-        status.versions.update(group.versions)
-        status.deterministic = all(device.deterministic for device in group.devices)
-        status.executor_cache, status.computes_on_cpu = group.executor_cache, group.computes_on_cpu
-        memories = admission.memories if admission is not None else [None] * len(group.devices)
-        status.devices.extend(map(_device, group.devices, memories))
+    if library is not None:
+        status.runtime_version, status.library = library.runtime_version, library.name
+        status.versions.update(library.versions)
+        status.executor_cache, status.computes_on_cpu = library.executor_cache, library.computes_on_cpu
+    if device is not None:
+        status.deterministic = device.deterministic
+        status.devices.append(_device(device, None if admission is None else admission.large.memory))
     if admission is not None:
         status.queue.CopyFrom(_queue(admission, state.calls))
     status.problems.extend(problems_of(status))
@@ -91,8 +91,8 @@ def _queue(admission: Admission, calls: Calls) -> pb.QueueStatus:
         waiting_count=large.waiting_count,
         running_limit=large.running_limit,
         waiting_limit=large.waiting_limit,
-        running_bytes=sum(memory.used for memory in admission.memories),
-        running_bytes_limit=admission.bytes_limit,
+        running_bytes=large.memory.used,
+        running_bytes_limit=large.memory.limit,
         reply_bytes=admission.replies.used,
         reply_bytes_limit=admission.replies.limit,
         receiving_count=receiving,

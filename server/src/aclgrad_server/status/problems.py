@@ -24,7 +24,7 @@ DAY_S: Final = 86_400.0
 EXPIRES_SOON_S: Final = 7 * DAY_S
 
 _NOT_READY: Final = {
-    "starting": "wait until the devices are open and tested; the log says how far it is",
+    "starting": "wait until the device is open and tested; the log says how far it is",
     "draining": "nothing: calls in flight end, and then the process does",
     "device lost": "the process ends, and Docker or Kubernetes starts a new one; see npu-smi info if it happens again",
 }
@@ -33,7 +33,7 @@ _LATE_LOOP: Final = "see what holds it with --loop-alarm-ms; give the process mo
 _EXPECTED: Final = ("starting", "draining")
 _FAILURES: Final = {
     "INTERNAL_ERROR": ("the server itself failed", "see the log for the request ids and report them", True),
-    "DEVICE_MEMORY_EXHAUSTED": ("a device had no memory", "raise --pool-bytes, or send smaller calls", True),
+    "DEVICE_MEMORY_EXHAUSTED": ("the device had no memory", "raise --pool-bytes, or send smaller calls", True),
     "SERVER_BUSY": (
         "the server had no room, or their client its share",
         "see what was refused (queue, memory, share): add a replica, or make fewer calls at once",
