@@ -14,16 +14,15 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-std::unique_ptr<ServedDevice, CloseWithoutGil> Open(std::shared_ptr<AclLibrary> library, int index,
-                                                    const std::shared_ptr<Completions>& completions,
-                                                    std::optional<std::size_t> pool_limit_bytes,
-                                                    std::size_t stream_limit, std::size_t copy_threads,
-                                                    std::optional<std::size_t> pool_high_water_bytes,
-                                                    bool pool_pass_through, std::size_t executor_limit,
-                                                    bool deterministic, int32_t hang_timeout_ms) {
+std::unique_ptr<ServedDevice, CloseWithoutGil> Open(
+    std::shared_ptr<AclLibrary> library, int index, const std::shared_ptr<Completions>& completions,
+    std::optional<std::size_t> pool_limit_bytes, std::size_t stream_limit, std::size_t copy_threads,
+    std::optional<std::size_t> pool_high_water_bytes, bool pool_pass_through, std::size_t executor_limit,
+    bool deterministic, int32_t hang_timeout_ms, std::size_t process_count) {
   const py::gil_scoped_release release;
-  const DeviceOptions options{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
-                              executor_limit,   deterministic,         hang_timeout_ms};
+  DeviceOptions options{pool_limit_bytes, pool_high_water_bytes, pool_pass_through, stream_limit,
+                        executor_limit,   deterministic,         hang_timeout_ms};
+  options.process_count = process_count;
   return std::unique_ptr<ServedDevice, CloseWithoutGil>(
       new ServedDevice(std::move(library), index, options, copy_threads, completions));
 }
@@ -117,7 +116,8 @@ DeviceClass BindDevice(py::module_& module) {
       .def(py::init(&Open), py::arg("library").none(false), py::arg("index"), py::arg("completions").none(false),
            py::kw_only(), py::arg("pool_limit_bytes"), py::arg("stream_limit"), py::arg("copy_threads") = 2,
            py::arg("pool_high_water_bytes") = std::nullopt, py::arg("pool_pass_through") = false,
-           py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000)
+           py::arg("executor_limit") = 0, py::arg("deterministic") = false, py::arg("hang_timeout_ms") = 60'000,
+           py::arg("process_count") = 1)
       .def(
           "release_finished",
           [](ServedDevice& served, py::object ticket) {

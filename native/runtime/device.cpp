@@ -35,8 +35,11 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   const char* soc_name = acl->aclrtGetSocName();
   if (soc_name != nullptr) soc_name_.assign(soc_name, strnlen(soc_name, kSocNameBytes));
   PoolOptions pool;
-  const std::size_t tenth = FreeMemory().free_bytes / 10;
-  pool.limit_bytes = options.pool_limit_bytes.value_or(tenth * kDefaultPoolTenths);
+  const DeviceMemory memory = FreeMemory();
+  const std::size_t tenth = memory.free_bytes / 10;
+  const std::size_t part =
+      memory.total_bytes / 10 * kDefaultPoolTenths / std::max<std::size_t>(1, options.process_count);
+  pool.limit_bytes = options.pool_limit_bytes.value_or(std::min(tenth * kDefaultPoolTenths, part));
   // Processes that share the device leave this much of it free together.
   pool.spare_bytes = options.pool_limit_bytes ? 0 : tenth;
   pool.high_water_bytes = options.pool_high_water_bytes.value_or(pool.limit_bytes);

@@ -22,7 +22,8 @@
 namespace aclgrad {
 
 struct DeviceOptions {
-  // Limits the memory pool; by default nine tenths of the memory that is free when the device is opened.
+  // Limits the memory pool; by default nine tenths of the memory that is free when the device is opened, and no more
+  // than the part that each of the processes which share the device has of all.
   std::optional<std::size_t> pool_limit_bytes;
   // Bytes that the pool keeps for later calls; by default everything that it has reserved.
   std::optional<std::size_t> pool_high_water_bytes;
@@ -38,6 +39,8 @@ struct DeviceOptions {
   int32_t hang_timeout_ms = 60'000;
   // The most copies of stagings at once on a device that does not take host addresses, abandoned ones included.
   std::size_t copy_stream_limit = 32;
+  // The processes that share the device, this one included.
+  std::size_t process_count = 1;
 };
 
 struct DeviceMemory {

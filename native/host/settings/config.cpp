@@ -1,7 +1,9 @@
 #include "settings/config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -121,10 +123,19 @@ void ApplyFile(const std::string& path, Config& config) {
   if (const auto host = json.find("host"); host != json.end()) Apply(*host, config);
 }
 
+// The part of this process, if several share the processors and say so in ACL_HOST_PROCESSES.
+int32_t UsableThreads() {
+  int32_t processes = 1;
+  if (const char* const text = std::getenv("ACL_HOST_PROCESSES"); text != nullptr) {
+    std::from_chars(text, text + std::strlen(text), processes);
+  }
+  return std::max(1, UsableCpus() / std::max(1, processes));
+}
+
 }  // namespace
 
 Config LoadConfig(const char* path) {
-  Config config{&FindProduct("910B"), 1, kNotSet, UsableCpus(), FindVectorLevel(SupportedVectorLevels().back())};
+  Config config{&FindProduct("910B"), 1, kNotSet, UsableThreads(), FindVectorLevel(SupportedVectorLevels().back())};
   if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
   if (path != nullptr && *path != '\0') ApplyFile(path, config);
   if (config.memory_bytes == kNotSet) config.memory_bytes = UsableMemoryBytes() / static_cast<uint64_t>(config.devices);

@@ -185,6 +185,7 @@ class Device:
         executor_limit: int = 0,
         deterministic: bool = False,
         hang_timeout_ms: int = 60_000,
+        process_count: int = 1,
     ) -> None: ...
     def submit(
         self,

@@ -1,7 +1,7 @@
 """The place of a worker among those of its host, and how its supervisor tells it."""
 
+import os
 import pickle
-import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,15 +37,17 @@ class Orders:
 
 def read_orders() -> Orders:
     """Returns what the supervisor has written to this process's standard input, which it holds open as it lives."""
-    orders = pickle.load(_INPUT)
+    with open(_INPUT, "rb", closefd=False) as file:
+        orders = pickle.load(file)
     assert isinstance(orders, Orders)
     return orders
 
 
 def wait_for_the_supervisor_to_end() -> None:
     """Blocks until the supervisor has closed the input or has ended, however it did."""
-    while _INPUT.read(1):
+    # Not by a file object, whose lock would keep the interpreter from ending.
+    while os.read(_INPUT, 1):
         pass
 
 
-_INPUT: Final = sys.stdin.buffer
+_INPUT: Final = 0

@@ -92,7 +92,8 @@ class Server:
         if settings.loop_alarm_ms:
             install_loop_alarm(settings.loop_alarm_ms / 1000)
         try:
-            library, device = await open_device(settings, self._completions, self._lose_device)
+            on_card = 1 if state.place is None else state.place.on_card
+            library, device = await open_device(settings, self._completions, self._lose_device, on_card)
         except UnfitDeviceError as error:
             state.unopened_device = error.index
             raise
@@ -112,7 +113,8 @@ class Server:
         planner = Planner(product, limit_bytes, shape_only, device.prepare, turned_off, max_work)
         path = Path(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
-            options=server_options(settings, connection_limit), compression=COMPRESSIONS[settings.reply_compression]
+            options=server_options(settings, connection_limit, shares_ports=state.place is not None),
+            compression=COMPRESSIONS[settings.reply_compression],
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
@@ -134,7 +136,8 @@ class Server:
         settings, path = self._settings, self._settings.identities
         try:
             certificates = open_certificates(settings)
-            identities = Reloaded("file of identities", [path], partial(read_identities, path)) if path else None
+            count = 1 if self._state.place is None else self._state.place.worker_count
+            identities = Reloaded("file of identities", [path], partial(read_identities, path, count)) if path else None
         except UnusableFileError as error:
             raise StartError(str(error)) from error
         protection = certificates is not None, bool(settings.tls_client_ca), bool(path)

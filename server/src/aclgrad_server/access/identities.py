@@ -21,10 +21,12 @@ from pydantic_core import ErrorDetails
 
 from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.files import UnusableFileError, read_trusted
+from aclgrad_server.place import share_of
 
 SAN_KINDS: Final = ("dns", "uri", "email", "ip")
 """Of names in certificates; gRPC has each as a property of the connection, such as `peer_dns`."""
 DEFAULT_CALLS: Final = 1000
+LEAST_CALLS: Final = 4  # that each worker grants if the identity may have as many
 _MAX_BYTES: Final = 2**48
 _Proof = TypeVar("_Proof")
 
@@ -109,8 +111,12 @@ class Identities:
         return {self._by_san[name] for name in names if name in self._by_san}
 
 
-def read_identities(path: Path) -> Identities:
-    """Returns what the file has; raises UnusableFileError if that is not at least one identity, and every rule kept."""
+def read_identities(path: Path, worker_count: int = 1) -> Identities:
+    """Returns what the file has; raises UnusableFileError if that is not at least one identity, and every rule kept.
+
+    Each of so many workers of a host grants its part of the bounds, but a few calls in any case: a client with a single
+    connection meets one of them.
+    """
     content = read_trusted(path)
     try:
         entries = _File.model_validate(tomllib.loads(content.decode())).identities
@@ -125,8 +131,10 @@ def read_identities(path: Path) -> Identities:
     by_san: dict[tuple[str, bytes], Identity] = {}
     of_unix_sockets: list[Identity] = []
     for name, entry in entries.items():
-        bounds = Bounds(entry.share, entry.max_bytes, entry.max_waiting_calls)
-        identity = Identity(name, frozenset(entry.rights), entry.max_calls, bounds)
+        waiting = share_of(entry.max_waiting_calls, worker_count, LEAST_CALLS)
+        bounds = Bounds(entry.share, share_of(entry.max_bytes, worker_count), waiting)
+        max_calls = share_of(entry.max_calls, worker_count, LEAST_CALLS)
+        identity = Identity(name, frozenset(entry.rights), max_calls, bounds)
         for digest in entry.token_sha256:
             _add(by_digest, bytes.fromhex(digest), identity, f"{path}: token_sha256 {digest[:8]}...")
         for san in entry.sans:

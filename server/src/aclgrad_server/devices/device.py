@@ -64,7 +64,9 @@ class Device:
         settings: Settings,
         completions: Completions,
         on_lost: "OnLost",
+        process_count: int = 1,
     ) -> None:
+        """Takes how many processes share the device, which have their parts of its memory."""
         # Small calls run beside those that fill the pool.
         small_bytes = SMALL_POOL_BYTES + settings.streams * SMALL_BYTES
         self._device = native.Device(
@@ -81,6 +83,7 @@ class Device:
             executor_limit=EXECUTOR_LIMIT if is_on(settings.executor_cache, library.is_host) else 0,
             deterministic=settings.deterministic,
             hang_timeout_ms=round(settings.hang_timeout_s * 1000),
+            process_count=process_count,
         )
         self._hang_timeout_s = settings.hang_timeout_s
         self._completions = completions

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,8 +36,10 @@ class Library:
     computes_on_cpu: bool
 
 
-async def open_device(settings: Settings, completions: Completions, on_lost: OnLost) -> tuple[Library, Device]:
-    """Opens the back end and the first device of the settings, or device 0.
+async def open_device(
+    settings: Settings, completions: Completions, on_lost: OnLost, process_count: int = 1
+) -> tuple[Library, Device]:
+    """Opens the back end and the first device of the settings, or device 0, which so many processes share.
 
     Raises StartError with the remedy if the set-up is at fault, and UnfitDeviceError if the device cannot be opened or
     the driver does not return.
@@ -47,7 +50,8 @@ async def open_device(settings: Settings, completions: Completions, on_lost: OnL
     try:
         library, version = await _opened(f"{name} does not start", limit_s, _open_library, settings, index)
         summary = f"device {index} does not open"
-        device = await _opened(summary, limit_s, Device, library, index, settings, completions, on_lost)
+        make = partial(Device, library, index, settings, completions, on_lost, process_count)
+        device = await _opened(summary, limit_s, make)
     except UnfitDeviceError as error:
         error.index = index
         raise

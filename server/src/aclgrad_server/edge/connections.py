@@ -35,8 +35,10 @@ _REMEDY: Final = "give another --listen"
 _DESCRIPTORS: Final = "/proc/self/fd"
 
 
-def server_options(settings: Settings, connection_limit: int = limits.MAX_CONNECTIONS) -> list[tuple[str, int]]:
-    """Returns the options of the gRPC server, which lets in so many connections."""
+def server_options(
+    settings: Settings, connection_limit: int = limits.MAX_CONNECTIONS, shares_ports: bool = False
+) -> list[tuple[str, int]]:
+    """Returns the options of the gRPC server, which lets in so many connections, and may share ports with others."""
     # No call is cut off by the age of its connection: its message may still have to arrive, and its reply to leave.
     grace_s = settings.call_timeout_s + 2 * settings.client_timeout_s
     return [
@@ -71,8 +73,8 @@ def server_options(settings: Settings, connection_limit: int = limits.MAX_CONNEC
         # pings closer than 5 minutes by cutting the connection (too_many_pings). A ping costs less than any call.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_ping_strikes", 0),
-        # Two servers on one port would share its connections in silence.
-        ("grpc.so_reuseport", 0),
+        # Two servers on one port would share its connections in silence: workers do, whose supervisor holds the port.
+        ("grpc.so_reuseport", int(shares_ports)),
     ]
 
 

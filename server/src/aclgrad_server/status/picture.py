@@ -36,7 +36,7 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
             tensor_bytes=settings.max_tensor_bytes,
             hang_timeout=_duration(settings.hang_timeout_s),
         ),
-        endpoints=state.addresses if with_private else (),
+        endpoints=_endpoints(state) if with_private else (),
         not_ready_reason=state.heartbeat.failure() or state.readiness.reason or "",
         operators=_operators(state),
         recent_failures=_failures(state),
@@ -61,6 +61,12 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
         status.queue.CopyFrom(_queue(admission, state.calls))
     status.problems.extend(problems_of(status))
     return status
+
+
+def _endpoints(state: ServerState) -> Iterator[str]:
+    """Yields where the workers of the host listen apart from each other, or where a single server does."""
+    for addresses in (state.addresses,) if state.place is None else state.place.endpoints:
+        yield from addresses
 
 
 def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:
