@@ -12,7 +12,7 @@ Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors`
 
 What a server offers: `OperatorDescription` with `InputDescription`, `AttributeDescription` (of an `AttributeKind`) and
 `OutputDescription`; `ServerStatus` with `Problem`, `DeviceStatus`, `PoolStatus`, `QueueStatus`, `OperatorStatus`,
-`FailureStatus`, `ProcessStatus`, `Limits` and `TurnedOffOperator`; `Product`; `DType`.
+`FailureStatus`, `ProcessStatus`, `WorkerStatus`, `SiblingWorker`, `Limits` and `TurnedOffOperator`; `Product`; `DType`.
 
 For annotations: `Array` (a gradient), `Input` (a `TensorLike`, or a tuple of sizes for its shape), `Output` (what `out`
 takes), `AttributeLike` and `Ints` (values of attributes), `Timeout` (seconds, None for no limit, `DEFAULT` for the
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
         ProcessStatus,
         QueueStatus,
         ServerStatus,
+        SiblingWorker,
         TurnedOffOperator,
+        WorkerStatus,
     )
     from aclgrad._settings import ChannelOption, Compression, channel_options
     from aclgrad._timeouts import DEFAULT, Timeout
@@ -154,12 +156,14 @@ __all__ = [
     "ServerStatus",
     "ServerUnreachableError",
     "SharedMemoryUnavailableError",
+    "SiblingWorker",
     "TensorLike",
     "Timeout",
     "TlsError",
     "TurnedOffOperator",
     "UnknownOperatorError",
     "Violation",
+    "WorkerStatus",
     "WrongEventLoopError",
     "WrongProcessError",
     "channel_options",
@@ -194,7 +198,9 @@ _NAMES: Final = {
         "ProcessStatus",
         "QueueStatus",
         "ServerStatus",
+        "SiblingWorker",
         "TurnedOffOperator",
+        "WorkerStatus",
     ),
     "_settings": ("ChannelOption", "Compression", "channel_options"),
     "_timeouts": ("DEFAULT", "Timeout"),
@@ -239,14 +245,14 @@ _NAMES: Final = {
     "products": ("Product",),
     "tensors": ("DType",),
 }
-"""The names of each module, loaded on first use: a server needs the contract but no client, and not all of it gRPC."""
+"""The names of each module, loaded on first use: a server needs the contract but no client, a supervisor no gRPC."""
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    if name in __all__:
+    if name in __all__ or name == "errors":
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -147,8 +147,17 @@ def operators_query() -> Query[list[OperatorDescription]]:
 
 def status_query() -> Query[ServerStatus]:
     """Returns the query for the state of the server."""
+    return _status_query(status_of)
+
+
+def status_message_query() -> Query[pb.GetServerStatusResponse]:
+    """Returns the same query for those who merge the answers of several workers."""
+    return _status_query(lambda message: message)
+
+
+def _status_query(convert: Callable[[pb.GetServerStatusResponse], _Result]) -> Query[_Result]:
     request = pb.GetServerStatusRequest().SerializeToString()
-    return Query("GetServerStatus", request, _reader(pb.GetServerStatusResponse, status_of))
+    return Query("GetServerStatus", request, _reader(pb.GetServerStatusResponse, convert))
 
 
 def path_of(method: str) -> str:

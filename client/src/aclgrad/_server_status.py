@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -36,7 +36,7 @@ class DeviceStatus:
     """One device: its chip, its streams, its memory inside and outside the pool, and its executors.
 
     `claimed_bytes` is the memory that calls were given. `sample_age` says how old the figures of the driver are.
-    `oldest_step` is None if nothing runs.
+    `oldest_step` is None if nothing runs. `worker` serves the device, in the status of a host.
     """
 
     index: int
@@ -56,6 +56,7 @@ class DeviceStatus:
     claimed_bytes: int
     claimed_bytes_limit: int
     waiting_count: int
+    worker: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,37 @@ class ProcessStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class SiblingWorker:
+    """Another worker of the host, and the addresses at which it alone answers."""
+
+    index: int
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A worker: a process of a host that serves one device, and that alone answers at its `addresses`.
+
+    `device_index`, `uptime`, `restart_count` and `event_loop_lag` are None if unknown. `not_ready_reason` is empty if
+    the worker takes calls. Small calls count among those that run and wait.
+    """
+
+    index: int
+    addresses: tuple[str, ...]
+    siblings: tuple[SiblingWorker, ...]
+    device_index: int | None
+    not_ready_reason: str
+    uptime: timedelta | None
+    restart_count: int | None
+    calls_per_second: float
+    running_count: int
+    waiting_count: int
+    used_bytes: int
+    limit_bytes: int
+    event_loop_lag: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatus:
     """A server at one moment. `problems` come first if you look for what is wrong: the worst one is the first.
 
@@ -164,6 +196,10 @@ class ServerStatus:
     calls are welcome. `certificate_remaining` is None without TLS, and negative if the certificate has expired.
     `changed_settings` are those that differ from their defaults. With `computes_on_cpu`, the chips of the devices only
     say whose rules the library follows.
+
+    If a supervisor runs several workers on the host, one of them has answered: `worker` says which one and where its
+    `siblings` are, and has no figures, because those of the status are its own. Otherwise it is None. `workers` is
+    empty in the answer of a server; `aclgrad status` fills it with a row for each worker of the host.
     """
 
     version: str
@@ -188,6 +224,8 @@ class ServerStatus:
     certificate_remaining: timedelta | None
     changed_settings: Mapping[str, str]
     computes_on_cpu: bool
+    worker: WorkerStatus | None
+    workers: tuple[WorkerStatus, ...]
 
     @property
     def ready(self) -> bool:
@@ -211,7 +249,9 @@ _CLASSES: Final[dict[str, type]] = {
         Problem,
         ProcessStatus,
         QueueStatus,
+        SiblingWorker,
         TurnedOffOperator,
+        WorkerStatus,
     )
 }
 """By the names of their messages."""
@@ -219,13 +259,15 @@ _CLASSES: Final[dict[str, type]] = {
 
 def _plain(kind: type[_Plain], message: Message) -> _Plain:
     """Returns a dataclass with the fields of the message that have its names."""
-    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: _value(message, name) for name in names})
+    named = fields(kind)  # type: ignore[arg-type]
+    return kind(**{each.name: _value(message, each.name, each.type) for each in named})
 
 
-def _value(message: Message, name: str) -> object:
-    """Returns a field without anything of protobuf in it."""
+def _value(message: Message, name: str, annotation: object) -> object:
+    """Returns a field without anything of protobuf in it; None if it is absent and the annotation allows None."""
     value, field = getattr(message, name), message.DESCRIPTOR.fields_by_name[name]
+    if field.has_presence and type(None) in get_args(annotation) and not message.HasField(name):
+        return None
     if field.enum_type is not None:
         return _name_of(field.enum_type.values_by_number, value)
     if field.message_type is None:
@@ -234,7 +276,7 @@ def _value(message: Message, name: str) -> object:
         return dict(value)
     kind = _CLASSES.get(field.message_type.name)
     if kind is None:
-        return _time_of(value) if message.HasField(name) else None
+        return _time_of(value)
     return _plain(kind, value) if isinstance(value, Message) else tuple(_plain(kind, each) for each in value)
 
 
