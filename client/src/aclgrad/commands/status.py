@@ -8,17 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from aclgrad._client import Client
-from aclgrad._server_status import FailureStatus, OperatorStatus, ServerStatus
-from aclgrad.commands.common import (
-    connection,
-    exit_codes,
-    json_option,
-    plain,
-    print_json,
-    print_table,
-    target_option,
-)
+from aclgrad._server_status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus, status_of
+from aclgrad.commands.common import exit_codes, json_option, plain, print_json, print_table, target_option
+from aclgrad.commands.host import host_status
 from aclgrad.units import number, rate, size, span
 
 Line = tuple[str, str]
@@ -28,9 +20,12 @@ Line = tuple[str, str]
 @json_option
 @target_option
 def status(as_json: bool, target: str) -> None:
-    """Shows what is wrong with the server, its load, devices, versions and settings."""
-    with exit_codes("status"), Client.from_env(**connection(target)) as client:
-        found = client.server_status()
+    """Shows what is wrong with the server, its load, devices, versions and settings.
+
+    If the server is one worker of several, all workers of its host are asked and shown.
+    """
+    with exit_codes("status"):
+        found = status_of(host_status(target))
     if as_json:
         print_json(plain(found))
         return
@@ -46,7 +41,8 @@ def status(as_json: bool, target: str) -> None:
     for name, told in (*_server(found, target), *_load(found), *_protection(found)):
         if told:
             _print(console, f"{name + ':':17}{escape(told)}")
-    for table in (_devices(found), _operators(found.operators), _failures(found.recent_failures)):
+    tables = (_workers(found.workers), _devices(found), _operators(found.operators), _failures(found.recent_failures))
+    for table in tables:
         if table.row_count:
             print_table(table)
 
@@ -98,15 +94,26 @@ def _counts(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {count:,}".strip() for name, count in sorted(counts) if count)
 
 
+def _workers(workers: tuple[WorkerStatus, ...]) -> Table:
+    table = _table("worker address state", "calls/s", "run", "wait", "memory", "restarts", "up")
+    for each in workers:
+        counts = (rate(each.calls_per_second), number(each.running_count), number(each.waiting_count))
+        restarts = "-" if each.restart_count is None else number(each.restart_count)
+        name = (str(each.index), ", ".join(each.addresses), each.not_ready_reason or "ready")
+        table.add_row(*name, *counts, size(each.used_bytes), restarts, _span(each.uptime))
+    return table
+
+
 def _devices(found: ServerStatus) -> Table:
-    table = _table("device chip state", "streams", "pool", "most", "limit", "free")
+    table = _table("worker " * bool(found.workers) + "device chip state", "streams", "pool", "most", "limit", "free")
     for device in found.devices:
         pool = device.pool
         chip = f"CPU as {device.soc_name}" if found.computes_on_cpu else device.soc_name
         state = "down" if device.down else "up"
         streams = f"{device.leased_stream_count} of {device.stream_count}"
         sizes = (pool.reserved_bytes, pool.peak_reserved_bytes, pool.limit_bytes, device.free_bytes)
-        table.add_row(str(device.index), chip, state, streams, *map(size, sizes))
+        worker = [] if device.worker is None else [str(device.worker)]
+        table.add_row(*worker, str(device.index), chip, state, streams, *map(size, sizes))
     return table
 
 
