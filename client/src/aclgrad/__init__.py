@@ -252,7 +252,7 @@ _MODULES: Final = {name: module for module, names in _NAMES.items() for name in 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    if name in __all__ or name == "errors":
+    if name in __all__:
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

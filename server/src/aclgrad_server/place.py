@@ -10,12 +10,16 @@ from aclgrad_server.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A worker's place: its number, how many share its host and its card, and the own addresses of each of them."""
+    """A worker's place: its number, how many share its host and its card, and the own addresses of each of them.
+
+    `restart_count` says how often it was started again.
+    """
 
     index: int
     worker_count: int
     on_card: int = 1
     endpoints: tuple[tuple[str, ...], ...] = ()
+    restart_count: int = 0
 
 
 def share_of(whole: int, parts: int, least: int = 1) -> int:

@@ -14,6 +14,7 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.gate import Gate
 from aclgrad_server.devices.device import Device
 from aclgrad_server.logs import dropped_lines
+from aclgrad_server.place import Place
 from aclgrad_server.settings import changed_settings
 from aclgrad_server.state import ServerState
 from aclgrad_server.statistics.calls import CANCELLED, OK
@@ -44,6 +45,8 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
         changed_settings=changed_settings(settings, with_private),
         turned_off_operators=[pb.TurnedOffOperator(name=name, reason=why) for name, why in state.turned_off.items()],
     )
+    if state.place is not None:
+        status.worker.CopyFrom(_worker(state.place, with_private))
     if state.ready_at is not None:
         status.start_time.CopyFrom(_timestamp(state.ready_at))
     if state.ready_since is not None:
@@ -67,6 +70,14 @@ def _endpoints(state: ServerState) -> Iterator[str]:
     """Yields where the workers of the host listen apart from each other, or where a single server does."""
     for addresses in (state.addresses,) if state.place is None else state.place.endpoints:
         yield from addresses
+
+
+def _worker(place: Place, with_private: bool) -> pb.WorkerStatus:
+    status = pb.WorkerStatus(index=place.index, restart_count=place.restart_count)
+    for index, addresses in enumerate(place.endpoints if with_private else ()):
+        row = status if index == place.index else status.siblings.add(index=index)
+        row.addresses.extend(addresses)
+    return status
 
 
 def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from aclgrad.host_status import WorkerAnswer, merge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.supervisor.answers import ask
@@ -75,7 +75,11 @@ async def _metrics_of(worker: Worker) -> WorkerMetrics:
 
 async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
     answer = await ask(worker.socket, "/status")
-    status = None if answer is None else pb.GetServerStatusResponse.FromString(answer.body)
-    reason = "" if status is not None else worker.reason or "does not answer"
-    address = " ".join(supervisor.addresses.own[worker.index])
-    return WorkerAnswer(worker.index, address, worker.restarts, status, reason)
+    return WorkerAnswer(
+        worker.index,
+        None if answer is None else pb.GetServerStatusResponse.FromString(answer.body),
+        worker.reason or DOES_NOT_ANSWER,
+        supervisor.addresses.own[worker.index] if supervisor.shows_private else (),
+        worker.restarts,
+        worker.orders.settings.device[0],
+    )

@@ -54,6 +54,11 @@ class Supervisor:
     def addresses(self) -> Addresses:
         return self._addresses
 
+    @property
+    def shows_private(self) -> bool:
+        """Whether the page, which everybody may read, tells of the machine: not if calls need an identity."""
+        return self._settings.identities is None
+
     async def run(self) -> int:
         """Returns the exit code of the host."""
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -155,7 +156,8 @@ class Worker:
     async def _tell(self, process: Process) -> None:
         """Gives the process its orders. Its input stays open: when that ends, the supervisor has."""
         assert process.stdin is not None
-        process.stdin.write(self.orders.packed())
+        place = replace(self.orders.place, restart_count=self.restarts)
+        process.stdin.write(Orders(self.orders.settings, place).packed())
         with suppress(ConnectionError):  # it has ended, or closed its input and will
             await process.stdin.drain()
 
@@ -219,7 +221,7 @@ class Worker:
         pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._pauses - 1)) if self._pauses else 0.0
         self._pauses += 1
         log.warning("worker %d ended with %s; it starts again in %.0f s", self.index, how, pause_s)
-        self._enter(State.PAUSED, f"ended with {how}, starts again")
+        self._enter(State.PAUSED, f"restarts in {pause_s:.0f} s after {how}")
         await self._sleep(pause_s)
         self.restarts += not self._is_stopping
 
