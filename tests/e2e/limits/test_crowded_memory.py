@@ -29,8 +29,6 @@ TWO_CALLS_BYTES = 2 * 2 * (BLOCK_BYTES + 4096)
 # pool can hold, but it does not know who else has memory of the card.
 SHORTAGES: dict[str, tuple[dict[str, object], dict[str, object], bool]] = {
     "pool": ({"pool-bytes": TWO_CALLS_BYTES}, {}, False),
-    # Together they have memory for three, and each for one.
-    "pools": ({"pool-bytes": 3 * (BLOCK_BYTES + 4096)}, {"devices": 2}, False),
     "pool_pass_through": ({"pool-bytes": TWO_CALLS_BYTES, "pool-pass-through": True}, {}, False),
     "card": ({"pool-bytes": 2**30, "pool-pass-through": True}, {"memory_bytes": TWO_CALLS_BYTES}, True),
 }

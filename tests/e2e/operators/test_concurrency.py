@@ -80,11 +80,11 @@ async def test_tasks_share_a_client(server: Server) -> None:
 @once
 @pytest.mark.slow
 @pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
-def test_ten_thousand_calls_of_every_operator_on_two_devices(tmp_path: Path, host_pointers: bool) -> None:
+def test_ten_thousand_calls_of_every_operator(tmp_path: Path, host_pointers: bool) -> None:
     cases = [typed for typed in CASES.values() if min(map(min, typed.case.shapes.values())) > 0]
     origins, requests = zip(*((typed, request) for typed in cases for request in requests_of(typed)), strict=True)
     assert {name for name, _, _ in requests} == set(OPERATORS)
-    config = write_config(tmp_path, host_pointers=host_pointers, devices=2, strict=False)
+    config = write_config(tmp_path, host_pointers=host_pointers, strict=False)
     with (
         Server("--acl-config", config, "--streams", "4") as server,
         aclgrad.Client(server.address, shape_only=False) as client,
@@ -94,7 +94,6 @@ def test_ten_thousand_calls_of_every_operator_on_two_devices(tmp_path: Path, hos
             assert_close(gradient, typed)
         alone = [each.tobytes() for each in gradients]
         assert differing(server.address, list(requests), alone, 32, 10_000 // 32) == []
-        status = client.server_status()
-        assert [device.pool.allocated_bytes for device in status.devices] == [0, 0]
-        assert all(device.stream_count > 1 for device in status.devices), "one device or stream did all the work"
-        assert all(device.leased_stream_count == 0 for device in status.devices)
+        (device,) = client.server_status().devices
+        assert device.stream_count > 1, "one stream did all the work"
+        assert (device.pool.allocated_bytes, device.leased_stream_count) == (0, 0)

@@ -97,59 +97,56 @@ def test_an_operator_that_the_library_lacks_is_turned_off(tmp_path: Path) -> Non
 def assert_never_ready(admin: str, why: str) -> None:
     wait_until(lambda: ask(admin, "/readyz") == (503, f"not ready: {why}\n"))
     assert ask(admin, "/livez") == (200, "alive\n")
-    assert re.search(r'^aclgrad_device_up\{device="\d"\} 0\.0$', ask(admin, "/metrics")[1], re.MULTILINE)
+    assert re.search(r'^aclgrad_device_up\{device="0"\} 0\.0$', ask(admin, "/metrics")[1], re.MULTILINE)
 
 
 HANG_S = "3"
 """More than a busy machine takes to open a device and for one kernel."""
 FAILED = "device 0 (Ascend910B1) failed the self-test"
 SILENT = f"{FAILED}: it does not answer aclnn"
-# Fault of a device, how many there are, why the server is not ready, and what the log adds.
-UNFIT: dict[str, tuple[dict[str, Any], int, str, str]] = {
-    "lost": ({"kind": "launch_error", "at": 3, "code": 507015}, 1, FAILED, SILENT),
-    "lost_at_once": ({"kind": "launch_error", "at": 1, "code": 507015}, 1, FAILED, SILENT),
-    "poisoned_copy": ({"kind": "copy_error", "at": 3, "code": 507054}, 1, FAILED, SILENT),
-    "no_memory": ({"kind": "out_of_memory", "at": 3, "count": 1000}, 1, FAILED, SILENT),
-    "kernel_that_hangs": ({"kind": "hang", "at": 3}, 1, FAILED, SILENT),
-    "launch_that_hangs": ({"kind": "hang_launch", "at": 3}, 1, FAILED, SILENT),
-    "copy_that_hangs": ({"kind": "hang_copy", "at": 3}, 1, FAILED, SILENT),
-    "allocation_that_hangs": ({"kind": "hang_allocation", "at": 3}, 1, FAILED, SILENT),
+# Fault of the device, why the server is not ready, and what the log adds.
+UNFIT: dict[str, tuple[dict[str, Any], str, str]] = {
+    "lost": ({"kind": "launch_error", "at": 3, "code": 507015}, FAILED, SILENT),
+    "lost_at_once": ({"kind": "launch_error", "at": 1, "code": 507015}, FAILED, SILENT),
+    "poisoned_copy": ({"kind": "copy_error", "at": 3, "code": 507054}, FAILED, SILENT),
+    "no_memory": ({"kind": "out_of_memory", "at": 3, "count": 1000}, FAILED, SILENT),
+    "kernel_that_hangs": ({"kind": "hang", "at": 3}, FAILED, SILENT),
+    "launch_that_hangs": ({"kind": "hang_launch", "at": 3}, FAILED, SILENT),
+    "copy_that_hangs": ({"kind": "hang_copy", "at": 3}, FAILED, SILENT),
+    "allocation_that_hangs": ({"kind": "hang_allocation", "at": 3}, FAILED, SILENT),
     "every_operator_wrong": (
         {"kind": "launch_error", "at": 1, "count": 1000, "code": 561103},
-        1,
         FAILED,
         f"{FAILED}: no operator passed",
     ),
     "open_that_hangs": (
-        {"kind": "hang_set_device", "at": 2},
-        2,
-        "device 1 does not open",
-        f"device 1 does not open: its driver has not returned within {HANG_S} s (--hang-timeout-s)",
+        {"kind": "hang_set_device", "at": 1},
+        "device 0 does not open",
+        f"device 0 does not open: its driver has not returned within {HANG_S} s (--hang-timeout-s)",
     ),
     "open_that_fails": (
-        {"kind": "set_device_error", "at": 2},
-        2,
-        "device 1 does not open",
-        "device 1 does not open: aclrtSetDevice returned 507033",
+        {"kind": "set_device_error", "at": 1},
+        "device 0 does not open",
+        "device 0 does not open: aclrtSetDevice returned 507033",
     ),
 }
 
 
 @pytest.mark.parametrize(
-    ("fault", "devices", "why", "logged"),
+    ("fault", "why", "logged"),
     [pytest.param(*row, id=name, marks=() if name == "lost" else pytest.mark.slow) for name, row in UNFIT.items()],
 )
 def test_an_unfit_device_leaves_a_process_that_is_alive_and_not_ready(
-    tmp_path: Path, fault: dict[str, Any], devices: int, why: str, logged: str
+    tmp_path: Path, fault: dict[str, Any], why: str, logged: str
 ) -> None:
-    config = write_config(tmp_path, fault, faults_after_launches=0, devices=devices)
+    config = write_config(tmp_path, fault, faults_after_launches=0)
     hang = ("--hang-timeout-s", HANG_S) if "hang" in fault["kind"] else ()
     log = tmp_path / "log"
     with starting(log, "--acl-config", config, "--pool-pass-through", "true", *hang) as (process, admin):
         wait_until(lambda: ask(admin, "/readyz") == (503, f"not ready: {why}\n"))
         wait_until(lambda: logged in log.read_text())
         assert ask(admin, "/livez") == (200, "alive\n")
-        assert re.search(r'^aclgrad_device_up\{device="\d"\} 0\.0$', ask(admin, "/metrics")[1], re.MULTILINE)
+        assert re.search(r'^aclgrad_device_up\{device="0"\} 0\.0$', ask(admin, "/metrics")[1], re.MULTILINE)
         assert process.poll() is None
         process.terminate()
         assert process.wait(60) == 0
