@@ -1,5 +1,6 @@
 """The card that a process is to see; the rows of the host library's own reading are in tests/abi/test_lifecycle.py."""
 
+import gc
 import json
 import re
 import subprocess
@@ -13,6 +14,8 @@ from aclgrad_server.devices.faults import StartError
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.settings import Settings
+
+pytestmark = pytest.mark.once
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,8 @@ def test_neither_grpc_nor_the_runtime_is_needed() -> None:
 async def test_the_library_sees_the_first_device_of_the_settings_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str, device: tuple[int, ...], told: str | None
 ) -> None:
+    # The library takes its configuration once, so nothing of an earlier test's may be left.
+    gc.collect()
     monkeypatch.setenv(VISIBLE, visible)
     config = tmp_path / "acl.json"
     config.write_text(json.dumps({"host": {"devices": 3}}))

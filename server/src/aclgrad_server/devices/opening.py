@@ -1,4 +1,4 @@
-"""Opens an ACL library and its one device that the process serves."""
+"""Opens an ACL library and the device that the process serves."""
 
 import asyncio
 import logging

@@ -13,14 +13,14 @@ def visible_card(environment: Mapping[str, str], index: int) -> str:
     """
     if (visible := environment.get(VISIBLE)) is None:
         return str(index)
-    cards = _cards(visible)
+    cards = visible_cards(visible)
     if not 0 <= index < len(cards):
         remedy = f"see --device, and give {VISIBLE} ascending indices with commas and without spaces"
         raise ValueError(f"there is no device {index}: {VISIBLE}={visible!r} shows {len(cards)}; {remedy}")
     return cards[index]
 
 
-def _cards(visible: str) -> list[str]:
+def visible_cards(visible: str) -> list[str]:
     """Returns the indices that CANN takes: it stops at the first that is no number or does not ascend."""
     cards: list[str] = []
     for word in visible.split(","):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from aclgrad_server.devices.visible import visible_cards
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
 from aclgrad_server.settings import source_of, unknown_variables
 
@@ -39,7 +40,7 @@ def variables(subject: Subject) -> Iterator[Found]:
     if "ASCEND_RT_VISIBLE_DEVICES" in given:
         visible = given["ASCEND_RT_VISIBLE_DEVICES"]
         remedy = "give ascending indices with commas and without spaces, as 0,2: CANN stops at the first other one"
-        yield "ASCEND_RT_VISIBLE_DEVICES", judged(_is_ascending(visible), repr(visible), remedy)
+        yield "ASCEND_RT_VISIBLE_DEVICES", judged(visible_cards(visible) == visible.split(","), repr(visible), remedy)
     folder = log_folder(given)
     free = _free_bytes(folder)
     found = f"CANN's log goes to {folder}, which has {free / 2**20:.0f} MiB"
@@ -98,11 +99,6 @@ def _free_bytes(folder: Path) -> int:
     """Returns the free bytes there, also if CANN would create the folder first."""
     existing = next((each for each in (folder, *folder.parents) if os.path.isdir(each)), Path("/"))
     return shutil.disk_usage(existing).free
-
-
-def _is_ascending(visible: str) -> bool:
-    words = visible.split(",")
-    return all(word.isascii() and word.isdecimal() for word in words) and words == sorted(set(words), key=int)
 
 
 def _shown(value: Any) -> str:
