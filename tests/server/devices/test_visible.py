@@ -15,8 +15,6 @@ from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.settings import Settings
 
-pytestmark = pytest.mark.once
-
 
 @pytest.mark.parametrize(
     ("visible", "cards"),
