@@ -70,12 +70,15 @@ class Server:
     def __init__(self, *flags: str, listen: Sequence[str] = ("127.0.0.1:0",), **variables: str) -> None:
         listeners = [word for address in listen for word in ("--listen", address)]
         self._command = command("--backend", "host", *listeners, *flags)
+        self._worker_count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
         self._environment = clean_environment(**variables, PYTHONFAULTHANDLER="1")
         # Append: the server shares the file's position, and would write over what is being read.
         self._stderr = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed in __exit__
         self.addresses: tuple[str, ...] = ()
         self.admin: str | None = None
         """HOST:PORT of the admin listener."""
+        self.worker_addresses: tuple[str, ...] = ()
+        """The first address of each worker's own, if there are several workers."""
 
     @property
     def address(self) -> str:
@@ -114,6 +117,11 @@ class Server:
             found = announced(self._process.stdout)
             if "ready" not in found:
                 raise RuntimeError(f"the server did not start: {found} {self.log}")
+            own: dict[str, str] = {}
+            while len(own) < self._worker_count:
+                name, _, addresses = self._process.stdout.readline().partition(": ")
+                own[name] = addresses.split()[0]
+            self.worker_addresses = tuple(own[name] for name in sorted(own))
         except BaseException:
             self._end()
             raise
