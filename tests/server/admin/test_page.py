@@ -3,10 +3,13 @@
 import base64
 import hashlib
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 from google.protobuf.duration_pb2 import Duration
 
+from aclgrad.host_status import WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
@@ -98,9 +101,11 @@ def test_what_is_particular_is_shown() -> None:
 
 def test_no_text_becomes_markup() -> None:
     evil = """<script>alert(1)</script><img src=x onerror="a">'"&"""
+    told = pb.WorkerStatus(addresses=[evil], not_ready_reason=evil)
     status = picture(
         product=evil,
         library=evil,
+        workers=[told],
         not_ready_reason=evil,
         versions={evil: evil},
         changed_settings={evil: evil},
@@ -112,7 +117,7 @@ def test_no_text_becomes_markup() -> None:
     status.process.refused_counts[evil] = 1
     status.problems.extend(problems_of(status))
     found = Text(page.render(status))
-    assert found.text.count(" ".join(evil.split())) >= 15
+    assert found.text.count(" ".join(evil.split())) >= 17
     assert [tag for tag, _ in found.elements].count("script") == 1
     assert not [tag for tag, _ in found.elements if tag == "img"]
 
@@ -131,3 +136,41 @@ def test_nothing_runs_or_loads_but_our_style_and_script() -> None:
         assert not [name for name in attributes if name == "style" or name.startswith("on")], tag
         assert not [value for name, value in attributes.items() if name in ("src", "href") and value != "data:,"]
     assert page.HEADERS["cache-control"] == "no-store"
+
+
+def host(*reasons: str) -> pb.GetServerStatusResponse:
+    """Returns the status of a host, one of whose workers is sound and the others do not answer."""
+    sound = picture(devices=[device(index=7)], operators=[pb.OperatorStatus(name="none", calls_per_second=12.5)])
+    first = WorkerAnswer(0, sound, addresses=["127.0.0.1:50052"], restart_count=2)
+    others = enumerate(reasons, 1)
+    return merge([first, *(WorkerAnswer(index, reason=reason, device_index=index) for index, reason in others)])
+
+
+def test_what_a_host_shows() -> None:
+    text = Text(page.render(host("restarts in 4 s"))).text
+    for part in (
+        "worker 1: restarts in 4 s - aclgrad 910B",
+        "worker device calls/s running waiting memory loop p99 restarts up for "
+        "0 ready 127.0.0.1:50052 7 12.5 0 0 300 MiB 1 ms 2 3 d 4 h "
+        "1 restarts in 4 s 1 0 0 0 0 B - - - Devices",
+        "7 Ascend910B1 up worker 0 pool",
+        "Processes memory 300 MiB of 1 GiB",
+    ):
+        assert part in text
+    assert "All is well 1 device computes" in Text(page.render(host())).text
+    assert not re.search(r"[Ww]orker|Processes", shown(picture()))
+
+
+def test_what_a_host_shows_of_which_no_worker_answers() -> None:
+    text = Text(
+        page.render(merge([WorkerAnswer(0, reason="starting"), WorkerAnswer(1, reason="does not answer")]))
+    ).text
+    assert text.startswith("worker 1: does not answer - aclgrad")
+    assert "0 starting - 0 0 0 0 B - - -" in text
+    assert not re.search("[Vv]ersion|ago", text)
+
+
+def test_the_page_of_a_supervisor_needs_neither_grpc_nor_the_runtime() -> None:
+    program = "import sys, aclgrad.host_status, aclgrad_server.admin.page; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"grpc", "aclgrad_native", "numpy"} & set(loaded)
