@@ -12,6 +12,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.support.wait import WebDriverWait
 
 import aclgrad
+from aclgrad.host_status import WorkerAnswer, merge
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -135,6 +136,30 @@ STATES = {
         changed_settings={"acl_config": "/a/very/long/path/without/any/space/that/goes/on/and/on/and/on/acl.json"},
         certificate_remaining=Duration(seconds=7200),
     ),
+    "host": merge(
+        [
+            WorkerAnswer(0, picture(), addresses=["0.0.0.0:50052"], restart_count=0),
+            WorkerAnswer(
+                1,
+                picture(
+                    devices=[device(index=1)],
+                    queue=pb.QueueStatus(running_limit=4, running_count=4, waiting_limit=4096, waiting_count=4095),
+                    operators=[pb.OperatorStatus(name="none", calls_per_second=123_456)],
+                ),
+                addresses=["[::]:50053", "unix:/a/very/long/path/without/any/space/that/goes/on/and/on/aclgrad.sock.1"],
+                restart_count=123_456,
+            ),
+            WorkerAnswer(
+                2,
+                reason="given up: it ended 5 times within a minute, the last time with exit code 70",
+                addresses=["0.0.0.0:50054"],
+                restart_count=5,
+                device_index=2,
+            ),
+            WorkerAnswer(3, reason="restarts in 4 s", addresses=["0.0.0.0:50055"], restart_count=1, device_index=3),
+        ]
+    ),
+    "silent": merge([WorkerAnswer(0, reason="restarts in 4 s"), WorkerAnswer(1, reason="does not answer")]),
 }
 
 

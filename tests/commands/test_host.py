@@ -129,6 +129,7 @@ def test_why_a_sibling_does_not_answer(host: Host) -> None:
     host.services[0].answer = host.saying(lost)
     found = [line.partition(": see its log")[0] for line in host.lines() if line.startswith("worker ")]
     target = host.addresses[0]
+    assert len(found) == 4 + 2  # two tables begin with this word, too
     assert found[:4] == [
         "worker 1: does not answer: broken",
         f"worker 2: does not answer: another server is at {host.addresses[2]}",
