@@ -202,6 +202,11 @@ class Server:
         # After a loss the calls in flight only wait for their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
+        if self._grpc is not None and self._state.place is not None:
+            # Clients connect again at once and meet a sibling; calls in flight go on. A server without siblings goes on
+            # refusing calls, because that tells more than a closed port.
+            leaving = asyncio.ensure_future(self._grpc.stop(limit_s))
+            leaving.add_done_callback(lambda _: log.debug("no listener is left"))
         drained = await self._state.calls.wait_until_none(limit_s) and not self._is_running()
         if self.is_device_lost:
             # Calls on their way get an error with a reason: when gRPC stops, it cancels those not yet delivered.

@@ -14,7 +14,7 @@ from aclgrad.errors import (
 from aclgrad_server.devices import native
 from aclgrad_server.plan import OperatorPlan
 
-RETRY_AFTER_DEVICE_LOSS_S: Final = 5.0
+RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
 RETRY_AFTER_MEMORY_S: Final = 0.1
 
 _FAULTS: Final[dict[str, tuple[type[AclgradError], str, str | None, float | None]]] = {
