@@ -70,7 +70,8 @@ class Server:
     def __init__(self, *flags: str, listen: Sequence[str] = ("127.0.0.1:0",), **variables: str) -> None:
         listeners = [word for address in listen for word in ("--listen", address)]
         self._command = command("--backend", "host", *listeners, *flags)
-        self._worker_count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
+        count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
+        self._worker_count = count if count > 1 else 0
         self._environment = clean_environment(**variables, PYTHONFAULTHANDLER="1")
         # Append: the server shares the file's position, and would write over what is being read.
         self._stderr = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed in __exit__
