@@ -8,7 +8,8 @@ import click
 import pytest
 import yaml
 
-from aclgrad_server.cli import EXIT_LIMIT_S, main
+from aclgrad_server.cli import main
+from aclgrad_server.exits import EXIT_LIMIT_S
 from aclgrad_server.exposure import is_local
 from aclgrad_server.settings import Settings, read_settings
 

@@ -14,7 +14,7 @@ import yaml
 
 import aclgrad
 from aclgrad_server.access.identities import read_identities
-from aclgrad_server.cli import EXIT_LIMIT_S
+from aclgrad_server.exits import EXIT_LIMIT_S
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
 from aclgrad_server.settings import Settings
 from tools.serving import Server, write_host_config

@@ -1,8 +1,9 @@
 """What a second worker brings and costs: calls/s and time on the CPU with one process and with two workers.
 
 `python -m tools.benchmarks.workers [ROUNDS] [SECONDS]`. The servers are measured in turns, and the ratios are those to
-the single process of the same round. Callers are spread evenly over the workers' own addresses, as a client that balances
-spreads its calls; a lone caller has the address that the workers share. h2load makes the calls, on the same machine.
+the single process of the same round. Callers are spread evenly over the workers' own addresses, as a client that
+balances spreads its calls; a lone caller has the address that the workers share. h2load makes the calls, on the same
+machine.
 """
 
 import re

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 import aclgrad
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
-from aclgrad_server.cli import EXIT_UNDRAINED
+from aclgrad_server.exits import EXIT_UNDRAINED
 from tests.e2e.fault_plans import once, write_config
 from tools.calling import calls_in, wait_until
 from tools.serving import Server

@@ -76,7 +76,8 @@ def assert_serves_all_but_the_wrong_one(server: Server, why: str) -> None:
 
 def test_an_operator_that_answers_wrongly_is_turned_off(tmp_path: Path) -> None:
     library, record = shims.build(tmp_path, WRONG_ANSWER + RECORDING, whole=True), tmp_path / "record"
-    with Server("--backend", str(library), RECORD=str(record)) as server:
+    # The device is named, so that no other process counts devices and is recorded too.
+    with Server("--backend", str(library), "--device", "0", RECORD=str(record)) as server:
         assert_serves_all_but_the_wrong_one(server, "device 0 computes float32 wrongly")
         checked = CliRunner().invoke(program, ["check", server.address, "--only", "listing"])
         assert checked.exit_code == 1
