@@ -21,6 +21,7 @@ from aclgrad_server.supervisor.answers import ask
 
 log = logging.getLogger(__name__)
 
+COMMAND: Final = (sys.executable, "-m", "aclgrad_server", "worker")
 PROCESSES: Final = "ACL_HOST_PROCESSES"
 """The variable by which a CPU device learns how many share the processors; a card does not know it."""
 STATE: Final = "/state"
@@ -74,7 +75,8 @@ class Worker:
         """Set when the process is ready, unfit, or has ended. Each process has its own."""
         self._next_settled: asyncio.Event | None = None
         self._ready_at: float | None = None
-        self._pauses = 0  # ends since it was steady
+        self._pause_s = 0.0
+        """At once for the first time: most ends are of the kind that a new process mends."""
 
     async def keep(self) -> None:
         """Runs the worker until `stop`, one process after the other."""
@@ -121,7 +123,8 @@ class Worker:
         Path(self.socket).unlink(missing_ok=True)
         try:
             self._process = process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "aclgrad_server", "worker", str(self.index)),
+                *COMMAND,
+                str(self.index),
                 stdin=PIPE,
                 # Our output has addresses alone, and a library may print.
                 stdout=_STDERR,
@@ -216,10 +219,8 @@ class Worker:
             await self._sleep(None)
             return
         if self._ready_at is not None and time.monotonic() - self._ready_at >= STEADY_S:
-            self._pauses = 0
-        # At once for the first time: most ends are of the kind that a new process mends.
-        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (self._pauses - 1)) if self._pauses else 0.0
-        self._pauses += 1
+            self._pause_s = 0.0
+        pause_s, self._pause_s = self._pause_s, min(LONGEST_PAUSE_S, 2 * self._pause_s or FIRST_PAUSE_S)
         log.warning("worker %d ended with %s; it starts again in %.0f s", self.index, how, pause_s)
         self._enter(State.PAUSED, f"restarts in {pause_s:.0f} s after {how}")
         await self._sleep(pause_s)
