@@ -69,6 +69,10 @@ class Worker:
         """Whether calls in flight were cut when it was asked to stop."""
         self._on_change = on_change
         self._process: Process | None = None
+        self._spawning = asyncio.Lock()
+        """Held until a new process can be signalled, so that nobody who wants its end misses it."""
+        self._asked: Process | None = None
+        """The process that was asked to end: a second signal would cut its calls."""
         self._wake = asyncio.Event()
         self._is_stopping = self._is_renewed = False
         self._settled = asyncio.Event()
@@ -103,7 +107,9 @@ class Worker:
         """Has the process drain; returns when `keep` does."""
         self._is_stopping = True
         self._wake.set()
-        await self._end_process()
+        code = await self._end_process()
+        # Before it is ready, a process has no calls, and ends by the signal itself.
+        self.was_cut = code != 0 and self._ready_at is not None
 
     def send(self, number: int) -> None:
         """Sends a signal to the process, if there is one."""
@@ -122,22 +128,21 @@ class Worker:
         self._settled, self._next_settled = self._next_settled or asyncio.Event(), None
         Path(self.socket).unlink(missing_ok=True)
         try:
-            self._process = process = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                str(self.index),
-                stdin=PIPE,
-                # Our output has addresses alone, and a library may print.
-                stdout=_STDERR,
-                env={**os.environ, PROCESSES: str(self.orders.place.worker_count)},
-                # Ctrl-C in a terminal is for the supervisor, which has every worker drain.
-                start_new_session=True,
-            )
+            async with self._spawning:
+                self._process = process = await asyncio.create_subprocess_exec(
+                    *COMMAND,
+                    str(self.index),
+                    stdin=PIPE,
+                    # Our output has addresses alone, and a library may print.
+                    stdout=_STDERR,
+                    env={**os.environ, PROCESSES: str(self.orders.place.worker_count)},
+                    # Ctrl-C in a terminal is for the supervisor, which has every worker drain.
+                    start_new_session=True,
+                )
         except OSError as error:
             log.error("worker %d cannot be started: %s", self.index, error)
             self._settled.set()
             return
-        if self._is_stopping:
-            self.send(signal.SIGTERM)
         helpers = [asyncio.create_task(each) for each in (self._tell(process), self._watch(process))]
         for each in helpers:
             each.add_done_callback(self._check)
@@ -194,20 +199,22 @@ class Worker:
         if reason is None or unfit:
             self._settled.set()
 
-    async def _end_process(self) -> None:
-        """Has the process drain, and kills it if it does not end within its limits."""
-        process = self._process
+    async def _end_process(self) -> int:
+        """Has the process drain, and kills it if it does not end within its limits; returns its exit code, or 0."""
+        async with self._spawning:
+            process = self._process
         if process is None or process.returncode is not None:
-            return
-        self.send(signal.SIGTERM)
+            return 0
+        if process is not self._asked:
+            self._asked = process
+            self.send(signal.SIGTERM)
         try:
             async with asyncio.timeout(self.orders.settings.drain_timeout_s + EXIT_LIMIT_S + KILL_S):
-                code = await process.wait()
+                return await process.wait()
         except TimeoutError:
             log.error("worker %d has not stopped in time, and is killed", self.index)
             self.send(signal.SIGKILL)
-            code = await process.wait()
-        self.was_cut = code != 0
+            return await process.wait()
 
     async def _wait_to_start_again(self) -> None:
         """Waits until it is time for a new process, or to stop."""
