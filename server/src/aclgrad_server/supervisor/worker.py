@@ -68,6 +68,8 @@ class Worker:
         self.was_cut = False
         """Whether calls in flight were cut when it was asked to stop."""
         self._on_change = on_change
+        self._told = orders
+        """What the latest process was told."""
         self._process: Process | None = None
         self._spawning = asyncio.Lock()
         """Held until a new process can be signalled, so that nobody who wants its end misses it."""
@@ -126,6 +128,7 @@ class Worker:
         """Runs one process from its start to its end."""
         self._ready_at = self.exit_code = None
         self._settled, self._next_settled = self._next_settled or asyncio.Event(), None
+        self._told = orders = self.orders
         Path(self.socket).unlink(missing_ok=True)
         try:
             async with self._spawning:
@@ -135,7 +138,7 @@ class Worker:
                     stdin=PIPE,
                     # Our output has addresses alone, and a library may print.
                     stdout=_STDERR,
-                    env={**os.environ, PROCESSES: str(self.orders.place.worker_count)},
+                    env={**os.environ, PROCESSES: str(orders.place.worker_count)},
                     # Ctrl-C in a terminal is for the supervisor, which has every worker drain.
                     start_new_session=True,
                 )
@@ -143,7 +146,7 @@ class Worker:
             log.error("worker %d cannot be started: %s", self.index, error)
             self._settled.set()
             return
-        helpers = [asyncio.create_task(each) for each in (self._tell(process), self._watch(process))]
+        helpers = [asyncio.create_task(each) for each in (self._tell(process, orders), self._watch(process))]
         for each in helpers:
             each.add_done_callback(self._check)
         self.exit_code = await process.wait()
@@ -161,11 +164,11 @@ class Worker:
             log.error("worker %d is not watched any more, and is killed", self.index, exc_info=helper.exception())
             self.send(signal.SIGKILL)
 
-    async def _tell(self, process: Process) -> None:
+    async def _tell(self, process: Process, orders: Orders) -> None:
         """Gives the process its orders. Its input stays open: when that ends, the supervisor has."""
         assert process.stdin is not None
-        place = replace(self.orders.place, restart_count=self.restarts)
-        process.stdin.write(Orders(self.orders.settings, place).packed())
+        place = replace(orders.place, restart_count=self.restarts)
+        process.stdin.write(Orders(orders.settings, place).packed())
         with suppress(ConnectionError):  # it has ended, or closed its input and will
             await process.stdin.drain()
 
@@ -209,7 +212,7 @@ class Worker:
             self._asked = process
             self.send(signal.SIGTERM)
         try:
-            async with asyncio.timeout(self.orders.settings.drain_timeout_s + EXIT_LIMIT_S + KILL_S):
+            async with asyncio.timeout(self._told.settings.drain_timeout_s + EXIT_LIMIT_S + KILL_S):
                 return await process.wait()
         except TimeoutError:
             log.error("worker %d has not stopped in time, and is killed", self.index)
