@@ -1,0 +1,19 @@
+"""Workers with made-up processes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from aclgrad_server.supervisor import worker
+from tests.server.supervisor import made_up_worker
+from tests.server.supervisor.lives import Lives, shorten
+
+
+@pytest.fixture
+def lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lives:
+    """Looks come quickly; limits and pauses are as they are unless a test shortens them."""
+    shorten(monkeypatch, LOOK_INTERVAL_S=0.01, START_INTERVAL_S=0.005)
+    # Isolated and without site-packages: it starts in a hundredth of a second.
+    monkeypatch.setattr(worker, "COMMAND", (sys.executable, "-I", "-S", made_up_worker.__file__, str(tmp_path)))
+    return Lives(tmp_path)

@@ -1,0 +1,121 @@
+"""A worker that gets other orders: its process drains, and the next one has them."""
+
+import asyncio
+
+import pytest
+
+from aclgrad_server.exits import EXIT_START, EXIT_UNDRAINED, EXIT_USAGE
+from aclgrad_server.place import Orders
+from aclgrad_server.settings import Settings
+from aclgrad_server.supervisor import worker as worker_module
+from aclgrad_server.supervisor.worker import State, Worker
+from tests.server.fakes import begun, settle, wait_until
+from tests.server.supervisor.lives import READY, READY_LIFE, STARTING, UNFIT, Life, Lives, reaches, shorten
+
+NEW = Settings(streams=2, drain_timeout_s=0.1)
+
+
+def other(worker: Worker) -> Orders:
+    return Orders(NEW, worker.orders.place)
+
+
+BEFORE: dict[str, tuple[Life, State]] = {
+    "ready": (READY_LIFE, State.READY),
+    "starting": (Life(STARTING), State.STARTING),
+    "starting_without_a_handler": (Life(catches={}), State.STARTING),
+    "unfit": (Life(UNFIT), State.UNFIT),
+    "paused": (Life(end=EXIT_UNDRAINED), State.PAUSED),
+    "given_up": (Life(end=EXIT_USAGE), State.GIVEN_UP),
+}
+
+
+@pytest.mark.parametrize(("before", "state"), BEFORE.values(), ids=BEFORE)
+async def test_renewal_brings_the_new_orders_from_each_state(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, before: Life, state: State
+) -> None:
+    shorten(monkeypatch, FIRST_PAUSE_S=50)
+    first = [before] * (2 if state is State.PAUSED else 1)
+    lives.plan(*first, READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await wait_until(lambda: lives.count == len(first) and worker.state is state)
+        assert await worker.renew(other(worker))
+        assert worker.state is State.READY
+        assert (await lives.orders(len(first) + 1)).settings == NEW
+        # A process that was to start again anyway counts.
+        assert worker.restarts == (2 if state is State.PAUSED else 0)
+    assert (lives.count, worker.was_cut) == (len(first) + 1, False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_well"),
+    [
+        (UNFIT, Life(UNFIT), True),
+        (READY, Life(UNFIT), False),
+        (READY, Life(end=EXIT_START), False),
+        (READY, Life(end=EXIT_UNDRAINED), False),
+        (READY, Life(STARTING, answers=9, end=-9), False),
+    ],
+    ids=["as_unfit_as_before", "unfit", "refused", "ended", "killed"],
+)
+async def test_renewal_tells_whether_the_worker_is_as_well_as_before(
+    lives: Lives, before: str, after: Life, is_well: bool
+) -> None:
+    lives.plan(Life(before), after)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await wait_until(lambda: worker.state in (State.READY, State.UNFIT))
+        assert await worker.renew(other(worker)) is is_well
+
+
+async def test_renewal_while_a_process_is_being_started(lives: Lives) -> None:
+    """That process ends, and the next one has the orders."""
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(worker.renew(other(worker)), 30)
+        assert (worker.state, worker.restarts) == (State.READY, 0)
+        assert (await lives.orders(lives.count)).settings == NEW
+
+
+async def test_stop_during_a_renewal_lets_the_process_drain(lives: Lives) -> None:
+    """By the one signal that it has already: a second one would cut its calls."""
+    lives.plan(Life(READY, catches={"SIGTERM": None}))
+    worker = lives.worker(Settings(drain_timeout_s=60))
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        renewal = await begun(worker.renew(other(worker)))
+        await wait_until(lambda: lives.signals == ["SIGTERM"])
+        stop = await begun(worker.stop())
+        await settle()
+        assert not stop.done()
+        renewal.cancel()
+        worker.send(9)
+        await stop
+    assert (lives.signals, lives.count, worker.state) == (["SIGTERM"], 1, State.STOPPED)
+
+
+async def test_process_that_is_renewed_has_the_time_of_its_own_settings(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shorten(monkeypatch, EXIT_LIMIT_S=0, KILL_S=0)
+    lives.plan(Life(READY, catches={"SIGTERM": None}), READY_LIFE)
+    worker = lives.worker(Settings(drain_timeout_s=0.3))
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        begin = asyncio.get_running_loop().time()
+        assert await worker.renew(Orders(Settings(drain_timeout_s=0.01), worker.orders.place))
+        assert asyncio.get_running_loop().time() - begin > 0.25
+        assert "worker 0 has not stopped in time, and is killed" in caplog.text
+        # What a renewal has cut is told by the worker's log, and not by the exit code of the host.
+    assert not worker.was_cut
+
+
+async def test_renewal_of_a_program_that_cannot_be_started(lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        monkeypatch.setattr(worker_module, "COMMAND", ("/nowhere/python",))
+        assert not await worker.renew(other(worker))

@@ -1,0 +1,107 @@
+"""A worker that is not alive any more is ended: its stacks in the log, and killed if it takes no signal."""
+
+import asyncio
+import signal
+from functools import partial
+
+import pytest
+
+from aclgrad_server.supervisor import worker as worker_module
+from aclgrad_server.supervisor.answers import ask
+from aclgrad_server.supervisor.worker import State
+from tests.server.fakes import wait_until
+from tests.server.supervisor.lives import HUNG, READY, READY_LIFE, STARTING, Life, Lives, reaches, shorten
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that lives has more time to answer than a busy machine takes for it."""
+    shorten(monkeypatch, HANG_LIMIT_S=0.6, START_LIMIT_S=1.5, ABORT_S=0.2)
+    monkeypatch.setattr(worker_module, "ask", partial(ask, limit_s=0.2))
+
+
+ABORTED, STOPPED = {"SIGTERM": 0, "SIGABRT": 0}, {"SIGABRT": None}
+HANGS: dict[str, tuple[Life, str]] = {
+    "never_listens": (Life(catches=ABORTED), "starting"),
+    "never_alive": (Life(HUNG, catches=ABORTED), "starting"),
+    "stops_answering": (Life(READY, answers=3, catches=ABORTED), "does not answer"),
+    "stops_while_starting": (Life(STARTING, answers=3, catches=ABORTED), "does not answer"),
+    "takes_no_signal": (Life(READY, answers=3, catches=STOPPED), "does not answer"),
+}
+
+
+@pytest.mark.parametrize(("life", "reason"), HANGS.values(), ids=HANGS)
+async def test_process_that_is_not_alive_is_aborted_and_then_killed(lives: Lives, life: Life, reason: str) -> None:
+    """SIGABRT has it write its stacks."""
+    lives.plan(life, READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await wait_until(lambda: lives.count == 2 and worker.state is State.READY)
+        assert worker.restarts == 1
+        assert (State.STARTING, reason) in lives.states
+        how = f"signal {signal.SIGKILL}" if life.catches is STOPPED else "exit code 0"
+        assert (State.PAUSED, f"restarts in 0 s after {how}") in lives.states
+    assert lives.signals == ["SIGABRT", "SIGTERM"]
+
+
+async def test_process_that_really_stops(lives: Lives, caplog: pytest.LogCaptureFixture) -> None:
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        worker.send(signal.SIGSTOP)
+        await wait_until(lambda: lives.count == 2 and worker.state is State.READY)
+        assert "worker 0 is not alive since 1 s: SIGABRT has it write its stacks" in caplog.text
+    assert lives.signals == ["SIGTERM"]
+
+
+async def test_process_whose_main_loop_hangs_says_so_until_it_is_ended(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listener answers all the time, from its own thread."""
+    shorten(monkeypatch, START_LIMIT_S=30)
+    lives.plan(Life(READY, answers=2, then=HUNG), READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await wait_until(lambda: lives.count == 2 and worker.state is State.READY)
+    assert (State.STARTING, "the main loop has not run for 12 s") in lives.states
+
+
+async def test_process_that_answers_again_in_time_is_left_alone(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(monkeypatch, HANG_LIMIT_S=30)
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        worker.send(signal.SIGSTOP)
+        await wait_until(lambda: worker.reason == "does not answer")
+        assert worker.state is State.STARTING
+        worker.send(signal.SIGCONT)
+        await reaches(worker, State.READY)
+        assert worker.restarts == 0
+    assert lives.count == 1
+
+
+@pytest.mark.parametrize("says", ["", "alive", "[1]", '{"ready": true}', '{"alive": true}'])
+async def test_process_that_cannot_be_watched_is_killed_and_started_again(
+    lives: Lives, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its answers are not those of a worker: whatever else it is, nobody would know when it hangs."""
+    lives.plan(Life(says), READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        assert (worker.restarts, lives.count) == (1, 2)
+        assert "worker 0 is not watched any more, and is killed" in caplog.text
+        assert (State.PAUSED, "restarts in 0 s after signal 9") in lives.states
+
+
+async def test_renewal_of_a_process_that_hangs_ends_with_the_watch(lives: Lives) -> None:
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        worker.send(signal.SIGSTOP)
+        assert await asyncio.wait_for(worker.renew(worker.orders), 30)
+        assert (worker.restarts, lives.count) == (0, 2)
