@@ -70,14 +70,14 @@ def _state(worker: Worker) -> str:
 
 async def _metrics_of(worker: Worker) -> WorkerMetrics:
     answer = await ask(worker.socket, "/metrics")
-    return WorkerMetrics(worker.index, None if answer is None else answer.body.decode(), worker.restarts)
+    return WorkerMetrics(worker.index, None if answer is None else answer.decode(), worker.restarts)
 
 
 async def _status_of(worker: Worker, supervisor: "Supervisor") -> WorkerAnswer:
     answer = await ask(worker.socket, "/status")
     return WorkerAnswer(
         worker.index,
-        None if answer is None else pb.GetServerStatusResponse.FromString(answer.body),
+        None if answer is None else pb.GetServerStatusResponse.FromString(answer),
         worker.reason or DOES_NOT_ANSWER,
         supervisor.addresses.own[worker.index] if supervisor.shows_private else (),
         worker.restarts,

@@ -178,7 +178,7 @@ class Worker:
         while True:
             await asyncio.sleep(LOOK_INTERVAL_S if self._settled.is_set() else START_INTERVAL_S)
             answer = await ask(self.socket, STATE)
-            told = None if answer is None else json.loads(answer.body)
+            told = None if answer is None else json.loads(answer)
             if told is not None and told["alive"]:
                 limit_s, alive_at = HANG_LIMIT_S, time.monotonic()
                 self._see(**told)
