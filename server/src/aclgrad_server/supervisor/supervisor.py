@@ -112,11 +112,10 @@ class Supervisor:
 
     def _is_unready_for_good(self) -> bool:
         """Whether a restart of the host may help: no worker is ready, and not because of the cards alone."""
-        if any(worker.state is State.READY for worker in self.workers):
-            self._unready_since = time.monotonic()
-        if all(worker.state is State.UNFIT for worker in self.workers):
-            return False
-        return time.monotonic() - self._unready_since > UNREADY_LIMIT_S
+        now, states = time.monotonic(), {worker.state for worker in self.workers}
+        if State.READY in states or states == {State.UNFIT}:
+            self._unready_since = now
+        return now - self._unready_since > UNREADY_LIMIT_S
 
     def _tell(self, worker: Worker) -> None:
         """Prints where a worker serves that has become ready; first of all, where the host does."""
