@@ -87,6 +87,8 @@ class Supervisor:
             each.add_done_callback(_log_failure)
         await asyncio.wait([*keepers, stop], return_when=asyncio.FIRST_COMPLETED)
         failed = self._failure()
+        # From here on a renewal would start what is to end.
+        self._stop.set()
         log.info("stopping the workers, for at most %.0f s", self._settings.drain_timeout_s)
         if self._renewal is not None:
             self._renewal.cancel()
@@ -153,7 +155,9 @@ class Supervisor:
         self._stop.set()
 
     def _renew(self) -> None:
-        if self._renewal is None or self._renewal.done():
+        if self._stop.is_set():
+            log.warning("SIGHUP is ignored: the workers are being stopped")
+        elif self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew_all())
             self._renewal.add_done_callback(_log_failure)
         else:
