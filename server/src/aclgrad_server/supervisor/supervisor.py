@@ -7,6 +7,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from aclgrad_server.supervisor.worker import State, Worker
 
 log = logging.getLogger(__name__)
 
+_STDOUT: Final = 1
 UNREADY_LIMIT_S: Final = 300.0
 _FIXED: Final = ("listen", "admin", "device", "workers")
 """Settings of the supervisor itself, which a renewal does not change."""
@@ -44,7 +46,7 @@ class Supervisor:
             Worker(number, self._orders(settings, number), self._socket(number), self._tell)
             for number in range(len(cards))
         ]
-        self._has_told = False
+        self._told: set[int | None] = set()
         self._stop = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
         self._renew_again = False
@@ -120,14 +122,19 @@ class Supervisor:
         return now - self._unready_since > UNREADY_LIMIT_S
 
     def _tell(self, worker: Worker) -> None:
-        """Prints where a worker serves that has become ready; first of all, where the host does."""
+        """Prints where a worker serves that has become ready; first of all, where the host does. Each comes once."""
         if worker.state is State.READY:
-            if not self._has_told and (worker.index == 0 or not self._addresses.has_unix):
-                self._has_told = True
-                print(f"ready: {' '.join(self._addresses.shared)}", flush=True)
-            print(f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}", flush=True)
+            if worker.index == 0 or not self._addresses.has_unix:
+                self._print(None, f"ready: {' '.join(self._addresses.shared)}")
+            self._print(worker.index, f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}")
         elif all(each.state is State.GIVEN_UP for each in self.workers):
             self._stop.set()
+
+    def _print(self, worker: int | None, line: str) -> None:
+        if worker not in self._told:
+            self._told.add(worker)
+            with suppress(OSError):  # nobody reads it any more
+                os.write(_STDOUT, f"{line}\n".encode())
 
     def _orders(self, settings: Settings, number: int) -> Orders:
         """Returns a worker's settings, with its part of what the host has, and its place."""
