@@ -33,9 +33,11 @@ def count_cards(settings: Settings) -> int | None:
             timeout=settings.hang_timeout_s,
             check=False,
             text=True,
+            errors="replace",
         )
     except subprocess.TimeoutExpired:
         log.warning("the runtime has not told its number of cards within %g s", settings.hang_timeout_s)
         return None
-    told = finished.stdout.strip()
-    return int(told) if told.isdigit() else None
+    # The last line, because libraries print, too.
+    told = finished.stdout.strip().rpartition("\n")[2]
+    return int(told) if told.isascii() and told.isdigit() else None
