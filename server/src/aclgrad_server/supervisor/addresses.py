@@ -76,8 +76,10 @@ def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int
     """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
     places, failures = _places(host), []
     for family, place in places:
-        holder = socket.socket(family, socket.SOCK_STREAM)
+        holder = None
         try:
+            # Without IPv6 in the kernel, names still have addresses of it.
+            holder = socket.socket(family, socket.SOCK_STREAM)
             if family == socket.AF_INET6:
                 # [::] also accepts IPv4, as it does for gRPC.
                 holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place not in ("::",))
@@ -88,7 +90,8 @@ def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int
             # Not before the bind: a second server would share the port. From here on our workers may.
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         except OSError as error:
-            holder.close()
+            if holder is not None:
+                holder.close()
             failures.append(error)
             if error.errno == errno.EADDRINUSE:
                 break
