@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from aclgrad_server import logs
 from aclgrad_server.devices.numa import bind_to_card
@@ -17,7 +18,8 @@ def main() -> None:
     settings, place = orders.settings, orders.place
     form = logs.form_of(settings.log_format, place.index)
     logs.configure(settings.log_level, form)
-    bind_to_card(visible_card(os.environ, settings.device[0]))
+    with suppress(ValueError):  # the server says why there is no such card
+        bind_to_card(visible_card(os.environ, settings.device[0]))
     try:
         code = serve(settings, place)
     except StartError as error:

@@ -24,7 +24,7 @@ def bind_to_card(card: str, root: Path = _ROOT) -> None:
         return
     node = nodes[int(card)]
     allowed = os.sched_getaffinity(0)
-    near = _processors((root / f"devices/system/node/node{node}/cpulist").read_text()) & allowed
+    near = _processors(_text(root / f"devices/system/node/node{node}/cpulist")) & allowed
     if near and near != allowed:
         os.sched_setaffinity(0, near)
         log.info("bound to the %d processors of NUMA node %d, where card %s is", len(near), node, card)
