@@ -13,11 +13,11 @@ from typing import Final
 
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.edge.memory_limit import check_memory, memory_limit
-from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED
+from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
 from aclgrad_server.exposure import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
-from aclgrad_server.settings import OFF, Settings, UnusableSettingsError
+from aclgrad_server.settings import MAX_WORKERS, OFF, Settings, UnusableSettingsError
 from aclgrad_server.supervisor.addresses import Addresses, hold
 from aclgrad_server.supervisor.pages import pages
 from aclgrad_server.supervisor.worker import State, Worker
@@ -25,6 +25,7 @@ from aclgrad_server.supervisor.worker import State, Worker
 log = logging.getLogger(__name__)
 
 _STDOUT: Final = 1
+_MAX_SOCKET_PATH: Final = 107  # bytes that the kernel takes
 UNREADY_LIMIT_S: Final = 300.0
 _FIXED: Final = ("listen", "admin", "device", "workers")
 """Settings of the supervisor itself, which a renewal does not change."""
@@ -40,7 +41,11 @@ class Supervisor:
         self._cards = cards
         self._reread = reread
         self._addresses = hold(settings.listen, len(cards))
-        self._folder = tempfile.TemporaryDirectory(prefix="aclgrad-")
+        try:
+            self._folder = _private_folder()
+        except StartError:
+            self._addresses.close()
+            raise
         self.heartbeat = Heartbeat()
         self.workers = [
             Worker(number, self._orders(settings, number), self._socket(number), self._tell)
@@ -195,6 +200,19 @@ class Supervisor:
                 return
         self._settings = settings
         log.info("SIGHUP: all workers have the settings of now")
+
+
+def _private_folder() -> "tempfile.TemporaryDirectory[str]":
+    """Returns a new folder for the sockets of the workers; raises StartError if there cannot be one."""
+    remedy = "set TMPDIR to a folder with a short path that the server may write to"
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="aclgrad-")
+    except OSError as error:
+        raise StartError(f"the workers need a folder for their sockets: {error.strerror or error}; {remedy}") from error
+    if len(f"{folder.name}/{MAX_WORKERS}.sock") > _MAX_SOCKET_PATH:
+        folder.cleanup()
+        raise StartError(f"the path of the workers' sockets is too long, in {folder.name}; {remedy}")
+    return folder
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
