@@ -10,6 +10,7 @@ from aclgrad_server.exits import StartError
 from aclgrad_server.exposure import UNIX
 
 _MAX_PORT: Final = 65535
+_TRIES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +75,32 @@ def hold(listen: Sequence[str], worker_count: int) -> Addresses:
 
 def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int:
     """Returns the port that is held on every address of the host; raises StartError if one of them is taken."""
-    places, failures = _places(host), []
+    places = _places(host)
+    # A port that the kernel has chosen for one family may be taken in the other.
+    for _ in range(1 if port else _TRIES):
+        held, failures = _bind(places, port)
+        is_taken = any(error.errno == errno.EADDRINUSE for error in failures)
+        if held and not is_taken:
+            holders += held
+            return int(held[0].getsockname()[1])
+        for each in held:
+            each.close()
+    why = "the port is taken" if is_taken else failures[0].strerror
+    raise StartError(f"cannot listen on {host}:{port}{whose}: {why}; give another --listen")
+
+
+def _bind(places: Sequence[tuple[socket.AddressFamily, str]], port: int) -> tuple[list[socket.socket], list[OSError]]:
+    """Returns a socket for each place that has the port, and why others do not."""
+    held: list[socket.socket] = []
+    failures: list[OSError] = []
     for family, place in places:
-        holder = None
         try:
             # Without IPv6 in the kernel, names still have addresses of it.
             holder = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:
+            failures.append(error)
+            continue
+        try:
             if family == socket.AF_INET6:
                 # [::] also accepts IPv4, as it does for gRPC.
                 holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place not in ("::",))
@@ -90,25 +111,21 @@ def _hold(host: str, port: int, whose: str, holders: list[socket.socket]) -> int
             # Not before the bind: a second server would share the port. From here on our workers may.
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         except OSError as error:
-            if holder is not None:
-                holder.close()
+            holder.close()
             failures.append(error)
-            if error.errno == errno.EADDRINUSE:
-                break
-            continue
-        holders.append(holder)
-        port = holder.getsockname()[1]
-    taken = [error for error in failures if error.errno == errno.EADDRINUSE]
-    if taken or len(failures) == len(places):
-        why = "the port is taken" if taken else failures[0].strerror
-        raise StartError(f"cannot listen on {host}:{port}{whose}: {why}; give another --listen")
-    return port
+        else:
+            held.append(holder)
+            port = holder.getsockname()[1]
+    return held, failures
 
 
 def _places(host: str) -> list[tuple[socket.AddressFamily, str]]:
     """Returns the numeric addresses that gRPC would listen on for this host."""
     if host in ("0.0.0.0", "[::]"):
         return [(socket.AF_INET6, "::")] if socket.has_dualstack_ipv6() else [(socket.AF_INET, "0.0.0.0")]
+    if host == "localhost":
+        # Whatever the file of hosts says.
+        return [(socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1")]
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
