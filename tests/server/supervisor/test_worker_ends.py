@@ -13,6 +13,7 @@ from aclgrad_server.supervisor.worker import STEADY_S, State, Worker
 from tests.server.fakes import Clock, wait_until
 from tests.server.supervisor.lives import READY, READY_LIFE, STARTING, UNFIT, Life, Lives, is_alive, reaches, shorten
 
+
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """The pauses before new processes, which take no time; one without end is kept."""

@@ -12,6 +12,7 @@ from aclgrad_server.supervisor.worker import State
 from tests.server.fakes import wait_until
 from tests.server.supervisor.lives import HUNG, READY, READY_LIFE, STARTING, Life, Lives, reaches, shorten
 
+
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that lives has more time to answer than a busy machine takes for it."""
@@ -66,9 +67,7 @@ async def test_process_whose_main_loop_hangs_says_so_until_it_is_ended(
     assert (State.STARTING, "the main loop has not run for 12 s") in lives.states
 
 
-async def test_process_that_answers_again_in_time_is_left_alone(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_process_that_answers_again_in_time_is_left_alone(lives: Lives, monkeypatch: pytest.MonkeyPatch) -> None:
     shorten(monkeypatch, HANG_LIMIT_S=30)
     lives.plan(READY_LIFE)
     worker = lives.worker()

@@ -1,0 +1,96 @@
+"""The metrics of a host are those of its workers, each with the label of its own, and two of the supervisor."""
+
+from collections import Counter as Count
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from aclgrad_server.admin.metrics import Metrics
+from aclgrad_server.settings import Settings
+from aclgrad_server.state import ServerState
+from aclgrad_server.supervisor.metrics import WorkerMetrics, merged
+
+Series = tuple[str, frozenset[tuple[str, str]]]
+
+
+def series_of(text: str) -> dict[Series, float]:
+    """Returns each sample; there is none twice."""
+    found = [
+        ((each.name, frozenset(each.labels.items())), each.value)
+        for family in text_string_to_metric_families(text)
+        for each in family.samples
+    ]
+    assert max(Count(key for key, _ in found).values(), default=1) == 1
+    return dict(found)
+
+
+def expected(answers: Sequence[WorkerMetrics]) -> dict[Series, float]:
+    found: dict[Series, float] = {}
+    for answer in answers:
+        label = ("worker", str(answer.worker))
+        found["aclgrad_worker_up", frozenset({label})] = answer.text is not None
+        found["aclgrad_worker_restarts_total", frozenset({label})] = answer.restarts
+        for (name, labels), value in series_of(answer.text or "").items():
+            found[name, labels | {label}] = value
+    return found
+
+
+def assert_merged(answers: Sequence[WorkerMetrics]) -> str:
+    text = merged(answers).decode()
+    assert series_of(text) == expected(answers)
+    kinds = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")]
+    assert len(kinds) == len(set(kinds))
+    for line in text.splitlines():
+        assert line.startswith("# ") or line.count('worker="') == 1
+    return text
+
+
+NAMES = st.sampled_from(["aclgrad_calls", "aclgrad_bytes", "aclgrad_seconds", "other"])
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]) | st.sampled_from('\n"\\'), max_size=9)
+VALUES = st.floats(0, 1e12, allow_nan=False)
+KINDS = {"calls": Counter, "bytes": Gauge, "seconds": Histogram, "other": Gauge}
+
+
+@st.composite
+def worker_texts(draw: st.DrawFn) -> str:
+    registry = CollectorRegistry()
+    for name in draw(st.sets(NAMES)):
+        kind = KINDS[name.rpartition("_")[2]]
+        made = kind(name, draw(WORDS), ["operator", "le_mans"], registry=registry)
+        for labels in draw(st.sets(st.tuples(WORDS, WORDS), max_size=3)):
+            child = made.labels(*labels)
+            count = {Counter: "inc", Gauge: "set", Histogram: "observe"}[kind]
+            getattr(child, count)(draw(VALUES))
+    return generate_latest(registry).decode()
+
+
+@given(st.lists(st.tuples(st.none() | worker_texts(), st.integers(0, 99)), min_size=1, max_size=4))
+def test_merged_metrics_have_every_series_of_every_worker(told: list[tuple[str | None, int]]) -> None:
+    assert_merged([WorkerMetrics(number, *each) for number, each in enumerate(told)])
+
+
+def test_metrics_of_servers_are_merged_and_a_silent_worker_is_down() -> None:
+    state = ServerState(Settings())
+    for lag_s in (0.001, 0.5, 3):
+        state.loop_lag.add(lag_s)
+    metrics = Metrics(state).text().decode()
+    text = assert_merged([WorkerMetrics(0, metrics, 0), WorkerMetrics(1, None, 7), WorkerMetrics(12, metrics, 1)])
+    lines = text.splitlines()
+    for told in (
+        'aclgrad_worker_up{worker="0"} 1.0',
+        'aclgrad_worker_up{worker="1"} 0.0',
+        'aclgrad_worker_restarts_total{worker="1"} 7.0',
+        'aclgrad_ready{worker="12"} 0.0',
+    ):
+        assert told in lines
+    assert not any('worker="1"' in line and "aclgrad_worker" not in line for line in lines)
+    # Types and help stay, for those who read either.
+    for line in metrics.splitlines():
+        assert not line.startswith("#") or line in lines
+
+
+def test_one_silent_worker_is_all_there_is() -> None:
+    assert len(series_of(assert_merged([WorkerMetrics(0, None, 3)]))) == 2
