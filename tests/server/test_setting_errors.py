@@ -53,6 +53,10 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "nan": (("--call-timeout-s", "nan"), "--call-timeout-s is 'nan'; give a finite number"),
     "device": (("--device", "first"), "--device is 'first'; give an integer"),
     "pattern": (("--shared-memory-prefix", "a/b"), "--shared-memory-prefix is 'a/b'; give text that matches "),
+    "no_workers": (("--workers", "0"), "--workers is '0'; give more than 0"),
+    "negative_workers": (("--workers", "-1"), "--workers is '-1'; give more than 0"),
+    "more_workers_than_a_card_takes": (("--workers", "64"), "--workers is '64'; give at most 63"),
+    "workers_in_words": (("--workers", "all"), "--workers is 'all'; give an integer"),
     "twice": (("--device", "0", "--device", "0"), "--device: 0 is given more than once"),
 }
 
@@ -67,6 +71,7 @@ def test_flag(run: Run, flags: tuple[str, ...], told: str) -> None:
 def test_variable_and_flag_beside_a_file(run: Run, tmp_path: Path) -> None:
     wrong = "is 'many'; give an integer"
     assert run(ACLGRAD_STREAMS="many") == Result(2, f"aclgrad-server: ACLGRAD_STREAMS {wrong}\n")
+    assert run(ACLGRAD_WORKERS="64").stderr == "aclgrad-server: ACLGRAD_WORKERS is '64'; give at most 63\n"
     (file := tmp_path / "aclgrad.toml").write_text("streams = 2\nvolume = 1\n")
     assert run("--config", str(file), "--streams", "many").stderr.splitlines() == [
         f"aclgrad-server: --streams {wrong}",
@@ -81,6 +86,7 @@ FILES: dict[str, tuple[str, str]] = {
     "table": ("[server]\nstreams = 2", "has the setting 'server', which does not exist; see --help"),
     "word": ('streams = "many"', "has streams = 'many'; give an integer"),
     "range": ("streams = 0", "has streams = 0; give more than 0"),
+    "workers": ("workers = 0", "has workers = 0; give more than 0"),
     "list": ("streams = [1]", "has streams = [1]; give an integer"),
     "choice": ('log_level = "loud"', "has log_level = 'loud'; give 'debug', 'info', 'warning' or 'error'"),
     "address": ('listen = ["::1:1"]', "has listen: '::1:1' is an IPv6 address without brackets; give [::1]:1"),

@@ -34,6 +34,14 @@ def test_too_little_is_refused_with_both_figures(tmp_path: Path) -> None:
         check_memory(tmp_path)
 
 
+def test_memory_that_would_do_for_fewer_workers(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": f"{300 * 2**20}\n"})
+    check_memory(tmp_path, processes=2)
+    told = r"300 MiB is less than the 384 MiB that 3 workers need; give the container .* more, or fewer --workers"
+    with pytest.raises(StartError, match=told):
+        check_memory(tmp_path, processes=3)
+
+
 @pytest.mark.parametrize("files", [*memory_trees.UNLIMITED.values(), {}], ids=[*memory_trees.UNLIMITED, "nothing"])
 def test_without_a_limit_it_is_the_machine(tmp_path: Path, files: dict[str, str]) -> None:
     write(tmp_path, files)
