@@ -1,12 +1,13 @@
-"""Workers with made-up processes."""
+"""Workers with made-up processes, and without any."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from aclgrad_server.supervisor import worker
+from aclgrad_server.supervisor import supervisor, worker
 from tests.server.supervisor import made_up_worker
+from tests.server.supervisor.hosts import FakeWorker
 from tests.server.supervisor.lives import Lives, shorten
 
 
@@ -17,3 +18,9 @@ def lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lives:
     # Isolated and without site-packages: it starts in a hundredth of a second.
     monkeypatch.setattr(worker, "COMMAND", (sys.executable, "-I", "-S", made_up_worker.__file__, str(tmp_path)))
     return Lives(tmp_path)
+
+
+@pytest.fixture
+def fake_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts have workers without processes."""
+    monkeypatch.setattr(supervisor, "Worker", FakeWorker)

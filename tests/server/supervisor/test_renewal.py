@@ -1,0 +1,137 @@
+"""SIGHUP: the settings are read anew, and the workers get them one by one, or keep what they have."""
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aclgrad_server.settings import Settings, UnusableSettingsError
+from tests.server.fakes import settle
+from tests.server.supervisor.hosts import Host, hosting, settings_of
+
+pytestmark = pytest.mark.usefixtures("fake_workers")
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    async with hosting(0, 1, 2) as host:
+        yield host
+
+
+def streams(host: Host) -> list[list[int]]:
+    """Returns the settings that each worker has got."""
+    return [[each.streams for each in worker.renewals] for worker in host.workers]
+
+
+async def renew(host: Host, settings: Settings | Exception) -> None:
+    host.next_settings = settings
+    await host.signal(signal.SIGHUP)
+
+
+async def test_workers_get_the_new_settings_one_after_the_other(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    for worker in host.workers:
+        worker.may_renew.clear()
+    await renew(host, settings_of(streams=9))
+    for number, worker in enumerate(host.workers):
+        assert streams(host) == [[9]] * (number + 1) + [[]] * (2 - number)
+        worker.may_renew.set()
+        await settle()
+    assert "SIGHUP: all workers have the settings of now" in caplog.text
+    (first, *_) = host.workers
+    # Its place and its addresses are those that it had.
+    assert first.renewals[0].listen == host.supervisor.addresses.of(0)
+    assert first.orders.place.worker_count == 3
+
+
+async def test_workers_are_renewed_by_the_same_settings_too(host: Host) -> None:
+    """For what they name may have changed: files, libraries, cards."""
+    for count in (1, 2):
+        await host.signal(signal.SIGHUP)
+        assert streams(host) == [[4] * count] * 3
+
+
+async def test_settings_that_cannot_be_used_keep_the_old_ones(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    await renew(host, UnusableSettingsError("--streams is 'many'; give an integer", "and another"))
+    assert streams(host) == [[]] * 3
+    told = "SIGHUP: the workers keep their settings: --streams is 'many'; give an integer; and another"
+    assert told in caplog.text
+    await renew(host, settings_of(streams=9))
+    assert streams(host) == [[9]] * 3
+
+
+@pytest.mark.parametrize(
+    "changed", [{"listen": ("127.0.0.1:1",)}, {"admin": "127.0.0.1:0"}, {"device": (0, 1, 2)}, {"workers": 3}], ids=list
+)
+async def test_settings_of_the_host_itself_are_refused(
+    host: Host, caplog: pytest.LogCaptureFixture, changed: dict[str, Any]
+) -> None:
+    await renew(host, settings_of(streams=9, **changed))
+    assert streams(host) == [[]] * 3
+    (name,) = changed
+    assert f"SIGHUP: the workers keep their settings: --{name} needs a start of the server itself" in caplog.text
+
+
+async def test_renewal_ends_with_the_first_worker_that_is_not_ready_again(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.workers[1].is_renewed_well = False
+    await renew(host, settings_of(streams=9))
+    assert streams(host) == [[9], [9], []]
+    assert "SIGHUP: worker 1 is not ready again; those after it keep their settings" in caplog.text
+    host.workers[1].is_renewed_well = True
+    await renew(host, settings_of(streams=8))
+    assert streams(host) == [[9, 8], [9, 8], [8]]
+
+
+async def test_signals_during_a_renewal_are_one_more_after_it(host: Host) -> None:
+    host.workers[1].may_renew.clear()
+    await renew(host, settings_of(streams=9))
+    for count in (8, 7, 6):
+        await renew(host, settings_of(streams=count))
+    assert streams(host) == [[9], [9], []]
+    host.workers[1].may_renew.set()
+    await settle()
+    assert streams(host) == [[9, 6], [9, 6], [9, 6]]
+
+
+async def test_signal_after_settings_that_could_not_be_used_during_a_renewal(host: Host) -> None:
+    host.workers[0].may_renew.clear()
+    await renew(host, settings_of(streams=9))
+    await renew(host, UnusableSettingsError("no"))
+    host.workers[0].may_renew.set()
+    await settle()
+    assert streams(host) == [[9]] * 3
+    await renew(host, settings_of(streams=7))
+    assert streams(host) == [[9, 7]] * 3
+
+
+async def test_renewal_that_fails_is_told_and_the_next_one_is_made(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    await renew(host, MemoryError("none left"))
+    assert "none left" in caplog.text
+    await renew(host, settings_of(streams=9))
+    assert streams(host) == [[9]] * 3
+
+
+async def test_stop_ends_a_renewal_and_none_begins_after_it(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    """A second signal would cut the calls of a worker that drains."""
+    host.workers[0].may_renew.clear()
+    host.workers[2].may_stop.clear()
+    await renew(host, settings_of(streams=9))
+    await host.signal(signal.SIGTERM)
+    host.workers[0].may_renew.set()
+    await renew(host, settings_of(streams=8))
+    assert streams(host) == [[9], [], []]
+    assert "SIGHUP is ignored: the workers are being stopped" in caplog.text
+    host.workers[2].may_stop.set()
+    assert await host.exit_code() == 0
+
+
+async def test_identities_that_come_with_a_renewal_hide_the_addresses(host: Host, tmp_path: Path) -> None:
+    assert host.supervisor.shows_private
+    await renew(host, settings_of(identities=tmp_path / "identities.toml"))
+    assert not host.supervisor.shows_private

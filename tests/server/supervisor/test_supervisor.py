@@ -1,0 +1,250 @@
+"""A host: what its workers are told, what it prints, when it ends and with which exit code."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from aclgrad_server.edge.memory_limit import memory_limit
+from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, EXIT_USAGE, StartError
+from aclgrad_server.place import Place
+from aclgrad_server.supervisor import supervisor as supervisor_module
+from aclgrad_server.supervisor.supervisor import UNREADY_LIMIT_S
+from aclgrad_server.supervisor.worker import State
+from tests.server.fakes import Clock, settle, wait_until
+from tests.server.supervisor.hosts import Host, hosting
+
+pytestmark = pytest.mark.usefixtures("fake_workers")
+
+
+class Beats(Clock):
+    """The supervisor's clock, which counts how often it looks."""
+
+    looks = 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return super().__call__()
+
+    async def pass_in(self, host: Host, seconds: float) -> bool:
+        """Returns, after looks of the host so much later, whether it has ended."""
+        self.now_s += seconds
+        end = self.looks + 3
+        await wait_until(lambda: host.end.done() or self.looks >= end)
+        return host.end.done()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Beats:
+    clock = Beats()
+    monkeypatch.setattr(supervisor_module, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(supervisor_module, "BEAT_INTERVAL_S", 0.001)
+    return clock
+
+
+async def test_orders_divide_what_the_host_has() -> None:
+    """Memory between all workers; pool and streams between those on a card."""
+    limits = {"memory_limit_bytes": 1000, "pool_bytes": 3001, "streams": 5, "max_waiting_calls": 7}
+    async with hosting(4, 2, 2, **limits, listen=("127.0.0.1:0", "unix:/run/x")) as host:
+        told = [worker.orders.settings for worker in host.workers]
+        addresses = host.supervisor.addresses
+        tcp = addresses.shared[0]
+        assert [each.device for each in told] == [(4,), (2,), (2,)]
+        assert [each.memory_limit_bytes for each in told] == [334] * 3
+        assert [each.pool_bytes for each in told] == [3001, 1501, 1501]
+        assert [each.streams for each in told] == [5, 3, 3]
+        assert [each.max_waiting_calls for each in told] == [7] * 3
+        assert [each.listen for each in told] == [(tcp, *own) for own in addresses.own]
+        assert [each.admin for each in told] == [f"unix:{worker.socket}" for worker in host.workers]
+        assert [worker.orders.place for worker in host.workers] == [
+            Place(0, 3, 1, addresses.own),
+            Place(1, 3, 2, addresses.own),
+            Place(2, 3, 2, addresses.own),
+        ]
+
+
+async def test_orders_without_limits_divide_the_memory_of_the_machine_and_leave_the_pool_to_the_card() -> None:
+    async with hosting(0, 0) as host:
+        for worker in host.workers:
+            settings = worker.orders.settings
+            assert settings.memory_limit_bytes == -(-memory_limit(None) // 2)
+            assert (settings.pool_bytes, settings.streams) == (None, 2)
+
+
+async def test_sockets_of_workers_are_in_a_private_folder_that_ends_with_the_host() -> None:
+    async with hosting() as host:
+        folder = Path(host.workers[0].socket).parent
+        assert folder.stat().st_mode & 0o777 == 0o700
+        held = host.supervisor.addresses.shared[0]
+    assert not folder.exists()
+    socket.create_server(("127.0.0.1", int(held.rpartition(":")[2]))).close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_every_worker(number: signal.Signals) -> None:
+    async with hosting() as host:
+        await host.signal(number)
+        assert await host.exit_code() == 0
+        assert [worker.stop_count for worker in host.workers] == [1, 1]
+
+
+async def test_a_worker_that_was_cut_is_told_by_the_exit_code() -> None:
+    async with hosting() as host:
+        host.workers[1].was_cut = True
+        await host.signal(signal.SIGTERM)
+        assert await host.exit_code() == EXIT_UNDRAINED
+
+
+async def test_a_second_signal_ends_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    async with hosting() as host:
+        host.workers[0].may_stop.clear()
+        await host.signal(signal.SIGTERM)
+        assert not codes
+        await host.signal(signal.SIGINT)
+        assert codes == [128 + signal.SIGINT]
+        assert [worker.signals for worker in host.workers] == [[signal.SIGKILL]] * 2
+        assert not Path(host.workers[0].socket).parent.exists()
+        host.workers[0].may_stop.set()
+
+
+async def test_host_all_of_whose_workers_are_given_up_ends_with_their_code(capfd: pytest.CaptureFixture[str]) -> None:
+    async with hosting() as host:
+        host.workers[1].give_up(EXIT_START)
+        await settle()
+        assert not host.end.done()
+        host.workers[0].give_up(EXIT_USAGE)
+        assert await host.exit_code() == EXIT_USAGE
+        assert [worker.stop_count for worker in host.workers] == [1, 1]
+    assert capfd.readouterr().out == ""
+
+
+async def test_host_goes_on_as_long_as_one_worker_is_not_given_up() -> None:
+    async with hosting() as host:
+        host.workers[0].give_up(EXIT_USAGE)
+        host.workers[1].enter(State.READY)
+        await host.signal(signal.SIGTERM)
+        assert await host.exit_code() == 0
+
+
+async def test_a_worker_that_nobody_keeps_any_more_ends_the_host(caplog: pytest.LogCaptureFixture) -> None:
+    async with hosting() as host:
+        host.workers[0].fail(MemoryError("none left"))
+        assert await host.exit_code() == EXIT_START
+        assert [worker.stop_count for worker in host.workers] == [1, 1]
+        assert "none left" in caplog.text
+
+
+class TestUnready:
+    """Five minutes without a ready worker end the host, so that its container or service is started again."""
+
+    @pytest.mark.parametrize("state", [State.STARTING, State.PAUSED])
+    async def test_after_five_minutes(self, clock: Beats, caplog: pytest.LogCaptureFixture, state: State) -> None:
+        async with hosting() as host:
+            for worker in host.workers:
+                worker.enter(state, "a reason")
+            assert not await clock.pass_in(host, UNREADY_LIMIT_S)
+            assert await clock.pass_in(host, 1)
+            assert await host.exit_code() == EXIT_DEVICE_LOST
+            assert "no worker was ready for 300 s: ending with exit code 4" in caplog.text
+
+    async def test_not_while_a_worker_is_ready(self, clock: Beats) -> None:
+        async with hosting() as host:
+            host.workers[1].enter(State.READY)
+            assert not await clock.pass_in(host, 1000)
+            host.workers[1].enter(State.PAUSED, "restarts in 1 s after signal 9")
+            assert not await clock.pass_in(host, UNREADY_LIMIT_S)
+            assert await clock.pass_in(host, 1)
+            assert await host.exit_code() == EXIT_DEVICE_LOST
+
+    async def test_not_if_all_cards_are_unfit(self, clock: Beats) -> None:
+        """Another process would find the same cards; and later ends count from then."""
+        async with hosting() as host:
+            for worker in host.workers:
+                worker.enter(State.UNFIT, "device 0 fails")
+            assert not await clock.pass_in(host, 1000)
+            host.workers[0].enter(State.STARTING, "starting")
+            assert not await clock.pass_in(host, UNREADY_LIMIT_S)
+            assert await clock.pass_in(host, 1)
+
+    @pytest.mark.parametrize("other", [State.PAUSED, State.STARTING])
+    async def test_an_unfit_card_keeps_no_other_worker_s_host(self, clock: Beats, other: State) -> None:
+        async with hosting() as host:
+            host.workers[0].enter(State.UNFIT, "device 0 fails")
+            host.workers[1].enter(other, "a reason")
+            assert await clock.pass_in(host, UNREADY_LIMIT_S + 1)
+            assert await host.exit_code() == EXIT_DEVICE_LOST
+
+
+async def test_addresses_are_printed_once_each(capfd: pytest.CaptureFixture[str]) -> None:
+    async with hosting(0, 1, 2) as host:
+        shared, own = host.supervisor.addresses.shared[0], [each[0] for each in host.supervisor.addresses.own]
+        host.workers[1].enter(State.READY)
+        assert capfd.readouterr().out == f"ready: {shared}\nworker 1: {own[1]}\n"
+        host.workers[0].enter(State.UNFIT, "device 0 fails")
+        host.workers[2].enter(State.READY)
+        assert capfd.readouterr().out == f"worker 2: {own[2]}\n"
+        for state in (State.STARTING, State.PAUSED, State.READY):
+            host.workers[1].enter(state, "")
+        assert capfd.readouterr().out == ""
+
+
+async def test_a_unix_socket_is_announced_when_it_answers(capfd: pytest.CaptureFixture[str]) -> None:
+    """Worker 0 alone has it."""
+    async with hosting(listen=("unix:/run/x", "127.0.0.1:0")) as host:
+        addresses = host.supervisor.addresses
+        host.workers[1].enter(State.READY)
+        assert capfd.readouterr().out == f"worker 1: {' '.join(addresses.own[1])}\n"
+        host.workers[0].enter(State.READY)
+        lines = capfd.readouterr().out.splitlines()
+        assert lines == [f"ready: {' '.join(addresses.shared)}", f"worker 0: {' '.join(addresses.own[0])}"]
+
+
+async def test_nobody_has_to_read_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    monkeypatch.setattr(supervisor_module, "_STDOUT", writer)
+    async with hosting() as host:
+        for worker in host.workers:
+            worker.enter(State.READY)
+    os.close(writer)
+
+
+def test_memory_has_to_do_for_all_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is taken."""
+
+    def check(processes: int) -> None:
+        raise StartError(f"too little for {processes}")
+
+    monkeypatch.setattr(supervisor_module, "check_memory", check)
+    with pytest.raises(StartError, match="too little for 3"):
+        Host((0, 1, 2))
+
+
+@pytest.mark.parametrize(("name", "told"), [("nowhere", "need a folder"), ("x" * 100, "is too long")])
+def test_host_without_a_folder_for_its_sockets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    if told == "is too long":
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(supervisor_module.tempfile, "tempdir", str(tmp_path / name))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+    for _ in range(2):  # the port is free again
+        with pytest.raises(StartError, match=rf"{told}.*set TMPDIR"):
+            Host((0, 1), listen=(f"127.0.0.1:{port}",))
+    assert list(tmp_path.glob("*/*")) == []
+
+
+async def test_admin_address_that_is_taken_ends_the_start() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        host = Host((0, 1), admin=address)
+        with pytest.raises(StartError, match=f"cannot listen on {address}: .*--admin"):
+            await host.exit_code()
+    assert not Path(host.workers[0].socket).parent.exists()
+    assert all(each.fileno() == -1 for each in host.supervisor.addresses.holders)
