@@ -45,7 +45,7 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]
         return list(problems())
 
     yield told
-    for name in [name for name in sys.modules if "made_up" in name]:
+    for name in [name for name in sys.modules if name.startswith(f"{package.__name__}.made_up")]:
         del sys.modules[name]
 
 
