@@ -35,6 +35,17 @@ def refused(cause: str, values: str) -> Series:
     return {f'aclgrad_refused_rpcs_total{{cause="{cause}"}}': values}
 
 
+OF_HOST: Final = {
+    "AclgradSlowClients",
+    "AclgradCertificateExpiring",
+    "AclgradIdentitiesRefused",
+    "AclgradLogLinesDropped",
+}
+"""Alerts that a host has once, whichever of its workers they come from."""
+NOT_OF_WORKERS: Final = {"AclgradDown", "AclgradWorkerDown", "AclgradWorkerRestarting"}
+"""Alerts about metrics that workers do not have themselves."""
+
+
 CASES: Final = (
     Case("AclgradDown", "2m", ({'up{job="aclgrad"}': "0x20"}, {'up{job="other"}': "1x20"}), (UP,)),
     Case("AclgradDown", "45s", (), ({'up{job="aclgrad"}': "0x20"},)),
@@ -44,6 +55,26 @@ CASES: Final = (
         "4m",
         ({"aclgrad_ready": "0x20"},),
         ({"aclgrad_ready": "1x20"}, {"aclgrad_ready": "0x8 1x20"}),
+    ),
+    # Longer than the longest pause before a restart.
+    Case(
+        "AclgradWorkerDown",
+        "4m",
+        ({'aclgrad_worker_up{worker="1"}': "1x4 0x20"},),
+        ({'aclgrad_worker_up{worker="1"}': "1x4 0x5 1x20"}, {'aclgrad_worker_up{worker="1"}': "1x20"}, UP),
+    ),
+    # A loop, whose pauses grow to a minute; and two restarts, or many long ago.
+    Case(
+        "AclgradWorkerRestarting",
+        "8m",
+        (
+            {'aclgrad_worker_restarts_total{worker="1"}': "0x8 1 3 4 4 5 5 5 6x40"},
+            {'aclgrad_worker_restarts_total{worker="1"}': "9+0.25x40"},
+        ),
+        (
+            {'aclgrad_worker_restarts_total{worker="1"}': "0x8 1x10 2x40"},
+            {'aclgrad_worker_restarts_total{worker="1"}': "30x40"},
+        ),
     ),
     # The second process, after a gap of 30 s; and a new pod, whose labels differ.
     Case(

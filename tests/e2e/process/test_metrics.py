@@ -15,6 +15,7 @@ import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad_server.admin.metric_table import METRICS
+from aclgrad_server.supervisor.metrics import RESTARTS, UP, WORKER
 from tests.docs.snippets import ROOT
 from tests.e2e.admin_pages import ask, scrape, value
 from tests.e2e.fault_plans import once
@@ -34,7 +35,11 @@ def test_page_code_and_server_have_the_same_metrics(tmp_path: Path) -> None:
         (name, kind, tuple(re.findall(r"`(\w+)`", labels)), meaning)
         for name, kind, labels, meaning in re.findall(r"^\| `(aclgrad_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", page, re.M)
     ]
-    assert table == [(each.name, each.kind, each.labels, each.help) for each in METRICS]
+    of_workers = [(*UP, "gauge"), (*RESTARTS, "counter")]
+    assert table == [
+        *((each.name, each.kind, each.labels, each.help) for each in METRICS),
+        *((name, kind, (WORKER,), help) for name, help, kind in of_workers),
+    ]
     authority = Authority(tmp_path)
     identities = write_identities(
         tmp_path / "identities.toml", {"caller": {"token": "a-token", "rights": ["execute", "status"]}}
