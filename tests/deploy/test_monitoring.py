@@ -41,7 +41,7 @@ def test_every_alert_has_a_severity_and_its_section_of_the_runbook() -> None:
         assert parts == ["Means", "Look at", "Do"], rule["alert"]
 
 
-def test_dashboard_has_panels_side_by_side_on_the_chosen_prometheus_and_servers() -> None:
+def test_dashboard_has_panels_side_by_side_on_the_chosen_prometheus_servers_and_workers() -> None:
     dashboard = json.loads((FOLDER / "dashboard.json").read_text())
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
@@ -55,6 +55,8 @@ def test_dashboard_has_panels_side_by_side_on_the_chosen_prometheus_and_servers(
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         for target in panel["targets"]:
             assert 'instance=~"$instance"' in target["expr"] or "ALERTS" in target["expr"]
+            for metric, labels in re.findall(r"\b(aclgrad_\w+|process_\w+)\{([^}]*)\}", target["expr"]):
+                assert 'worker=~"$worker"' in labels, (panel["title"], metric)
 
 
 def test_compose_scrapes_the_servers_and_mounts_what_is_there() -> None:
