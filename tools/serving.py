@@ -21,6 +21,8 @@ STOP_TIMEOUT_S = 60
 MODE = {name: os.environ[name] for name in os.environ.get("TEST_MODE", "").split()}
 """Variables that are to reach every server of this run, by their names in TEST_MODE: `make test-modes`."""
 
+_WORKER = "worker "
+
 
 def command(*flags: str) -> list[str]:
     return [sys.executable, "-m", "aclgrad_server", *flags]
@@ -50,6 +52,10 @@ def announced(lines: Iterable[str]) -> dict[str, str]:
         if name == "ready":
             break
     return found
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(_WORKER))
 
 
 def run_to_end(*flags: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -118,11 +124,12 @@ class Server:
             found = announced(self._process.stdout)
             if "ready" not in found:
                 raise RuntimeError(f"the server did not start: {found} {self.log}")
-            own: dict[str, str] = {}
+            # Of workers that share a unix socket, others may be ready before the one that has it.
+            own = {_number(name): addresses for name, addresses in found.items() if name.startswith(_WORKER)}
             while len(own) < self._worker_count:
-                name, _, addresses = self._process.stdout.readline().partition(": ")
-                own[name] = addresses.split()[0]
-            self.worker_addresses = tuple(own[name] for name in sorted(own))
+                name, _, addresses = self._process.stdout.readline().strip().partition(": ")
+                own[_number(name)] = addresses
+            self.worker_addresses = tuple(own[number].split()[0] for number in sorted(own))
         except BaseException:
             self._end()
             raise

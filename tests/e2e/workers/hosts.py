@@ -1,0 +1,134 @@
+"""A server of several workers, and what becomes of each."""
+
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import grpc
+import numpy as np
+import psutil
+
+import aclgrad
+from tests.e2e.admin_pages import ask
+from tools.calling import wait_until
+from tools.raw_calls import SMALL, execute
+from tools.serving import Server, clean_environment, command
+
+GRAD = np.ones((1, 1, 1), np.float32)
+CALL = SMALL["adaptive_avg_pool2d_backward"]
+
+
+class Host(Server):
+    """Two workers from `with` to the end of the block."""
+
+    def __init__(self, *flags: str, listen: tuple[str, ...] = ("127.0.0.1:0",), **variables: str) -> None:
+        super().__init__("--workers", "2", *flags, listen=listen, **variables)
+
+    def worker(self, index: int) -> psutil.Process:
+        """Returns the present process of a worker."""
+        return worker_of(self.process_id, index)
+
+    @property
+    def workers(self) -> list[str]:
+        """What /readyz says of each worker."""
+        return ask(self.admin, "/readyz")[1].splitlines()[1:]
+
+    def wait_until_whole(self) -> None:
+        wait_until(lambda: self.workers == ["worker 0: ready", "worker 1: ready"])
+
+    def send_to_worker(self, index: int, number: signal.Signals) -> None:
+        self.worker(index).send_signal(number)
+
+
+def worker_of(supervisor: int, index: int) -> psutil.Process:
+    (found,) = (each for each in children_of(supervisor) if each.cmdline()[-2:] == ["worker", str(index)])
+    return found
+
+
+def children_of(supervisor: int) -> list[psutil.Process]:
+    return psutil.Process(supervisor).children()
+
+
+def assert_computes(address: str) -> None:
+    """By a connection of its own."""
+    with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        execute(channel, CALL)
+
+
+def worker_behind(address: str) -> int:
+    """Returns the worker that a new connection meets."""
+    with aclgrad.Client(address) as client:
+        worker = client.server_status().worker
+        assert worker is not None
+        return worker.index
+
+
+def wait_for_end(*processes: psutil.Process, timeout_s: float = 60) -> None:
+    """Returns when they have ended; they may be zombies of nobody."""
+    _, alive = psutil.wait_procs(processes, timeout_s)
+    assert not alive
+
+
+@contextmanager
+def calling(address: str) -> Iterator[list[BaseException]]:
+    """Makes one call after the other in the block, without retries; yields those that failed, and has made some."""
+    failures: list[BaseException] = []
+    done = threading.Event()
+    count = 0
+
+    def call() -> None:
+        nonlocal count
+        with aclgrad.Client(address, retries=0) as client:
+            while not done.is_set():
+                try:
+                    assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).tolist() == [[[0.25] * 2] * 2]
+                    count += 1
+                except BaseException as error:
+                    failures.append(error)
+                done.wait(0.005)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        yield failures
+        before = count
+        wait_until(lambda: count > before or bool(failures), 30)
+    finally:
+        done.set()
+        thread.join(60)
+
+
+@contextmanager
+def starting_host(log: Path, *flags: str, **options: bool) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yields a host that may never be ready, and its admin address; no process of it is left afterwards."""
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command("--backend", "host", "--listen", "127.0.0.1:0", "--workers", "2", *flags),
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            **options,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            name, _, address = process.stdout.readline().strip().partition(": ")
+            assert name == "admin", log.read_text()
+            yield process, address
+        finally:
+            if process.poll() is None:
+                for each in children_of(process.pid):
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()
+                process.kill()
+
+
+def text_of(page: str) -> str:
+    """Returns what a page shows, on one line."""
+    return re.sub(r"\s+", " ", re.sub(r"<(style|script).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL))

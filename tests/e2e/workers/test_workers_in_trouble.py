@@ -1,0 +1,182 @@
+"""Workers that stop, get other settings, or have a card that fails; and servers that need a certificate or a token."""
+
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aclgrad
+from tests.e2e.admin_pages import ask, value
+from tests.e2e.fault_plans import once, write_config
+from tests.e2e.workers.hosts import (
+    GRAD,
+    Host,
+    assert_computes,
+    calling,
+    children_of,
+    starting_host,
+    text_of,
+    worker_behind,
+)
+from tools.authority import Authority, write_identities
+from tools.calling import wait_until
+
+pytestmark = [once, pytest.mark.slow]
+
+
+def test_stopped_worker_is_killed_and_back_and_costs_its_sibling_nothing() -> None:
+    with Host() as host:
+        before = host.worker(1)
+        with calling(host.worker_addresses[0]) as failures:
+            begin = time.monotonic()
+            host.send_to_worker(1, signal.SIGSTOP)
+            wait_until(lambda: host.workers == ["worker 0: ready", "worker 1: not ready: does not answer"])
+            assert ask(host.admin, "/readyz")[0] == 200
+            assert value(host.admin, "aclgrad_worker_up", worker="1") == 0
+            assert "does not answer" in text_of(ask(host.admin, "/")[1])
+            wait_until(lambda: not before.is_running())
+            # 10 s until it counts as hung, 2 s for stacks that it cannot write, and looks of a second.
+            assert 9 < time.monotonic() - begin < 20
+            host.wait_until_whole()
+            assert_computes(host.worker_addresses[1])
+        assert failures == []
+        assert "worker 1 is not alive since 10 s: SIGABRT has it write its stacks" in host.log
+        assert "worker 1 ended with signal 9" in host.log
+        assert value(host.admin, "aclgrad_worker_restarts_total", worker="1") == 1
+
+
+def test_worker_that_can_writes_its_stacks() -> None:
+    with Host() as host:
+        host.send_to_worker(0, signal.SIGABRT)
+        wait_until(lambda: "worker 0 ended with signal 6" in host.log)
+        host.wait_until_whole()
+        assert "Fatal Python error: Aborted" in host.log
+
+
+def test_renewals_bring_new_settings_without_a_gap_and_bad_ones_none(tmp_path: Path) -> None:
+    file = tmp_path / "aclgrad.toml"
+    file.write_text("streams = 2\n")
+
+    def running_limits() -> list[int]:
+        limits = []
+        for address in host.worker_addresses:
+            with aclgrad.Client(address) as client:
+                limits.append(client.server_status().queue.running_limit)
+        return limits
+
+    def renew(content: str) -> None:
+        file.write_text(content)
+        host.send(signal.SIGHUP)
+
+    def call_until_told(line: str, count: int = 1) -> None:
+        """The front door answers all the time, and one worker is ready: the other is not yet asked to end."""
+        begin = time.monotonic()
+        while host.log.count(line) < count:
+            assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).sum() == 1
+            assert any(line.endswith(": ready") for line in host.workers)
+            assert time.monotonic() - begin < 60
+
+    with Host("--config", str(file)) as host, aclgrad.Client(host.address) as client:
+        assert running_limits() == [1, 1]
+        first = {each.pid for each in children_of(host.process_id)}
+        renew("streams = 4\n")
+        call_until_told("SIGHUP: worker 0 is started anew")
+        # Amid the renewal: another one follows, with the settings of then.
+        renew("streams = 6\n")
+        call_until_told("SIGHUP: all workers have the settings of now", 2)
+        assert running_limits() == [3, 3]
+        last = {each.pid for each in children_of(host.process_id)}
+        assert first.isdisjoint(last)
+        assert value(host.admin, "aclgrad_worker_restarts_total") == 0
+        for number, (content, told) in enumerate(
+            [
+                ("streams = 0\n", f"{file} has streams = 0; give more than 0"),
+                ("streams = \n", f"config: {file} is not valid TOML: "),
+                ("device = [0]\nstreams = 8\n", "--device needs a start of the server itself"),
+            ]
+        ):
+            renew(content)
+            wait_until(lambda expected=number + 1: host.log.count("the workers keep their settings") == expected)
+            assert f"SIGHUP: the workers keep their settings: {told}" in host.log
+        assert running_limits() == [3, 3]
+        assert {each.pid for each in children_of(host.process_id)} == last
+
+
+def test_renewal_by_settings_that_no_worker_starts_with_costs_one_alone(tmp_path: Path) -> None:
+    """They contradict nothing that the supervisor knows; a later renewal by good ones brings it back."""
+    file = tmp_path / "aclgrad.toml"
+    file.write_text("")
+    with Host("--config", str(file)) as host:
+        file.write_text(f'identities = "{tmp_path}/nowhere"\n')
+        host.send(signal.SIGHUP)
+        wait_until(lambda: "SIGHUP: worker 0 is not ready again; those after it keep their settings" in host.log)
+        assert host.workers == ["worker 0: not ready: given up: exit code 1", "worker 1: ready"]
+        assert_computes(host.address)
+        file.write_text("")
+        host.send(signal.SIGHUP)
+        host.wait_until_whole()
+        assert_computes(host.worker_addresses[0])
+
+
+def test_unfit_card_keeps_its_workers_alive_and_not_ready(tmp_path: Path) -> None:
+    """A new process would find the same card."""
+    config = write_config(tmp_path, {"kind": "launch_error", "at": 1, "code": 507015}, faults_after_launches=0)
+    log = tmp_path / "log"
+    with starting_host(log, "--acl-config", config, "--pool-pass-through", "true") as (process, admin):
+        wait_until(lambda: log.read_text().count("; never ready: look at the card") == 2)
+        processes = children_of(process.pid)
+        assert ask(admin, "/readyz")[0] == 503
+        wait_until(lambda: ask(admin, "/readyz")[1].count("not ready: device 0") == 2)
+        assert ask(admin, "/livez") == (200, "alive\n")
+        assert value(admin, "aclgrad_worker_restarts_total") == 0
+        assert value(admin, "aclgrad_worker_up") == 2
+        assert all(each.is_running() for each in processes)
+        process.terminate()
+        assert process.wait(60) == 0
+        assert process.stdout.read() == ""
+
+
+def test_certificates_and_tokens_are_asked_for_at_every_address(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    identities = write_identities(
+        tmp_path / "identities.toml", {"trainer": {"token": "trainers-token", "rights": ["execute", "status"]}}
+    )
+    with Host(*authority.server_flags(), "--identities", identities) as host:
+        for address in (host.address, *host.worker_addresses):
+            with (
+                aclgrad.Client(address, connect_timeout_s=0.1) as client,
+                pytest.raises(aclgrad.ServerUnreachableError),
+            ):
+                client.server_status()
+            stranger, trainer = (
+                aclgrad.Credentials(ca=authority.ca, token=each) for each in ("other", "trainers-token")
+            )
+            with aclgrad.Client(address, credentials=stranger) as client, pytest.raises(aclgrad.NotAuthenticatedError):
+                client.server_status()
+            with aclgrad.Client(address, credentials=trainer) as client:
+                np.testing.assert_array_equal(client.adaptive_avg_pool2d_backward(GRAD, (1, 1, 2)), [[[0.5, 0.5]]])
+                worker = client.server_status().worker
+                assert worker is not None
+                assert address == host.address or address in worker.addresses
+        # Everybody may read the page, so it tells nothing of the machine.
+        page = ask(host.admin, "/")[1]
+        for private in (*host.worker_addresses, host.address, identities, authority.ca):
+            assert private not in page
+
+
+def test_unix_sockets_of_workers(tmp_path: Path) -> None:
+    path = f"unix:{tmp_path}/socket"
+    with Host("--unix-socket-mode", "0600", listen=(path, "127.0.0.1:0")) as host:
+        assert host.addresses[0] == path
+        assert host.worker_addresses == (path, f"{path}.1")
+        assert [worker_behind(address) for address in host.worker_addresses] == [0, 1]
+        for name in ("socket", "socket.1"):
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        host.send_to_worker(0, signal.SIGKILL)
+        wait_until(lambda: host.workers[0] != "worker 0: ready")
+        host.wait_until_whole()
+        assert worker_behind(path) == 0
+        with aclgrad.Client(host.addresses[1]) as client:
+            assert client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2)).sum() == 1
