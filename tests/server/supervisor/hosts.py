@@ -79,6 +79,7 @@ class Host:
     def __init__(self, cards: Sequence[int], **settings: Any) -> None:
         self.next_settings: Settings | Exception = settings_of(**settings)
         assert isinstance(self.next_settings, Settings)
+        self.is_asked_to_stop = False
         self.supervisor = Supervisor(self.next_settings, cards, self._reread)
         self.end = asyncio.create_task(self.supervisor.run())
 
@@ -87,6 +88,7 @@ class Host:
         return self.supervisor.workers  # type: ignore[return-value]
 
     async def signal(self, number: signal.Signals) -> None:
+        self.is_asked_to_stop |= number != signal.SIGHUP
         os.kill(os.getpid(), number)
         await settle()
 
@@ -110,8 +112,11 @@ async def hosting(*cards: int, **settings: Any) -> AsyncIterator[Host]:
     try:
         await settle()
         yield host
-        if not host.end.done():
+        # A second signal would end this process, which is that of the tests.
+        if not (host.end.done() or host.is_asked_to_stop):
             await host.signal(signal.SIGTERM)
+        for worker in host.workers:
+            worker.may_stop.set()
         await host.exit_code()
     finally:
         host.end.cancel()

@@ -20,9 +20,8 @@ def main(folder: str, index: str) -> None:
     with open(f"{folder}/plan.json") as file:
         plan = json.load(file)
     life = plan[min(number, len(plan)) - 1]
-    for name in ("SIGTERM", "SIGABRT"):
-        if name in life["catches"]:
-            signal.signal(getattr(signal, name), lambda number, _: caught(folder, number, life["catches"]))
+    for name in life["catches"]:
+        signal.signal(getattr(signal, name), lambda number, _: caught(folder, number, life["catches"]))
     if life["closes_input"]:
         os.close(0)
     else:

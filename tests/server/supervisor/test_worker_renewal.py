@@ -1,6 +1,7 @@
 """A worker that gets other orders: its process drains, and the next one has them."""
 
 import asyncio
+import signal
 
 import pytest
 
@@ -81,7 +82,7 @@ async def test_renewal_while_a_process_is_being_started(lives: Lives) -> None:
 
 async def test_stop_during_a_renewal_lets_the_process_drain(lives: Lives) -> None:
     """By the one signal that it has already: a second one would cut its calls."""
-    lives.plan(Life(READY, catches={"SIGTERM": None}))
+    lives.plan(Life(READY, catches={"SIGTERM": None, "SIGWINCH": 0}))
     worker = lives.worker(Settings(drain_timeout_s=60))
     async with lives.kept(worker):
         await reaches(worker, State.READY)
@@ -91,9 +92,10 @@ async def test_stop_during_a_renewal_lets_the_process_drain(lives: Lives) -> Non
         await settle()
         assert not stop.done()
         renewal.cancel()
-        worker.send(9)
+        # It catches this one after any SIGTERM from before.
+        worker.send(signal.SIGWINCH)
         await stop
-    assert (lives.signals, lives.count, worker.state) == (["SIGTERM"], 1, State.STOPPED)
+    assert (lives.signals, lives.count, worker.state) == (["SIGTERM", "SIGWINCH"], 1, State.STOPPED)
 
 
 async def test_process_that_is_renewed_has_the_time_of_its_own_settings(
