@@ -1,6 +1,8 @@
 """What a supervisor does when a worker's process ends: it starts another one, sooner or later, or none."""
 
 import asyncio
+import errno
+import os
 import signal
 from types import SimpleNamespace
 
@@ -80,8 +82,12 @@ async def test_pauses_double_from_a_second_to_a_minute(lives: Lives, pauses: lis
 async def test_a_crash_loop_of_days_is_one_of_minutes(
     lives: Lives, pauses: list[float | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even the program can be started."""
-    monkeypatch.setattr(worker_module, "COMMAND", ("/nowhere/python",))
+    """As of a machine that has no more processes to give."""
+
+    async def refuse(*command: str, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)
     worker = lives.worker()
     async with lives.kept(worker):
         await wait_until(lambda: len(pauses) > 1100)
