@@ -56,6 +56,10 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "no_workers": (("--workers", "0"), "--workers is '0'; give more than 0"),
     "negative_workers": (("--workers", "-1"), "--workers is '-1'; give more than 0"),
     "more_workers_than_a_card_takes": (("--workers", "64"), "--workers is '64'; give at most 63"),
+    "fewer_workers_than_devices": (
+        ("--workers", "1", "--device", "0", "--device", "1"),
+        "--workers 1 leaves 1 of the devices of --device unused; name fewer devices, or give more workers",
+    ),
     "workers_in_words": (("--workers", "all"), "--workers is 'all'; give an integer"),
     "twice": (("--device", "0", "--device", "0"), "--device: 0 is given more than once"),
 }

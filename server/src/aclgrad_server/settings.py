@@ -225,6 +225,13 @@ class Settings(BaseSettings):
         check_exposure(self.listen, self.tls_certificate is not None, self.insecure)
         return self
 
+    @model_validator(mode="after")
+    def _check_workers(self) -> Self:
+        if self.workers is not None and len(self.device) > self.workers:
+            told = f"--workers {self.workers} leaves {len(self.device) - self.workers} of the devices of --device unused"
+            raise ValueError(f"{told}; name fewer devices, or give more workers")
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
