@@ -23,7 +23,6 @@ WORKERS: dict[str, tuple[tuple[int, ...], int | None, int | None, list[int]]] = 
     "several_on_one_card": ((), 3, 1, [0, 0, 0]),
     "named": ((4, 2), None, -1, [4, 2]),
     "several_on_a_named_card": ((4,), 2, -1, [4, 4]),
-    "fewer_than_named": ((4, 2, 1), 2, -1, [4, 2]),
     "one_named": ((4,), None, -1, [4]),
     "one_worker": ((), 1, -1, [0]),
     "one_worker_on_a_named_card": ((4,), 1, -1, [4]),
