@@ -228,7 +228,8 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _check_workers(self) -> Self:
         if self.workers is not None and len(self.device) > self.workers:
-            told = f"--workers {self.workers} leaves {len(self.device) - self.workers} of the devices of --device unused"
+            unused = len(self.device) - self.workers
+            told = f"--workers {self.workers} leaves {unused} of the devices of --device unused"
             raise ValueError(f"{told}; name fewer devices, or give more workers")
         return self
 
