@@ -15,7 +15,7 @@ from tests.server.doctor.subjects import examined
 
 @pytest.fixture
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(machine, "_NODES", f"{tmp_path}/davinci[0-9]*")
+    monkeypatch.setattr(machine, "NODES", f"{tmp_path}/davinci[0-9]*")
     monkeypatch.setattr(machine, "_MANAGERS", (f"{tmp_path}/davinci_manager",))
     monkeypatch.setattr(machine, "_DRIVER_FILES", (f"{tmp_path}/version.info",))
     (tmp_path / "version.info").touch()
@@ -56,7 +56,7 @@ def test_a_machine_without_a_card(nodes: Path) -> None:
 
 
 def test_memory_that_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
+    def refuse(processes: int) -> None:
         raise StartError("give the container more")
 
     assert examined(machine.memory)["memory"].verdict is Verdict.PASSED
@@ -68,6 +68,25 @@ def test_memory_that_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     finding = examined(machine.memory, shared_memory=True)["/dev/shm"]
     assert finding.verdict is Verdict.FAILED
     assert "--shm-size" in finding.message
+
+
+def test_memory_and_addresses_of_several_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(machine, "check_memory", lambda processes: asked.append(processes))
+    told = examined(machine.memory, cards=(0, 1, 2, 0), memory_limit_bytes=400 * 2**20)["memory"].message
+    assert (asked, told) == ([4], "400 MiB, 100 for each of 4 workers")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        unix = f"unix:{tmp_path}/socket"
+        found = examined(
+            machine.addresses, cards=(0, 1), listen=(f"127.0.0.1:{port - 2}", unix, "127.0.0.1:0"), admin="off"
+        )
+    shared = f"--listen 127.0.0.1:{port - 2}"
+    assert list(found) == [
+        *(shared, f"{shared}, worker 0", f"{shared}, worker 1"),
+        *(f"--listen {unix}", f"--listen {unix}, worker 1", "--listen 127.0.0.1:0"),
+    ]
+    assert "Address already in use" in found[f"{shared}, worker 1"].message
 
 
 @pytest.mark.parametrize(

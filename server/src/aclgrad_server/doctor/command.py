@@ -16,7 +16,7 @@ from aclgrad.check.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices import native
-from aclgrad_server.doctor import card, clock, configuration, container, libraries, live, machine, security
+from aclgrad_server.doctor import card, clock, configuration, container, libraries, live, machine, security, workers
 from aclgrad_server.doctor.abi import Abi, AbiError
 from aclgrad_server.doctor.subject import Examination, Found, Subject, bad, in_time
 from aclgrad_server.probe import connectable
@@ -31,6 +31,7 @@ EXAMINATIONS: Final[tuple[Examination, ...]] = (
     libraries.versions,
     libraries.libraries,
     machine.nodes,
+    workers.workers,
     machine.memory,
     machine.limits,
     container.container,
@@ -104,7 +105,8 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
         return
     files = native.library_files(settings.backend)
     is_ascend = any("libascendcl" in path for path, _ in files)
-    subject = Subject(settings, given, os.environ, is_ascend)
+    cards = workers.cards_of(settings, os.environ, is_ascend)
+    subject = Subject(settings, given, os.environ, is_ascend, cards)
     for examination in EXAMINATIONS:
         yield from _timed(here, examination.__name__, _whatever_happens(examination(subject)))
     if with_device:

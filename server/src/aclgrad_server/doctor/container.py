@@ -12,23 +12,22 @@ _GROUPS: Final = Path("/sys/fs/cgroup")
 _OTHER_THREADS: Final = 128
 """Those of gRPC, the interpreter and the loader; CANN starts more than the streams need."""
 _CANN_THREADS: Final = 512
-_DEVICES: Final = 8  # of a host, unless --device says less
 
 
 def container(subject: Subject) -> Iterator[Found]:
     """Limits of the control group, and the entry of the user."""
-    settings = subject.settings
+    settings, workers = subject.settings, len(subject.cards)
     cpus, quota = len(os.sched_getaffinity(0)), cpu_quota()
     if quota is None:
         yield "processors", fine(f"{cpus}, without a quota", cpus=cpus)
     else:
-        streams = 1 if subject.is_ascend else settings.streams
-        remedy = f"calls stop amid their work: raise the limit to {streams + 1}, or lower --streams"
+        # An event loop of each worker, and what computes: on the CPU, workers share the threads of streams.
+        wanted = workers + (workers if subject.is_ascend else settings.streams)
+        remedy = f"calls stop amid their work: raise the limit to {wanted}, or lower --streams"
         found = f"the container may use {quota:g} of {cpus}"
-        is_enough = quota >= min(streams + 1, cpus)
+        is_enough = quota >= min(wanted, cpus)
         yield "processors", fine(found, cpus=quota) if is_enough else noted(f"{found}; {remedy}", cpus=quota)
-    needed = _OTHER_THREADS + (_CANN_THREADS if subject.is_ascend else 0)
-    needed += (settings.streams + 2) * (len(settings.device) or _DEVICES)
+    needed = workers * (_OTHER_THREADS + (_CANN_THREADS if subject.is_ascend else 0) + settings.streams + 2)
     allowed = process_limit()
     remedy = f"raise the limit to {needed} (docker: --pids-limit {needed}; Kubernetes: podPidsLimit of the kubelet)"
     found = "no limit" if allowed is None else f"the container may have {allowed}"

@@ -11,13 +11,14 @@ from typing import Final
 
 from aclgrad.check.rows import Finding
 from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
+from aclgrad_server.doctor.workers import NODES
 from aclgrad_server.edge.memory_limit import check_memory, memory_limit
 from aclgrad_server.edge.process import OTHER_FILES
 from aclgrad_server.exits import StartError
 from aclgrad_server.limits import MAX_CONNECTIONS
+from aclgrad_server.place import share_of
 from aclgrad_server.settings import OFF
 
-_NODES: Final = "/dev/davinci[0-9]*"
 _MANAGERS: Final = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 _DRIVER_FILES: Final = (
     "/usr/local/Ascend/driver/lib64",
@@ -35,14 +36,14 @@ def nodes(subject: Subject) -> Iterator[Found]:
     """The device nodes, and whether this user may open them."""
     if not subject.is_ascend:
         return
-    cards = sorted(glob.glob(_NODES))
+    cards = sorted(glob.glob(NODES))
     if not cards:
         remedy = "give the container the card (--device /dev/davinci0), or install the driver"
         if "KUBERNETES_SERVICE_HOST" in subject.environment:
             remedy = (
                 "ask for it in the pod's limits, as huawei.com/Ascend910: 1, by the name that the device plugin has"
             )
-        yield _NODES, bad("there is no card", remedy)
+        yield NODES, bad("there is no card", remedy)
     for node in cards:
         yield node, _node(node)
     for node in _MANAGERS:
@@ -50,8 +51,8 @@ def nodes(subject: Subject) -> Iterator[Found]:
             yield node, _node(node)
         else:
             yield node, noted("is not there; only the 950 does without devmm_svm")
-    for process, node in _users(_NODES):
-        remedy = "serve a card by one process, or give each its --pool-bytes"
+    for process, node in _users(NODES):
+        remedy = "serve a card by one server, or give each its --pool-bytes"
         yield node, noted(f"process {process} has it open; {remedy}")
     visible = subject.environment.get("ASCEND_RT_VISIBLE_DEVICES", "")
     beyond = [index for index in visible.split(",") if index.isdecimal() and int(index) >= len(cards)]
@@ -86,13 +87,16 @@ def _node(node: str) -> Finding:
 
 
 def memory(subject: Subject) -> Iterator[Found]:
-    """The memory that the process may use, and /dev/shm."""
-    limit = memory_limit(subject.settings.memory_limit_bytes)
+    """The memory that the workers may use, and /dev/shm."""
+    limit, count = memory_limit(subject.settings.memory_limit_bytes), len(subject.cards)
+    found = f"{limit / 2**20:.0f} MiB"
+    if count > 1:
+        found += f", {share_of(limit, count) / 2**20:.0f} for each of {count} workers"
     try:
-        check_memory()
-        yield "memory", fine(f"{limit / 2**20:.0f} MiB", limit_bytes=limit)
+        check_memory(processes=count)
+        yield "memory", fine(found, limit_bytes=limit)
     except StartError as error:
-        yield "memory", bad(f"{limit / 2**20:.0f} MiB", str(error), limit_bytes=limit)
+        yield "memory", bad(found, str(error), limit_bytes=limit)
     if subject.settings.shared_memory:
         free = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0
         remedy = "give the container more (docker: --shm-size 1g), or drop --shared-memory"
@@ -119,9 +123,20 @@ def _limit(value: int) -> str:
 def addresses(subject: Subject) -> Iterator[Found]:
     """The addresses to listen on."""
     for address in subject.settings.listen:
-        yield f"--listen {address}", _unix(address) if address.startswith(_UNIX) else _tcp(address)
+        for each, whose in _addresses(address, len(subject.cards)):
+            yield f"--listen {address}{whose}", _unix(each) if each.startswith(_UNIX) else _tcp(each)
     if subject.settings.admin != OFF:
         yield f"--admin {subject.settings.admin}", _tcp(subject.settings.admin)
+
+
+def _addresses(address: str, worker_count: int) -> Iterator[tuple[str, str]]:
+    """Yields the address and, if there are several workers, each one's own with whose it is."""
+    yield address, ""
+    host, _, port = address.rpartition(":")
+    is_unix = address.startswith(_UNIX)
+    # Worker 0 has the path itself, and what follows port 0 is not known.
+    for number in range(int(is_unix), worker_count if worker_count > 1 and (is_unix or int(port)) else 0):
+        yield f"{address}.{number}" if is_unix else f"{host}:{int(port) + 1 + number}", f", worker {number}"
 
 
 def _tcp(address: str) -> Finding:

@@ -41,6 +41,10 @@ def _counter(topic: str, alert: str, metric: str, what: str, remedy: str, *, fai
 
 
 RULES: Final = (
+    _counter(
+        "worker", "AclgradWorkerRestarting", "aclgrad_worker_restarts_total", "restarts of this worker",
+        "find how it ended in the log, in the line of the supervisor and its own before it",
+    ),
     Rule(
         "device", "AclgradDeviceLost", "aclgrad_device_up", "device {device} is lost or unfit",
         "a new process recovers a lost one (exit code 4); if it comes back, look at npu-smi info and the log",

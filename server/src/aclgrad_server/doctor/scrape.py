@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -11,19 +11,35 @@ Samples = Mapping[Labels, float]
 
 FAULTS: Final = ("INTERNAL_ERROR", "DEVICE_LOST", "DEVICE_MEMORY_EXHAUSTED", "OPERATOR_TURNED_OFF")
 """Reasons that are the server's or the device's doing, not a client's."""
+WORKER: Final = "worker"
+"""The label by which the supervisor of a host tells its workers apart; a server of one process has none."""
 _FEW_CALLS: Final = 100
 """Too few to say that a cache is of no use."""
 
 
 class Scrape:
-    """Samples by name and labels, and more that are computed from them, whose names begin with a colon."""
+    """Samples of one process by name and labels, and more that are computed from them, whose names begin with a colon."""
 
-    def __init__(self, text: str) -> None:
-        """Raises ValueError for text that is not Prometheus's."""
+    def __init__(self) -> None:
         self._samples: dict[str, dict[Labels, float]] = {}
+
+    @classmethod
+    def by_worker(cls, text: str) -> dict[str, Self]:
+        """Returns those of each worker by its number, without that label; of a single process, by an empty name.
+
+        Raises ValueError for text that is not Prometheus's.
+        """
+        found: dict[str, Self] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                self._samples.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+                worker = sample.labels.get(WORKER, "")
+                labels = frozenset(each for each in sample.labels.items() if each[0] != WORKER)
+                found.setdefault(worker, cls())._samples.setdefault(sample.name, {})[labels] = sample.value
+        for each in found.values():
+            each._compute()
+        return found
+
+    def _compute(self) -> None:
         for name, labels, value in [*self._faults(), *self._fragments(), *self._caches(), *self._lag()]:
             self._samples.setdefault(name, {})[labels] = value
 

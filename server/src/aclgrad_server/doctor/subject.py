@@ -1,7 +1,7 @@
 """The doctor's subject, and its findings."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -24,6 +24,8 @@ class Subject:
     environment: Mapping[str, str]
     is_ascend: bool
     """Whether its back end is CANN: only then do the rules of cards apply."""
+    cards: Sequence[int] = (0,)
+    """The device of each of its workers, which several may share."""
 
 
 Examination = Callable[[Subject], Iterator[Found]]
