@@ -42,7 +42,7 @@ def _counter(topic: str, alert: str, metric: str, what: str, remedy: str, *, fai
 
 RULES: Final = (
     _counter(
-        "worker", "AclgradWorkerRestarting", "aclgrad_worker_restarts_total", "restarts of this worker",
+        "restarts", "AclgradWorkerRestarting", "aclgrad_worker_restarts_total", "restarts of this worker",
         "find how it ended in the log, in the line of the supervisor and its own before it",
     ),
     Rule(
