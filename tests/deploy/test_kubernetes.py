@@ -17,6 +17,7 @@ from aclgrad_server.access.identities import read_identities
 from aclgrad_server.exits import EXIT_LIMIT_S
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
 from aclgrad_server.settings import Settings
+from aclgrad_server.supervisor.worker import KILL_S
 from tools.serving import Server, write_host_config
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
@@ -139,7 +140,8 @@ def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
     """The process prints its stacks and ends `EXIT_LIMIT_S` after the drain limit; SIGKILL has to come later."""
     pre_stop_s = CONTAINER["lifecycle"]["preStop"]["sleep"]["seconds"]
     needed_s = pre_stop_s + Settings(config=SETTINGS).drain_timeout_s + EXIT_LIMIT_S
-    assert POD["spec"]["terminationGracePeriodSeconds"] >= needed_s + 5
+    # So long a supervisor waits before it kills a worker, if somebody gives a pod several.
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= needed_s + KILL_S
 
 
 CARD_BYTES = 64 * 2**30
@@ -151,7 +153,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("pod")
     # The file in a checkout may belong to somebody else, whom the server would not trust.
     settings = shutil.copyfile(SETTINGS, str(folder / SETTINGS.name))
-    config = write_host_config(folder, memory_bytes=CARD_BYTES)
+    config = write_host_config(folder, memory_bytes=CARD_BYTES, devices=2)
     with Server("--config", settings, "--acl-config", config, ACLGRAD_SERVICE_HOST="10.0.0.1") as server:
         yield server
 
@@ -166,6 +168,16 @@ def test_server_answers_where_the_probes_ask(pod: Server) -> None:
         assert CONTAINER[probe]["httpGet"] == {"path": path, "port": "admin"}
         with urlopen(f"http://{pod.admin}{path}", timeout=60) as reply:
             assert reply.status == 200
+
+
+def test_a_pod_is_one_worker_with_one_card(pod: Server) -> None:
+    """Also where the runtime shows two; and it starts no supervisor to count them."""
+    assert Settings(config=SETTINGS).workers == 1
+    assert limits_of("ascend")["huawei.com/Ascend910"] == "1"
+    assert "workers on the devices" not in pod.log
+    with urlopen(f"http://{pod.admin}/metrics", timeout=60) as reply:
+        assert "aclgrad_worker_up" not in reply.read().decode()
+    assert {"name": "tmp", "mountPath": "/tmp"} in CONTAINER["volumeMounts"]
 
 
 def test_a_card_serves_with_all_of_its_memory(pod: Server) -> None:

@@ -85,6 +85,15 @@ def test_a_log_folder_without_room_is_named(tmp_path: Path, monkeypatch: pytest.
     assert f"{tmp_path}/not/yet, which has 64 MiB; mount" in finding.message
 
 
+def test_each_worker_has_log_files_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight find room in the 1 GiB of our containers, where CANN keeps two files of each."""
+    monkeypatch.setattr(configuration.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 2**30}))
+    for files, verdict in (("2", Verdict.PASSED), ("", Verdict.FAILED)):
+        variables = {"ASCEND_PROCESS_LOG_PATH": str(tmp_path), "ASCEND_HOST_LOG_FILE_NUM": files}
+        found = examined(configuration.variables, variables, is_ascend=True, cards=range(8))
+        assert found["log folder"].verdict is verdict
+
+
 def test_the_operators_of_cann_beside_its_home(tmp_path: Path) -> None:
     """As set_env.sh sets both: by way of the link `latest`."""
     for name in ("8.3/runtime", "8.3/opp"):

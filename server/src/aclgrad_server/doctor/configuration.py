@@ -12,6 +12,7 @@ from aclgrad_server.settings import source_of, unknown_variables
 
 LOG_BYTES: Final = 400 * 2**20
 """CANN keeps 10 files of 20 MB for each process, and dumps of its trace."""
+_FILE_BYTES: Final = 20 * 2**20
 _TO_STDOUT: Final = ("ASCEND_SLOG_PRINT_TO_STDOUT", "ASCEND_LOG_PRINT_TO_STDOUT")
 _REMEDY_LOGS: Final = "mount 1 GiB there, or set ASCEND_PROCESS_LOG_PATH, and ASCEND_HOST_LOG_FILE_NUM=2"
 
@@ -44,7 +45,10 @@ def variables(subject: Subject) -> Iterator[Found]:
     folder = log_folder(given)
     free = _free_bytes(folder)
     found = f"CANN's log goes to {folder}, which has {free / 2**20:.0f} MiB"
-    yield "log folder", judged(free >= LOG_BYTES, found, _REMEDY_LOGS, free_bytes=free)
+    # Each further worker has files of its own.
+    files = given.get("ASCEND_HOST_LOG_FILE_NUM", "")
+    needed = LOG_BYTES + (len(subject.cards) - 1) * _FILE_BYTES * (int(files) if files.isdecimal() else 10)
+    yield "log folder", judged(free >= needed, found, _REMEDY_LOGS, free_bytes=free)
     if traces := trace_folder(given):
         free = _free_bytes(traces)
         found = f"CANN's traces go to {traces}, which has {free / 2**20:.0f} MiB"
