@@ -1,21 +1,25 @@
 """Servers in each state that an alert is for. A scene yields the admin address and what brings the state about."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.request import urlopen
 
 import grpc
 import numpy as np
 
 import aclgrad
 from tools.authority import Authority, write_identities
+from tools.calling import wait_until
 from tools.hostile.servers import Muted
 from tools.serving import Server, clean_environment, command, write_host_config
 
@@ -116,6 +120,42 @@ def killed(folder: Path) -> Iterator[State]:
     """The process is gone, and nothing starts it again."""
     with Server() as server:
         yield str(server.admin), lambda: server.send(signal.SIGKILL)
+
+
+def worker_process(server: Server, number: int) -> int | None:
+    """Returns the process of a worker, whose supervisor is the server's own process; None if there is none."""
+    for process in Path(f"/proc/{server.process_id}/task/{server.process_id}/children").read_text().split():
+        with suppress(OSError):
+            if Path(f"/proc/{process}/cmdline").read_bytes().endswith(b"\0worker\0%d\0" % number):
+                return int(process)
+    return None
+
+
+@contextmanager
+def stopped_worker(folder: Path) -> Iterator[State]:
+    """One of two workers is stopped. Its supervisor kills it after a while, and starts a new one."""
+
+    def stop() -> None:
+        process = worker_process(server, 1)
+        assert process is not None
+        os.kill(process, signal.SIGSTOP)
+
+    with Server("--workers", "2") as server:
+        wait_until(lambda: b"worker 1: ready" in urlopen(f"http://{server.admin}/readyz", timeout=60).read())
+        yield str(server.admin), stop
+
+
+@contextmanager
+def dying_worker(folder: Path) -> Iterator[State]:
+    """One of two workers is killed again and again, soon after it was started."""
+
+    def kill() -> None:
+        if process := worker_process(server, 1):
+            os.kill(process, signal.SIGKILL)
+        time.sleep(0.5)
+
+    with Server("--workers", "2") as server, repeated(kill) as start:
+        yield str(server.admin), start
 
 
 @contextmanager
@@ -239,6 +279,9 @@ SCENES: Final[dict[str, Scene]] = {
         Scene(broken_device, ("AclgradDeviceLost", "AclgradNotReady", "AclgradRestarted")),
         Scene(hanging_driver, ("AclgradDeviceHanging", "AclgradDown")),
         Scene(killed, ("AclgradDown",)),
+        Scene(stopped_worker, ("AclgradWorkerDown", "AclgradRestarted")),
+        # A process that lives for less than two scrapes does not change its time of start.
+        Scene(dying_worker, ("AclgradWorkerRestarting",)),
         Scene(full_queue, ("AclgradQueueFull",)),
         Scene(little_memory, ("AclgradMemoryPressure",)),
         Scene(exhausted_pool, ("AclgradPoolExhausted",)),
