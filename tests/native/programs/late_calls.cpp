@@ -19,6 +19,7 @@ using aclgrad::FaultClass;
 
 constexpr int kThreads = 6;
 constexpr int32_t kShortMs = 30;
+constexpr int32_t kBegunMs = 500;  // enough for a call to begin on a busy machine
 constexpr int32_t kLongMs = 60'000;
 constexpr int kTimeoutCode = 507046;
 
@@ -36,6 +37,12 @@ std::vector<Bytes> Expected(const std::string& path, const std::vector<SampleCal
   std::vector<Bytes> expected;
   for (const SampleCall& call : calls) expected.push_back(call.Run(device, kLongMs));
   return expected;
+}
+
+// On a busy machine a call may not even begin in its time.
+void ExpectLate(const AclError& error) {
+  if (error.fault() == FaultClass::kNotBegun) return;
+  ExpectEqual("the code of a late call", static_cast<uint64_t>(error.code()), kTimeoutCode);
 }
 
 void AwaitReturn(Device& device) {
@@ -61,7 +68,7 @@ void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& c
       try {
         Expect(calls[chosen].Run(device, kShortMs) == expected[chosen], "a call beside late ones has other bits");
       } catch (const AclError& error) {
-        ExpectEqual("the code of a late call", static_cast<uint64_t>(error.code()), kTimeoutCode);
+        ExpectLate(error);
         ++late;
       }
     }
@@ -80,11 +87,11 @@ void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& c
 
 // A call is abandoned when its device closes: the device waits for the work, which writes to the call's memory.
 void EndWithLateCalls(const std::string& path, const std::vector<SampleCall>& calls) {
-  Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 150}]})"), 0,
+  Device device(OpenHost(path, R"({"faults": [{"kind": "hang", "at": 1, "count": 3, "duration_ms": 1500}]})"), 0,
                 Options(false));
   InThreads(3, [&](int thread) {
     try {
-      static_cast<void>(calls[static_cast<std::size_t>(thread)].Run(device, kShortMs));
+      static_cast<void>(calls[static_cast<std::size_t>(thread)].Run(device, kBegunMs));
       Expect(false, "a call that hangs for longer than its time ended well");
     } catch (const AclError& error) {
       ExpectEqual("the code of a late call", static_cast<uint64_t>(error.code()), kTimeoutCode);
@@ -103,8 +110,7 @@ void LoseTheDevice(const std::string& path, const std::vector<SampleCall>& calls
         static_cast<void>(calls[number % calls.size()].Run(device, thread == 0 ? kShortMs : 2000));
       } catch (const AclError& error) {
         if (error.fault() == FaultClass::kDeviceLost) return;
-        ExpectEqual("the code of a call on a device that is not lost", static_cast<uint64_t>(error.code()),
-                    kTimeoutCode);
+        ExpectLate(error);
       }
     }
   });

@@ -78,7 +78,10 @@ def test_each_rule_judges_each_worker_by_itself() -> None:
 
 @pytest.mark.parametrize(
     ("ready", "reason"),
-    [("worker 1: not ready: restarts in 4 s after signal 9", "restarts in 4 s after signal 9"), ("", "does not answer")],
+    [
+        ("worker 1: not ready: restarts in 4 s after signal 9", "restarts in 4 s after signal 9"),
+        ("", "does not answer"),
+    ],
 )
 def test_a_worker_that_is_down_is_told_with_its_reason(ready: str, reason: str) -> None:
     """Also if its supervisor has not noticed yet."""
@@ -113,6 +116,8 @@ def test_restarts_are_noted_and_new_ones_fail() -> None:
     with host(*now, before=first) as address:
         (present, past) = wrong(address)
     assert present[1] is Verdict.FAILED
-    assert present[2].startswith("worker 1: 4 restarts of this worker since the start, 1 of them while the doctor looked")
+    assert present[2].startswith(
+        "worker 1: 4 restarts of this worker since the start, 1 of them while the doctor looked"
+    )
     assert past[1] is Verdict.NOTED
     assert past[2].startswith("worker 0: 2 restarts of this worker since the start, 0 of them")

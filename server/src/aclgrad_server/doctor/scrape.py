@@ -18,7 +18,7 @@ _FEW_CALLS: Final = 100
 
 
 class Scrape:
-    """Samples of one process by name and labels, and more that are computed from them, whose names begin with a colon."""
+    """Samples of one process by name and labels, and more that come of them, whose names begin with a colon."""
 
     def __init__(self) -> None:
         self._samples: dict[str, dict[Labels, float]] = {}
