@@ -51,7 +51,9 @@ def rehearse(product: Product, folder: Path, port: int, variables: dict[str, str
     host = {"product": product, "host_pointers": False, "strict": True, "strict_report": str(report)}
     config.write_text(json.dumps({"host": host}))
     (folder / "script.sh").write_text(script(RUNBOOK.read_text()))
-    environment = clean_environment(BACKEND="host", PORT=str(port), ACLGRAD_ACL_CONFIG=str(config), **variables)
+    # The host library has one card, which two workers share.
+    own = {"BACKEND": "host", "PORT": str(port), "ACLGRAD_ACL_CONFIG": str(config), "WORKERS": "2"}
+    environment = clean_environment(**own, **variables)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     with output.open("w") as file:
         shell = subprocess.Popen(
