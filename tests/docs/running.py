@@ -46,7 +46,7 @@ def run(snippets: Sequence[Snippet], server: Server, folder: Path) -> None:
 def _written(snippet: Snippet, server: Server, folder: Path) -> str:
     """Returns a file with the text, in which the addresses are those of the server."""
     file = folder / snippet.place.replace("/", "_")
-    file.write_text(re.sub(r"127\.0\.0\.1:5005[12]", server.address, snippet.text))
+    file.write_text(re.sub(r"127\.0\.0\.1:5005[1-3]", server.address, snippet.text))
     return str(file)
 
 

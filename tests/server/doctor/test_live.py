@@ -116,8 +116,6 @@ def test_restarts_are_noted_and_new_ones_fail() -> None:
     with host(*now, before=first) as address:
         (present, past) = wrong(address)
     assert present[1] is Verdict.FAILED
-    assert present[2].startswith(
-        "worker 1: 4 restarts of this worker since the start, 1 of them while the doctor looked"
-    )
+    assert present[2].startswith("worker 1: 4 restarts of this worker since the start, 1 of them while")
     assert past[1] is Verdict.NOTED
     assert past[2].startswith("worker 0: 2 restarts of this worker since the start, 0 of them")

@@ -144,7 +144,7 @@ def _judged(now: Scrapes, before: Scrapes) -> Iterator[tuple[str, Found]]:
         (rule.topic, _of_worker(worker, finding))
         for rule in RULES
         for worker, scrape in now.items()
-        for finding in judge(rule, scrape, before.get(worker, Scrape()))
+        for finding in judge(rule, scrape, before.get(worker, Scrape({})))
     ]
     for topic in dict.fromkeys(topic for topic, _ in found):
         told = [finding for each, finding in found if each == topic and finding.verdict is not Verdict.PASSED]

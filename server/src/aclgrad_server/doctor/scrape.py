@@ -20,8 +20,10 @@ _FEW_CALLS: Final = 100
 class Scrape:
     """Samples of one process by name and labels, and more that come of them, whose names begin with a colon."""
 
-    def __init__(self) -> None:
-        self._samples: dict[str, dict[Labels, float]] = {}
+    def __init__(self, samples: dict[str, dict[Labels, float]]) -> None:
+        self._samples = samples
+        for name, labels, value in [*self._faults(), *self._fragments(), *self._caches(), *self._lag()]:
+            samples.setdefault(name, {})[labels] = value
 
     @classmethod
     def by_worker(cls, text: str) -> dict[str, Self]:
@@ -29,19 +31,13 @@ class Scrape:
 
         Raises ValueError for text that is not Prometheus's.
         """
-        found: dict[str, Self] = {}
+        found: dict[str, dict[str, dict[Labels, float]]] = {}
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 worker = sample.labels.get(WORKER, "")
                 labels = frozenset(each for each in sample.labels.items() if each[0] != WORKER)
-                found.setdefault(worker, cls())._samples.setdefault(sample.name, {})[labels] = sample.value
-        for each in found.values():
-            each._compute()
-        return found
-
-    def _compute(self) -> None:
-        for name, labels, value in [*self._faults(), *self._fragments(), *self._caches(), *self._lag()]:
-            self._samples.setdefault(name, {})[labels] = value
+                found.setdefault(worker, {}).setdefault(sample.name, {})[labels] = sample.value
+        return {worker: cls(samples) for worker, samples in found.items()}
 
     def of(self, name: str, **labels: str) -> Samples:
         """Returns the samples of a name that have these labels."""
