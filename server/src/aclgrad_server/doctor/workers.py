@@ -14,7 +14,7 @@ NODES: Final = "/dev/davinci[0-9]*"
 
 
 def cards_of(settings: Settings, environment: Mapping[str, str], is_ascend: bool) -> Sequence[int]:
-    """Returns the device of each worker. The nodes tell how many cards there are: a driver may hang, and is not asked."""
+    """Returns the device of each worker. Nodes tell how many cards there are: a driver may hang, and is not asked."""
     if is_ascend and not settings.device:
         count = len(glob.glob(NODES))
         if (visible := environment.get(VISIBLE)) is not None:
