@@ -137,6 +137,32 @@ async def test_workers_that_do_not_answer_delay_nobody_for_longer_than_one(capfd
         assert page.count("starting") >= 8
 
 
+@pytest.mark.parametrize("path", ["/", "/metrics"])
+async def test_workers_are_asked_once_for_all_who_want_a_page_meanwhile(
+    capfd: pytest.CaptureFixture[str], path: str
+) -> None:
+    """Otherwise those who read pages take the supervisor's time and files, and it takes its workers for dead."""
+    asked_count = 0
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked_count
+        asked_count += 1
+        await reader.read()
+        writer.close()
+
+    async with AsyncExitStack() as stack, asking(capfd, 0, 1) as asked:
+        for worker in asked.workers:
+            stack.push_async_callback(stop, await asyncio.start_unix_server(be_silent, worker.socket))
+        pages = await asyncio.gather(*(asked.page(path) for _ in range(6)))
+        # Threads that come late may find the first page made.
+        assert asked_count <= 2 * len(asked.workers)
+        assert {status for status, _ in pages} == {200}
+        # The next one is a new one.
+        before = asked_count
+        await asked.page(path)
+        assert asked_count == before + len(asked.workers)
+
+
 async def stop(server: asyncio.Server) -> None:
     server.close()
 

@@ -19,6 +19,8 @@ from aclgrad_server.supervisor.worker import State, Worker
 if TYPE_CHECKING:
     from aclgrad_server.supervisor.supervisor import Supervisor
 
+Page = Callable[[], Awaitable[Response]]
+
 NO_STORE: Final = {"cache-control": "no-store"}
 
 
@@ -44,16 +46,30 @@ def pages(supervisor: "Supervisor") -> list[Route]:
         answers = await asyncio.gather(*(_status_of(worker, supervisor) for worker in supervisor.workers))
         return HTMLResponse(page.render(merge(answers)), headers=page.HEADERS)
 
-    table: Mapping[str, Callable[[], Awaitable[Response]]] = {
-        "/": status,
+    table: Mapping[str, Page] = {
+        "/": _Shared(status),
         "/livez": live,
         "/readyz": ready,
-        "/metrics": metrics,
+        "/metrics": _Shared(metrics),
     }
     return [_route(path, answer) for path, answer in table.items()]
 
 
-def _route(path: str, answer: Callable[[], Awaitable[Response]]) -> Route:
+class _Shared:
+    """A page that is made once for all who ask meanwhile: however many they are, workers are asked once at a time."""
+
+    def __init__(self, make: Page) -> None:
+        self._make = make
+        self._made: asyncio.Future[Response] | None = None
+
+    async def __call__(self) -> Response:
+        if self._made is None or self._made.done():
+            self._made = asyncio.ensure_future(self._make())
+        # Whoever goes away does not end it for the others.
+        return await asyncio.shield(self._made)
+
+
+def _route(path: str, answer: Page) -> Route:
     async def serve(request: Request) -> Response:
         return await answer()
 
