@@ -31,7 +31,7 @@ def serve(settings: Settings, place: Place | None = None) -> int:
 
 async def _serve(settings: Settings, place: Place | None) -> int:
     prepare_process(settings)
-    stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S)
+    stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
         threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
     state = ServerState(settings, place)
@@ -80,13 +80,15 @@ async def _serve(settings: Settings, place: Place | None) -> int:
 
 
 class _StopRequest:
-    """Catches SIGTERM and SIGINT; a second one ends the process at once.
+    """Catches SIGTERM and SIGINT; a second one ends the process at once if it `may_cut`.
 
+    A worker may not: systemd and its supervisor each send it one. The supervisor kills it at a second of its own.
     After the stop was requested, the process ends within `limit_s`, even if the driver or the event loop hangs.
     """
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, may_cut: bool) -> None:
         self._limit_s = limit_s
+        self._may_cut = may_cut
         self.requested = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,6 +113,6 @@ class _StopRequest:
         self._loop.call_soon_threadsafe(self.make)
 
     def _catch(self, number: int) -> None:
-        if self.requested.is_set():
+        if self.requested.is_set() and self._may_cut:
             os._exit(128 + number)
         self.make()

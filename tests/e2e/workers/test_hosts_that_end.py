@@ -61,6 +61,23 @@ def test_sigterm_lets_calls_end(tmp_path: Path) -> None:
         assert "SIGHUP is ignored" in host.log
 
 
+def test_sigterm_to_every_process_lets_calls_end(tmp_path: Path) -> None:
+    """As systemd sends it to a service: a worker gets another one from its supervisor."""
+    with (
+        Host("--acl-config", hanging_kernel(tmp_path, 3000)) as host,
+        aclgrad.Client(host.worker_addresses[1], retries=0) as client,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        processes = children_of(host.process_id)
+        call = begin_slow_call(client, thread)
+        host.send_to_worker(1, signal.SIGTERM)
+        # Signals that come together are one.
+        wait_until(lambda: "draining for at most" in host.log)
+        host.ask_to_stop()
+        np.testing.assert_array_equal(call.result(60), QUARTERS)
+        assert end_of(host, processes) == 0
+
+
 def test_call_that_does_not_end_in_time_is_told_by_the_exit_code(tmp_path: Path) -> None:
     config = hanging_kernel(tmp_path, 30_000)
     with (

@@ -81,7 +81,7 @@ async def test_renewal_while_a_process_is_being_started(lives: Lives) -> None:
 
 
 async def test_stop_during_a_renewal_lets_the_process_drain(lives: Lives) -> None:
-    """By the one signal that it has already: a second one would cut its calls."""
+    """It has a signal already; a worker goes on draining after a second one."""
     lives.plan(Life(READY, catches={"SIGTERM": None, "SIGWINCH": 0}))
     worker = lives.worker(Settings(drain_timeout_s=60))
     async with lives.kept(worker):
@@ -95,7 +95,7 @@ async def test_stop_during_a_renewal_lets_the_process_drain(lives: Lives) -> Non
         # It catches this one after any SIGTERM from before.
         worker.send(signal.SIGWINCH)
         await stop
-    assert (lives.signals, lives.count, worker.state) == (["SIGTERM", "SIGWINCH"], 1, State.STOPPED)
+    assert (set(lives.signals), lives.count, worker.state) == ({"SIGTERM", "SIGWINCH"}, 1, State.STOPPED)
 
 
 async def test_process_that_is_renewed_has_the_time_of_its_own_settings(

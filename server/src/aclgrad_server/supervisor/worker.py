@@ -73,8 +73,6 @@ class Worker:
         self._process: Process | None = None
         self._spawning = asyncio.Lock()
         """Held until a new process can be signalled, so that nobody who wants its end misses it."""
-        self._asked: Process | None = None
-        """The process that was asked to end: a second signal would cut its calls."""
         self._wake = asyncio.Event()
         self._is_stopping = self._is_renewed = False
         self._settled = asyncio.Event()
@@ -208,9 +206,7 @@ class Worker:
             process = self._process
         if process is None or process.returncode is not None:
             return 0
-        if process is not self._asked:
-            self._asked = process
-            self.send(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         try:
             async with asyncio.timeout(self._told.settings.drain_timeout_s + EXIT_LIMIT_S + KILL_S):
                 return await process.wait()
