@@ -3,13 +3,14 @@
 import asyncio
 import signal
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from aclgrad_server.supervisor import worker as worker_module
 from aclgrad_server.supervisor.answers import ask
 from aclgrad_server.supervisor.worker import State
-from tests.server.fakes import wait_until
+from tests.server.fakes import Clock, wait_until
 from tests.server.supervisor.lives import HUNG, READY, READY_LIFE, STARTING, Life, Lives, reaches, shorten
 
 
@@ -80,6 +81,26 @@ async def test_process_that_answers_again_in_time_is_left_alone(lives: Lives, mo
         await reaches(worker, State.READY)
         assert worker.restarts == 0
     assert lives.count == 1
+
+
+async def test_time_in_which_the_supervisor_itself_was_stopped_is_not_held_against_a_process(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `docker pause`: the first look afterwards may fail, because everything comes at once."""
+    shorten(monkeypatch, HANG_LIMIT_S=10)
+    clock = Clock()
+    monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=clock))
+    lives.plan(Life(READY, answers=3, then=HUNG, catches={"SIGTERM": 0, "SIGABRT": None}))
+    worker = lives.worker()
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        clock.now_s += 1000
+        await wait_until(lambda: "the main loop" in worker.reason)
+        looks = len(lives.states)
+        clock.now_s += 1000
+        await asyncio.sleep(0.3)
+        assert len(lives.states) == looks
+    assert lives.signals == ["SIGTERM"]
 
 
 @pytest.mark.parametrize("says", ["", "alive", "[1]", '{"ready": true}', '{"alive": true}'])

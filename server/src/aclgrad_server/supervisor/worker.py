@@ -17,7 +17,7 @@ from typing import Final
 
 from aclgrad_server.exits import EXIT_LIMIT_S, EXIT_START, EXIT_USAGE
 from aclgrad_server.place import Orders
-from aclgrad_server.supervisor.answers import ask
+from aclgrad_server.supervisor.answers import ANSWER_LIMIT_S, ask
 
 log = logging.getLogger(__name__)
 
@@ -172,18 +172,21 @@ class Worker:
 
     async def _watch(self, process: Process) -> None:
         """Asks the process for its state, and ends one that is not alive any more: it hangs, or its event loop does."""
-        limit_s, alive_at = START_LIMIT_S, time.monotonic()
+        limit_s, silent_s = START_LIMIT_S, 0.0
         while True:
+            begin_s = time.monotonic()
             await asyncio.sleep(LOOK_INTERVAL_S if self._settled.is_set() else START_INTERVAL_S)
             answer = await ask(self.socket, STATE)
             told = None if answer is None else json.loads(answer)
             if told is not None and told["alive"]:
-                limit_s, alive_at = HANG_LIMIT_S, time.monotonic()
+                limit_s, silent_s = HANG_LIMIT_S, 0.0
                 self._see(**told)
                 continue
             if limit_s == HANG_LIMIT_S:
                 self._enter(State.STARTING, "does not answer" if told is None else told["reason"])
-            if time.monotonic() - alive_at > limit_s:
+            # One look counts for what it takes at most: if it took longer, the supervisor was held, or its container.
+            silent_s += min(time.monotonic() - begin_s, LOOK_INTERVAL_S + ANSWER_LIMIT_S)
+            if silent_s >= limit_s:
                 log.error("worker %d is not alive since %.0f s: SIGABRT has it write its stacks", self.index, limit_s)
                 self.send(signal.SIGABRT)
                 # A process that is stopped takes no other signal than SIGKILL.
