@@ -1,5 +1,6 @@
 """A host: what its workers are told, what it prints, when it ends and with which exit code."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -110,6 +111,17 @@ async def test_a_second_signal_ends_all_at_once(monkeypatch: pytest.MonkeyPatch)
         assert [worker.signals for worker in host.workers] == [[signal.SIGKILL]] * 2
         assert not Path(host.workers[0].socket).parent.exists()
         host.workers[0].may_stop.set()
+
+
+async def test_exit_codes_of_workers_are_known_also_where_sigchld_is_ignored() -> None:
+    """As by a shell with `trap "" CHLD`."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        async with hosting():
+            child = await asyncio.create_subprocess_exec("sh", "-c", "exit 7")
+            assert await child.wait() == 7
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 async def test_host_all_of_whose_workers_are_given_up_ends_with_their_code(capfd: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,8 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._catch, number)
         loop.add_signal_handler(signal.SIGHUP, self._renew)
+        # If whoever started us ignores it, the kernel keeps nothing of how a worker ends.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         admin = None
         try:
             if self._settings.admin != OFF:
