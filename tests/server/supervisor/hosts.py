@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import random
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,10 @@ LISTEN = ("127.0.0.1:0",)
 class FakeWorker:
     """Implements `supervisor.worker.Worker`: it is what a test makes it, and notes what it is asked."""
 
-    def __init__(self, index: int, orders: Orders, socket: Path, on_change: Callable[["FakeWorker"], None]) -> None:
+    def __init__(self, index: int, orders: Orders, path: Path, on_change: Callable[["FakeWorker"], None]) -> None:
         self.index = index
         self.orders = orders
-        self.socket = str(socket)
+        self.socket = str(path)
         self.state = State.STARTING
         self.reason = "starting"
         self.restarts = 0
@@ -120,3 +122,13 @@ async def hosting(*cards: int, **settings: Any) -> AsyncIterator[Host]:
         await host.exit_code()
     finally:
         host.end.cancel()
+
+
+def free_range(count: int) -> int:
+    """Returns a port that is free, and as many after it. Nobody gets them by chance: the kernel chooses higher ones."""
+    while True:
+        first = random.randrange(10_000, 32_000)
+        with ExitStack() as stack, suppress(OSError):
+            for port in range(first, first + 1 + count):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first

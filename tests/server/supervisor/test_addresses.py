@@ -12,25 +12,13 @@ import pytest
 from aclgrad_server.exits import StartError
 from aclgrad_server.supervisor import addresses
 from aclgrad_server.supervisor.addresses import Addresses, hold
+from tests.server.supervisor.hosts import free_range
 
 LOCAL = "127.0.0.1"
 
 
 def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
-
-
-def free_range(count: int) -> int:
-    """Returns a port that is free, and as many after it."""
-    while True:
-        with ExitStack() as stack:
-            first = port_of_socket(stack.enter_context(socket.create_server((LOCAL, 0))))
-            try:
-                for port in range(first + 1, first + 1 + count):
-                    stack.enter_context(socket.create_server((LOCAL, port)))
-            except (OSError, OverflowError):
-                continue
-        return first
 
 
 def port_of_socket(each: socket.socket) -> int:

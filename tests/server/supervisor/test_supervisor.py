@@ -16,7 +16,7 @@ from aclgrad_server.supervisor import supervisor as supervisor_module
 from aclgrad_server.supervisor.supervisor import UNREADY_LIMIT_S
 from aclgrad_server.supervisor.worker import State
 from tests.server.fakes import Clock, settle, wait_until
-from tests.server.supervisor.hosts import Host, hosting
+from tests.server.supervisor.hosts import Host, free_range, hosting
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
 
@@ -245,8 +245,7 @@ def test_host_without_a_folder_for_its_sockets(
     if told == "is too long":
         (tmp_path / name).mkdir()
     monkeypatch.setattr(supervisor_module.tempfile, "tempdir", str(tmp_path / name))
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = int(taken.getsockname()[1])
+    port = free_range(3)
     for _ in range(2):  # the port is free again
         with pytest.raises(StartError, match=rf"{told}.*set TMPDIR"):
             Host((0, 1), listen=(f"127.0.0.1:{port}",))
