@@ -4,6 +4,8 @@ import asyncio
 import errno
 import os
 import signal
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -123,6 +125,40 @@ async def test_a_program_that_cannot_be_started_is_tried_again(
         assert "worker 0 cannot be started: [Errno 2] No such file or directory" in caplog.text
         assert worker.exit_code is None
         monkeypatch.setattr(worker_module, "COMMAND", command)
+        await reaches(worker, State.READY)
+
+
+async def test_a_process_that_cannot_be_waited_for_costs_its_worker_a_start(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a container with a limit of processes. The others of the host go on."""
+    start = threading.Thread.start
+
+    def fail_once(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise RuntimeError("can't start new thread")
+
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    async with lives.kept(worker):
+        await reaches(worker, State.READY)
+        assert "worker 0 cannot be started: can't start new thread" in caplog.text
+        assert (State.PAUSED, "restarts in 0 s after a failed start") in lives.states
+
+
+async def test_a_socket_that_cannot_be_replaced_costs_its_worker_alone(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shorten(monkeypatch, FIRST_PAUSE_S=0.01)
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    folder = Path(worker.socket)
+    folder.mkdir()
+    async with lives.kept(worker):
+        await wait_until(lambda: worker.restarts >= 2)
+        assert "worker 0 cannot be started: [Errno 21] Is a directory" in caplog.text
+        folder.rmdir()
         await reaches(worker, State.READY)
 
 

@@ -127,8 +127,8 @@ class Worker:
         self._ready_at = self.exit_code = None
         self._settled, self._next_settled = self._next_settled or asyncio.Event(), None
         self._told = orders = self.orders
-        Path(self.socket).unlink(missing_ok=True)
         try:
+            Path(self.socket).unlink(missing_ok=True)
             async with self._spawning:
                 self._process = process = await asyncio.create_subprocess_exec(
                     *COMMAND,
@@ -140,7 +140,7 @@ class Worker:
                     # Ctrl-C in a terminal is for the supervisor, which has every worker drain.
                     start_new_session=True,
                 )
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # asyncio waits for a process in a thread, and there may be none
             log.error("worker %d cannot be started: %s", self.index, error)
             self._settled.set()
             return
@@ -221,7 +221,7 @@ class Worker:
     async def _wait_to_start_again(self) -> None:
         """Waits until it is time for a new process, or to stop."""
         code, was_ready = self.exit_code, self._ready_at is not None
-        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+        how = "a failed start" if code is None else f"exit code {code}" if code >= 0 else f"signal {-code}"
         if code == EXIT_USAGE or (code == EXIT_START and not was_ready):
             log.error("worker %d ended with %s and would again: it stays down; see its lines above", self.index, how)
             self._enter(State.GIVEN_UP, f"given up: {how}")
