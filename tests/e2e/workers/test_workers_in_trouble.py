@@ -1,5 +1,6 @@
 """Workers that stop, get other settings, or have a card that fails; and servers that need a certificate or a token."""
 
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -45,6 +46,17 @@ def test_stopped_worker_is_killed_and_back_and_costs_its_sibling_nothing() -> No
         assert "worker 1 is not alive since 10 s: SIGABRT has it write its stacks" in host.log
         assert "worker 1 ended with signal 9" in host.log
         assert value(host.admin, "aclgrad_worker_restarts_total", worker="1") == 1
+
+
+def test_workers_whose_sockets_were_cleared_away_come_back(tmp_path: Path) -> None:
+    """As by what clears /tmp of old files: their supervisor cannot see them any more, and starts others."""
+    with Host(TMPDIR=str(tmp_path)) as host:
+        (folder,) = tmp_path.glob("aclgrad-*")
+        shutil.rmtree(folder)
+        wait_until(lambda: host.log.count("ended with signal") == 2)
+        host.wait_until_whole()
+        assert_computes(host.address)
+        assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_worker_that_can_writes_its_stacks() -> None:

@@ -162,6 +162,30 @@ async def test_a_socket_that_cannot_be_replaced_costs_its_worker_alone(
         await reaches(worker, State.READY)
 
 
+async def test_folder_of_sockets_that_was_cleared_away_is_made_again(lives: Lives, tmp_path: Path) -> None:
+    """As by what clears /tmp of old files."""
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    worker.socket = str(tmp_path / "gone/0.sock")
+    async with lives.kept(worker):
+        await wait_until(lambda: lives.count > 0)
+        assert Path(worker.socket).parent.stat().st_mode & 0o777 == 0o700
+
+
+async def test_folder_of_sockets_that_is_somebody_else_s_is_not_used(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shorten(monkeypatch, FIRST_PAUSE_S=0.01)
+    lives.plan(READY_LIFE)
+    worker = lives.worker()
+    with monkeypatch.context() as context:
+        context.setattr(os, "geteuid", lambda: 12345)
+        async with lives.kept(worker):
+            await wait_until(lambda: worker.restarts >= 2)
+    assert lives.count == 0
+    assert "is somebody else's" in caplog.text
+
+
 async def test_unfit_card_keeps_its_worker(lives: Lives) -> None:
     lives.plan(Life(UNFIT))
     worker = lives.worker()

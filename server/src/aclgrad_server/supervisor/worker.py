@@ -128,7 +128,7 @@ class Worker:
         self._settled, self._next_settled = self._next_settled or asyncio.Event(), None
         self._told = orders = self.orders
         try:
-            Path(self.socket).unlink(missing_ok=True)
+            _make_way(Path(self.socket))
             async with self._spawning:
                 self._process = process = await asyncio.create_subprocess_exec(
                     *COMMAND,
@@ -240,3 +240,12 @@ class Worker:
         if not (self._is_stopping or self._is_renewed):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), limit_s)
+
+
+def _make_way(socket: Path) -> None:
+    """Removes what is left of a socket, and brings its folder back if somebody has cleared the folder of that."""
+    with suppress(FileExistsError):
+        socket.parent.mkdir(0o700)
+    if socket.parent.lstat().st_uid != os.geteuid():
+        raise PermissionError(f"{socket.parent} is somebody else's")
+    socket.unlink(missing_ok=True)
