@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,11 @@ def test_child_that_hangs_is_ended(
     assert "the runtime has not told its number of cards within 0.5 s" in caplog.text
     with pytest.raises(ProcessLookupError):
         os.kill(int(record.read_text()), 0)
+
+
+def test_child_that_hangs_in_the_library_ends_also_without_its_parent(tmp_path: Path) -> None:
+    """The parent may be killed as it waits."""
+    config = tmp_path / "acl.json"
+    os.mkfifo(config)  # nobody ever writes to it
+    command = [sys.executable, "-m", "aclgrad_server.devices.count", "host", str(config), "0.5"]
+    assert subprocess.run(command, timeout=60, check=False).returncode == -signal.SIGALRM

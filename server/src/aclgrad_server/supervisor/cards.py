@@ -23,20 +23,21 @@ def count_cards(settings: Settings) -> int | None:
 
     A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
     """
-    command = [sys.executable, "-m", "aclgrad_server.devices.count", settings.backend, str(settings.acl_config or "")]
+    config, limit_s = settings.acl_config or "", settings.hang_timeout_s
+    command = [sys.executable, "-m", "aclgrad_server.devices.count", settings.backend, str(config), str(limit_s)]
     try:
         finished = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=settings.hang_timeout_s,
+            timeout=limit_s,
             check=False,
             text=True,
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        log.warning("the runtime has not told its number of cards within %g s", settings.hang_timeout_s)
+        log.warning("the runtime has not told its number of cards within %g s", limit_s)
         return None
     # The last line, because libraries print, too.
     told = finished.stdout.strip().rpartition("\n")[2]
