@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from aclgrad_server.admin.listener import MAX_CONNECTIONS
 from aclgrad_server.edge.memory_limit import memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, EXIT_USAGE, StartError
 from aclgrad_server.place import Place
@@ -73,6 +75,17 @@ async def test_orders_without_limits_divide_the_memory_of_the_machine_and_leave_
             settings = worker.orders.settings
             assert settings.memory_limit_bytes == -(-memory_limit(None) // 2)
             assert (settings.pool_bytes, settings.streams) == (None, 2)
+
+
+async def test_open_files_do_for_those_who_read_pages_and_for_the_workers() -> None:
+    """Without files the supervisor could ask no worker whether it lives, and would end them all."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        async with hosting(*range(3)):
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= MAX_CONNECTIONS + 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 async def test_sockets_of_workers_are_in_a_private_folder_that_ends_with_the_host() -> None:
