@@ -234,7 +234,7 @@ async def test_nobody_has_to_read_the_addresses(monkeypatch: pytest.MonkeyPatch)
     reader, writer = os.pipe()
     os.close(reader)
     monkeypatch.setattr(supervisor_module, "_STDOUT", writer)
-    async with hosting() as host:
+    async with hosting(admin="127.0.0.1:0") as host:
         for worker in host.workers:
             worker.enter(State.READY)
     os.close(writer)

@@ -54,7 +54,7 @@ class Supervisor:
             Worker(number, self._orders(settings, number), self._socket(number), self._tell)
             for number in range(len(cards))
         ]
-        self._told: set[int | None] = set()
+        self._told: set[str] = set()
         self._stop = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
         self._renew_again = False
@@ -81,7 +81,7 @@ class Supervisor:
         try:
             if self._settings.admin != OFF:
                 admin = AdminListener(self._settings.admin, pages(self))
-                print(f"admin: {admin.start()}", flush=True)
+                self._print(f"admin: {admin.start()}")
             return await self._run()
         finally:
             if admin is not None:
@@ -135,14 +135,14 @@ class Supervisor:
         """Prints where a worker serves that has become ready; first of all, where the host does. Each comes once."""
         if worker.state is State.READY:
             if worker.index == 0 or not self._addresses.has_unix:
-                self._print(None, f"ready: {' '.join(self._addresses.shared)}")
-            self._print(worker.index, f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}")
+                self._print(f"ready: {' '.join(self._addresses.shared)}")
+            self._print(f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}")
         elif all(each.state is State.GIVEN_UP for each in self.workers):
             self._stop.set()
 
-    def _print(self, worker: int | None, line: str) -> None:
-        if worker not in self._told:
-            self._told.add(worker)
+    def _print(self, line: str) -> None:
+        if line not in self._told:
+            self._told.add(line)
             with suppress(OSError):  # nobody reads it any more
                 os.write(_STDOUT, f"{line}\n".encode())
 
