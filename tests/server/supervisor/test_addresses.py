@@ -126,6 +126,12 @@ def test_ports_of_one_host_must_not_overlap() -> None:
     hold([f"{LOCAL}:{port}"], 3).close()
 
 
+@pytest.mark.parametrize("listen", [("unix:/run/a", "unix:/run/a.1"), ("unix:/run/a.1", "unix:/run/a")])
+def test_unix_sockets_of_one_host_must_not_overlap(listen: tuple[str, str]) -> None:
+    with pytest.raises(StartError, match=r"cannot listen on unix:/run/a\.1 twice, for two workers; give another"):
+        hold(listen, 2)
+
+
 @pytest.mark.parametrize("port", [65534, 65535])
 def test_there_are_no_ports_beyond_the_last(port: int) -> None:
     told = f"cannot listen on {LOCAL}:{port}: its workers would have the 2 ports after it, and 65535 is the last"

@@ -53,7 +53,10 @@ def hold(listen: Sequence[str], worker_count: int) -> Addresses:
             if address.startswith(UNIX):
                 shared.append(address)
                 for number in range(worker_count):
-                    own[number].append(address if number == 0 else f"{address}.{number}")
+                    place = address if number == 0 else f"{address}.{number}"
+                    if any(place in others for others in own):
+                        raise StartError(f"cannot listen on {place} twice, for two workers; give another --listen")
+                    own[number].append(place)
                 continue
             host, _, text = address.rpartition(":")
             asked = int(text)
