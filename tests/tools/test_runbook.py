@@ -15,7 +15,7 @@ def test_its_blocks_are_a_shell_script() -> None:
 
 def test_every_step_has_a_command_and_a_decision() -> None:
     sections = dict(re.findall(r"^## (\d+)\. .*?\n(.*?)(?=^## )", TEXT, re.MULTILINE | re.DOTALL))
-    assert list(sections) == [str(number) for number in range(8)]
+    assert list(sections) == [str(number) for number in range(9)]
     commands = {heading.partition(".")[0] for heading, _ in blocks(TEXT)}
     for number, section in sections.items():
         assert number in commands
