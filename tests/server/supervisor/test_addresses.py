@@ -225,7 +225,7 @@ def test_wildcards_take_the_port_of_every_address(
 @pytest.mark.parametrize("shares", [0, 1])
 def test_closed_ports_are_free_for_everybody_also_after_connections(serve: Callable[..., int], shares: int) -> None:
     """Of workers that have ended, and whose connections the kernel still remembers."""
-    found = hold([f"{LOCAL}:0"], 2)
+    found = hold([f"{LOCAL}:{free_range(2)}"], 2)
     (address,) = found.shared
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
