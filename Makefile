@@ -37,7 +37,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -178,6 +178,9 @@ soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device, and one of ea
 
 soak-short: $(BUILT) ## The same with 5,000 calls and small shapes; judges slopes less strictly
 	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
+
+chaos: $(BUILT) ## Kill, stop, hang and renew workers of a host under load, and judge what clients saw: CHAOS_FLAGS="kill --seconds 20" for less
+	$(BIN)/python -m tools.chaos $(CHAOS_FLAGS)
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tools.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
