@@ -20,6 +20,10 @@ class Place:
     on_card: int = 1
     endpoints: tuple[tuple[str, ...], ...] = ()
     restart_count: int = 0
+    host_id: str = ""
+    """A random text, the same for all of them as long as the supervisor lives."""
+    shared: tuple[str, ...] = ()
+    """The addresses that all of them listen on."""
 
 
 def share_of(whole: int, parts: int, least: int = 1) -> int:

@@ -39,6 +39,7 @@ from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
+from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
 from aclgrad_server.startup import announce
@@ -69,9 +70,10 @@ class Server:
         self._state = state
         self._on_device_lost = on_device_lost
         self._completions = Completions()
-        self._health = Health(settings.client_timeout_s)
+        self._health = Health(settings.client_timeout_s, state.host_id)
         self._grpc: grpc.aio.Server | None = None
         self._access_log = AccessLog() if settings.access_log else None
+        self._load_report: LoadReport | None = None
         self._file_watch = FileWatch([])
         self._tasks = BackgroundTasks(state.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
@@ -120,7 +122,8 @@ class Server:
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
         state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
         service = OperatorService(state, product, library, path)
-        handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes)
+        self._load_report = report = LoadReport(state, state.calls)
+        handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes, report)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)
@@ -168,6 +171,8 @@ class Server:
         if self._access_log is not None:
             self._access_log.flush()
         state.recent.sweep()
+        if self._load_report is not None:
+            self._load_report.sweep()
         self._beat_due = time.monotonic() + BEAT_INTERVAL_S
         return BEAT_INTERVAL_S
 

@@ -1,5 +1,6 @@
 """What can be seen of a server at any moment, from before its device is open to its end."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +31,8 @@ class ServerState:
     settings: Settings
     place: Place | None = None
     """The worker's place among those of its host; None without a supervisor."""
+    host_id: str = field(init=False)
+    """By which clients know the workers of one host from others."""
     calls: Calls = field(init=False)
     recent: RecentCalls = field(init=False)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
@@ -57,6 +60,7 @@ class ServerState:
 
     def __post_init__(self) -> None:
         settings = self.settings
+        self.host_id = secrets.token_hex(16) if self.place is None else self.place.host_id
         self.calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
         self.recent = RecentCalls(self.calls.statistics, self.loop_lag)
 

@@ -29,6 +29,8 @@ from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
 from aclgrad_server.services.access_log import AccessLog
+from aclgrad_server.services.load_report import LoadReport
+from aclgrad_server.statistics.calls import OPERATOR_METHODS
 
 log = logging.getLogger(__name__)
 
@@ -51,13 +53,15 @@ class Handlers:
         access: Access | None = None,
         access_log: AccessLog | None = None,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        load_report: LoadReport | None = None,
     ) -> None:
-        """Without `access`, everybody may call."""
+        """Without `access`, everybody may call. Replies to operator calls carry the report of the load."""
         self._calls = calls
         self._admission = admission
         self._access = access
         self._access_log = access_log
         self._max_message_bytes = max_message_bytes
+        self._load_report = load_report
 
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
@@ -113,6 +117,12 @@ class Handlers:
 
         return await decompressed(message, self._max_message_bytes, claim)
 
+    def _trailers(self, call: Call) -> tuple[tuple[str, str | bytes], ...]:
+        request_id = (REQUEST_ID, call.request_id)
+        if self._load_report is None or call.method not in OPERATOR_METHODS:
+            return (request_id,)
+        return request_id, self._load_report.trailer
+
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
         if self._access_log is not None:
@@ -127,7 +137,7 @@ class Handlers:
             call.outcome = "OK"
             if result is not None:
                 call.sent_bytes = len(result)
-            context.set_trailing_metadata(((REQUEST_ID, call.request_id),))
+            context.set_trailing_metadata(self._trailers(call))
             if log.isEnabledFor(logging.DEBUG):
                 _tell(call, logging.DEBUG, f"ok in {_milliseconds(call):.1f} ms")
             return result

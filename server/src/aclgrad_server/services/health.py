@@ -52,11 +52,14 @@ class _Room:
 class Health:
     """Tells whether the process lives (`liveness`) and takes calls (`readiness`, our service, the empty name).
 
+    The id of the host is a name too, by which clients know its workers from others at their addresses.
+
     gRPC's own servicer takes any name and size, and lets one watch that is not read hold up all others.
     """
 
-    def __init__(self, client_timeout_s: float) -> None:
+    def __init__(self, client_timeout_s: float, host_id: str) -> None:
         self._client_timeout_s = client_timeout_s
+        self._names = frozenset((LIVENESS, READINESS, SERVICE, "", host_id))
         self._room = _Room()
         self._is_alive, self._is_ready = True, False
         self._changed = asyncio.Event()
@@ -100,7 +103,7 @@ class Health:
                 await changed.wait()
 
     def _status_of(self, service: str) -> "health_pb2.HealthCheckResponse.ServingStatus.ValueType":
-        if service not in (LIVENESS, READINESS, SERVICE, ""):
+        if service not in self._names:
             return _STATUS.SERVICE_UNKNOWN
         is_well = self._is_alive and (self._is_ready or service == LIVENESS)
         return _STATUS.SERVING if is_well else _STATUS.NOT_SERVING

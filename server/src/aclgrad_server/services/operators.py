@@ -16,6 +16,7 @@ from aclgrad_server.calls.path import Path
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.watch import refresh
+from aclgrad_server.exposure import UNIX
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.state import ServerState
 from aclgrad_server.status.picture import VERSION, picture_of
@@ -66,7 +67,7 @@ class OperatorService:
     async def list_operators(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
         described = [describe_operator(spec, self._product, self._shape_only) for spec in self._served]
-        return pb.ListOperatorsResponse(operators=described).SerializeToString()
+        return pb.ListOperatorsResponse(operators=described, host=_host(self._state)).SerializeToString()
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)
@@ -74,3 +75,20 @@ class OperatorService:
             return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
         await refresh(self._path.device)
         return picture_of(self._state, with_private=True).SerializeToString()
+
+
+def _host(state: ServerState) -> pb.Host:
+    """Returns the ports of the workers, by the one that they share."""
+    host = pb.Host(id=state.host_id)
+    place = state.place
+    tcp = [] if place is None else [address for address in place.shared if not address.startswith(UNIX)]
+    for number, address in enumerate(tcp):
+        listener = host.listeners.add(port=_port(address))
+        assert place is not None
+        own = ([each for each in addresses if not each.startswith(UNIX)] for addresses in place.endpoints)
+        listener.worker_ports.extend(_port(addresses[number]) for addresses in own)
+    return host
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import secrets
 import signal
 import tempfile
 import time
@@ -43,6 +44,7 @@ class Supervisor:
         self._settings = settings
         self._cards = cards
         self._reread = reread
+        self._id = secrets.token_hex(16)
         self._addresses = hold(settings.listen, len(cards))
         try:
             self._folder = _private_folder()
@@ -157,7 +159,7 @@ class Supervisor:
             "pool_bytes": settings.pool_bytes and share_of(settings.pool_bytes, on_card),
             "streams": share_of(settings.streams, on_card),
         }
-        place = Place(number, count, on_card, self._addresses.own)
+        place = Place(number, count, on_card, self._addresses.own, host_id=self._id, shared=self._addresses.shared)
         return Orders(settings.model_copy(update=changed), place)
 
     def _socket(self, number: int) -> Path:
