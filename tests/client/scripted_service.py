@@ -14,11 +14,17 @@ import aclgrad
 from aclgrad.errors import to_status
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
+from aclgrad.wire.request_ids import REQUEST_ID
 
 GRADIENT = np.array([1.5, -2.5], np.float32)
 REPLY = pb.ExecuteOperatorResponse(
     outputs=[tensor_pb2.Tensor(name="out", data_type=1, shape=[2], data=GRADIENT.tobytes())]
 ).SerializeToString()
+
+
+def is_a_look(details: grpc.HandlerCallDetails) -> bool:
+    """Whether the client or gRPC itself looks at its servers: only calls have a request id."""
+    return REQUEST_ID not in dict(details.invocation_metadata)
 
 
 @dataclass
@@ -31,7 +37,10 @@ class ScriptedService(grpc.GenericRpcHandler):
     current: threading.local = field(default_factory=threading.local)
     """`current.method` and `current.request` are what the thread that asks is about to answer."""
 
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        if is_a_look(details):
+            return None
+
         def behaviour(request: bytes, context: grpc.ServicerContext) -> bytes:
             self.requests.append((details.method, request))
             self.current.method, self.current.request = details.method, request

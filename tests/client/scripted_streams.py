@@ -9,6 +9,8 @@ import numpy as np
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.chunks import Header, chunk_prefix, decode_chunk, decode_header, encode_response_header
 
+from .scripted_service import is_a_look
+
 OPERATOR = "adaptive_avg_pool2d_backward"
 GRAD = np.random.default_rng(0).standard_normal((3, 1024, 1024), np.float32)
 """12 MiB."""
@@ -45,7 +47,8 @@ class ScriptedStreams(grpc.GenericRpcHandler):
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         if not details.method.endswith("/ExecuteOperatorChunked"):
-            self.other_methods.append(details.method)
+            if not is_a_look(details):
+                self.other_methods.append(details.method)
             return None
         return grpc.stream_stream_rpc_method_handler(self.script or self.complete)
 

@@ -19,7 +19,7 @@ ONES = np.ones((1, 1, 1), np.float32)
 Connect = Callable[..., Any]
 
 BAD_SETTINGS: dict[str, list[Any]] = {
-    "target": [None, 50051, "", b"127.0.0.1:50051", ["127.0.0.1:50051"], "a\0:1", "\udc80:1", f"unix:/{'a' * 107}"],
+    "target": [None, 50051, "", b"127.0.0.1:50051", [], "a\0:1", "\udc80:1", f"unix:/{'a' * 107}"],
     "timeout_s": ["5", float("nan"), np.float64("nan"), [1], True, b"1", 1j],
     "retries": [-1, 1.5, "3", None, float("nan"), True],
     "connect_timeout_s": [-1, "3", None, float("nan"), True],

@@ -1,9 +1,8 @@
 """The client for asyncio; its names are those of the synchronous client."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import cache, partial
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -13,17 +12,19 @@ from aclgrad import _coalesce_tasks, _failures
 from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
-from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import TimeLimitError
-from aclgrad._credentials import open_channel
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
-from aclgrad._exchanges import ChunkedCall, Exchange, Execution, operators_query, path_of, status_query
+from aclgrad._exchanges import Exchange, Execution, operators_query, status_query
+from aclgrad._line_tasks import LookTask, TaskNetwork
+from aclgrad._lines import Line
 from aclgrad._loop_threads import in_thread
 from aclgrad._message_limit import MessageLimit
+from aclgrad._metadata import server_of
 from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._readiness import HEALTH, Readiness
 from aclgrad._retry import Attempts
+from aclgrad._sending_tasks import Sender
 from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._timeouts import DEFAULT, Timeout, time_limit
@@ -43,12 +44,13 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     """
 
     _channel_kind = grpc.aio.Channel
+    _library = grpc.aio
 
     def _open(self) -> None:
-        self._channel: grpc.aio.Channel | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: asyncio.Event = asyncio.Event()
-        self._methods: dict[str, grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = {}
+        self._look = LookTask(self._lines, TaskNetwork(self._channel_to, self._metadata))
+        self._sender = Sender(self.target, self._prepare, self._in_thread)
 
     async def execute(
         self,
@@ -102,26 +104,26 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         if self._is_inherited:
             return
         try:
-            if self._channel is not None and self._own_channel is None:
-                await self._bound().close()
+            if self._loop is not None and self._own_channel is None:
+                self._bind()
+                await self._close_channels()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
             if self._regions is not None:
                 self._regions.close()
 
-    def _bound(self) -> grpc.aio.Channel:
-        """Returns the channel, which belongs to the event loop of the first call."""
+    async def _close_channels(self) -> None:
+        await asyncio.gather(*(line.channel.close() for line in self._lines.close()))
+        await self._look.end()
+
+    def _bind(self) -> None:
+        """Opens the channel in the event loop of the first call, which all others have to be in."""
         loop = asyncio.get_running_loop()
-        if self._channel is None:
-            if isinstance(self._own_channel, grpc.aio.Channel):
-                self._channel = self._own_channel
-            else:
-                options, compression = self._channel_options, self._compression
-                self._channel = open_channel(grpc.aio, self.target, self._channel_credentials, options, compression)
+        if self._loop is None:
             self._loop = loop
+            self._first_line()
         elif loop is not self._loop:
             raise _failures.wrong_loop_error(self.target)
-        return self._channel
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,6 +170,8 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 if delay_s is None:
                     attempts.explain(error)
                     raise
+                if attempts.is_unheard(error):
+                    await self._look_now(attempts)
             call = amended or call
             await self._pause(delay_s)
 
@@ -195,7 +199,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         lane = None if self._closed.is_set() else self._lane(call, attempts)
         if lane is None:
             return await self._attempt(call, attempts)
-        self._bound()
+        self._bind()
         try:
             gradient: Any = await _coalesce_tasks.send(lane, call, attempts, self._attempt)
         except TimeLimitError:
@@ -205,18 +209,48 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
-        channel = self._bound()
+        line = await self._line(attempts)
+        try:
+            result = await self._attempt_on(line, call, attempts)
+        except AclgradError as error:
+            self._lines.failed(line, error, is_unheard=attempts.is_unheard(error))
+            raise
+        finally:
+            if self._lines.give_back(line):
+                self._look.close(line)
+        self._lines.succeeded(line)
+        return result
+
+    async def _line(self, attempts: Attempts) -> Line:
+        """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
+        self._bind()
+        line = self._lines.take()
+        self._look.start()
+        if line is None:
+            await self._look.wait(attempts.time_left_s())
+            line = self._lines.take()
+        if line is None:
+            raise _failures.unfound_error(self.target, attempts.time_left_s())
+        return line
+
+    async def _look_now(self, attempts: Attempts) -> None:
+        """Has the servers looked at, one of which said nothing, before another attempt goes to one of them."""
+        self._look.start()
+        await self._look.wait(attempts.time_left_s())
+
+    async def _attempt_on(self, line: Line, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
             if isinstance(call, Execution) and self._regions is not None:
-                return await self._send_shared(channel, call, self._regions, attempts)
+                return await self._send_shared(line, call, self._regions, attempts)
             size_bytes = call.size_bytes
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(size_bytes)):
-                return call.take(await self._send_chunks(channel, chunked, attempts))
+                return call.take(await self._sender.chunks(line, chunked, attempts))
             if size_bytes > LARGE_BYTES:
-                reply = await self._send_large(channel, call.method, lambda: call.request, attempts)
+                reply = await self._sender.large(line, call.method, lambda: call.request, attempts)
                 return await self._in_thread(partial(call.read, reply), attempts)
-            return call.read(await self._send_message(channel, call.method, call.request, attempts))
+            return call.read(await self._sender.message(line, call.method, call.request, attempts))
         except grpc.aio.AioRpcError as failure:
+            attempts.server = server_of(failure.trailing_metadata())
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except (asyncio.CancelledError, grpc.aio.UsageError):
             # What grpc.aio does to the calls of a channel that is closed; but a task may be cancelled as well.
@@ -229,69 +263,18 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 raise _failures.channel_closed_error(self.target) from None
             raise
 
-    async def _send_large(
-        self, channel: grpc.aio.Channel, name: str, encode: Callable[[], bytes], attempts: Attempts
-    ) -> bytes:
-        """Sends a message that is too large to be encoded on the event loop."""
-        request = await self._in_thread(encode, attempts)
-        limit_s = attempts.time_left_s()
-        try:
-            # The core would wait for a full connection to take the rest of the message, even after its deadline.
-            async with asyncio.timeout(None if limit_s is None else limit_s + _CLOCK_PRECISION_S):
-                return await self._send_message(channel, name, request, attempts)
-        except TimeoutError:
-            _keep_poller()
-            raise _failures.deadline_error(self.target) from None
-        except asyncio.CancelledError:
-            _keep_poller()
-            raise
-
-    async def _send_message(self, channel: grpc.aio.Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
-        method = self._methods.get(name)
-        if method is None:
-            method = self._methods[name] = channel.unary_unary(path_of(name))
-        return await method(request, timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
-
-    async def _send_chunks(self, channel: grpc.aio.Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
-        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
-        method: Any = channel.stream_stream(path_of("ExecuteOperatorChunked"))
-        stream = method(timeout=attempts.time_left_s(), metadata=self._metadata_of(attempts))
-        answer = ChunkedAnswer(chunked.destination)
-        writer = asyncio.create_task(_write(stream, messages))
-        # In time: a write that fails after the status has come would put grpc.aio's own in its place.
-        stream.add_done_callback(lambda _: writer.cancel())
-        try:
-            async for message in stream:
-                answer.take(message)
-        except grpc.aio.AioRpcError as failure:
-            left_s = stream.time_remaining()
-            failure = await _own_failure(stream, failure)
-            if _failures.hides_a_status(failure) and left_s is not None and left_s < _CLOCK_PRECISION_S:
-                raise _failures.deadline_error(self.target) from None
-            raise failure
-        finally:
-            # Does nothing to a call that has ended; any other is not to go on without its reader.
-            stream.cancel()
-            writer.cancel()
-            if not writer.done() or writer.cancelled():
-                # Amid a message.
-                _keep_poller()
-        return await self._in_thread(answer.gradient, attempts) if answer.copies_much else answer.gradient()
-
-    async def _send_shared(
-        self, channel: grpc.aio.Channel, call: Execution, regions: RegionPool, attempts: Attempts
-    ) -> Array:
+    async def _send_shared(self, line: Line, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
         with Loan(regions, call.plan, call.destination) as shared:
             is_large = call.size_bytes > LARGE_BYTES
             planned = await self._in_thread(shared.lend, attempts) if is_large else shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return await self._send_chunks(channel, chunked, attempts)
+                return await self._sender.chunks(line, chunked, attempts)
             encode = partial(encode_request, planned.call)
             if planned.size_bytes > LARGE_BYTES:
-                reply = await self._send_large(channel, call.method, encode, attempts)
+                reply = await self._sender.large(line, call.method, encode, attempts)
             else:
-                reply = await self._send_message(channel, call.method, encode(), attempts)
+                reply = await self._sender.message(line, call.method, encode(), attempts)
             read = partial(shared.read, reply)
             return await self._in_thread(read, attempts) if shared.copies_much else read()
 
@@ -303,50 +286,6 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         except TimeoutError:
             return
         raise _failures.closed_error(self.target)
-
-
-_CLOCK_PRECISION_S = 0.05
-"""The core's clock may be ahead of ours by so much."""
-_STATUS_PERIOD_S = 0.01
-_STATUS_PERIODS = 20
-"""How often, and how many times, the status is looked for with which a call has ended."""
-_CALL_ENDED = (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError)
-"""What grpc.aio raises where a call has ended while it was written to; its status comes to whoever reads."""
-
-
-@cache
-def _keep_poller() -> None:
-    """Keeps grpc.aio's poller until the process ends.
-
-    It would end with the last channel, which then waits on the event loop for messages stuck in a connection.
-    """
-    grpc.aio.init_grpc_aio()
-
-
-async def _write(stream: Any, messages: Iterator[bytes]) -> None:
-    with suppress(*_CALL_ENDED):
-        await stream.write(next(messages))
-        # A server that is ready for chunks says so, and one that refuses the call ends it.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(READY_WAIT_S):
-                await stream.initial_metadata()
-        for message in messages:
-            await stream.write(message)
-        await stream.done_writing()
-
-
-async def _own_failure(stream: Any, failure: grpc.aio.AioRpcError) -> grpc.aio.AioRpcError:
-    """Returns the failure with the call's own status, which soon takes the place of one that grpc.aio made up.
-
-    Where it came before that one, it is lost.
-    """
-    for _ in range(_STATUS_PERIODS):
-        if not _failures.hides_a_status(failure):
-            break
-        await asyncio.sleep(_STATUS_PERIOD_S)
-        headers, trailers = await stream.initial_metadata(), await stream.trailing_metadata()
-        failure = grpc.aio.AioRpcError(await stream.code(), headers, trailers, await stream.details())
-    return failure
 
 
 class AsyncBatch(BaseBatch):

@@ -6,17 +6,18 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self
 
 import grpc.aio
 
 from aclgrad import _failures, _own_channel
 from aclgrad._batch import BaseBatch
 from aclgrad._coalesce import Coalescer, Lane, Message
-from aclgrad._credentials import Credentials, checked_credentials
+from aclgrad._credentials import Credentials, checked_credentials, open_channel
 from aclgrad._destination import Output
 from aclgrad._environment import named_by_variable, settings_of_environment
 from aclgrad._exchanges import Execution
+from aclgrad._lines import Line, Lines
 from aclgrad._message_limit import MessageLimit
 from aclgrad._metadata import Metadata, Pair, checked_metadata
 from aclgrad._operator_methods import OperatorMethods, Result
@@ -24,6 +25,7 @@ from aclgrad._planning import Input, SentValues
 from aclgrad._reports import OnCall, log
 from aclgrad._request_ids import RequestIds
 from aclgrad._retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
+from aclgrad._servers import Route, Servers, Target, servers_of
 from aclgrad._settings import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_S,
@@ -33,7 +35,6 @@ from aclgrad._settings import (
     checked_hook,
     checked_options,
     checked_seconds,
-    checked_target,
     grpc_compression,
 )
 from aclgrad._shared_memory import RegionPool
@@ -44,15 +45,29 @@ from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
 
 
+class Prepared(NamedTuple):
+    """What an attempt begins with: its time, its metadata, and whether somebody wants to know which server answers."""
+
+    limit_s: float | None
+    metadata: tuple[Pair, ...]
+    is_told: bool
+
+
+class Prepare(Protocol):
+    """Begins an attempt on a channel; a long one has all the time that is left."""
+
+    def __call__(self, line: Line, attempts: Attempts, *, is_long: bool = False) -> Prepared: ...
+
+
 class BaseClient(OperatorMethods[Result]):
-    """Computes gradients on the server at `target` (`host:port` or `unix:path`).
+    """Computes gradients on the server at `target` (`host:port` or `unix:path`), or on several.
 
     Calls, batches and errors are the same in both clients; `await` what an AsyncClient returns.
     """
 
     def __init__(
         self,
-        target: str = DEFAULT_TARGET,
+        target: Target = DEFAULT_TARGET,
         *,
         timeout_s: float | None = DEFAULT_TIMEOUT_S,
         retries: int = DEFAULT_RETRIES,
@@ -69,6 +84,9 @@ class BaseClient(OperatorMethods[Result]):
         on_call: OnCall | None = None,
     ) -> None:
         """Raises InvalidSettingError for an argument that makes no sense.
+
+        `target` may be a list of servers, or a text with commas between them: each call goes to one of them, by their
+        load. A server whose host has several workers tells the client, which then uses all of them.
 
         A call that takes longer than `timeout_s` seconds, with all its attempts, raises DeadlinePassedError; None sets
         no limit, and a call may have a `timeout_s` of its own. If the connection breaks, or the server asks for it, a
@@ -106,36 +124,42 @@ class BaseClient(OperatorMethods[Result]):
         are yours then, and so is closing it: `close` only ends the client. Give its options `aclgrad.channel_options()`
         unless you know better.
         """
-        self.target = checked_target(target) if channel is None else _own_channel.TARGET
+        checked_credentials(credentials)
+        overrides = checked_options(channel_options)
+        self._servers = _own_servers() if channel is not None else _servers(target, credentials, overrides)
+        self.target = self._servers.name
         self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
         self._retry_policy = RetryPolicy(retries, connect_timeout_s)
         self._sent_values = SentValues(shape_only=shape_only)
         self._limit = MessageLimit(max_message_bytes)
-        overrides = checked_options(channel_options)
-        self._channel_options = all_channel_options(self._limit.size_bytes, overrides)
+        self._channel_options = overrides
         self._compression = grpc_compression(compression)
-        checked_credentials(credentials)
         self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
-        self._channel_credentials = credentials.channel_credentials(target) if credentials else None
+        self._channel_credentials = credentials.channel_credentials(self.target) if credentials else None
         self._own_channel = channel
         if channel is not None:
             given = {"target": target, "compression": compression, "channel_options": overrides}
             _own_channel.check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
+        if shared_memory and self._servers.are_several:
+            problem = f"shared_memory is True, and {self.target} names several servers"
+            raise InvalidSettingError(problem, field="shared_memory", remedy="give one unix:/path")
         self._regions = RegionPool() if shared_memory else None
         self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
         self._on_call = checked_hook("on_call", on_call)
         self._process_id = os.getpid()
+        self._lines = Lines(self._servers)
         self._open()
 
     @classmethod
-    def from_env(cls, target: str | None = None, **settings: Any) -> Self:
+    def from_env(cls, target: Target | None = None, **settings: Any) -> Self:
         """Returns a client with the settings of the environment; those given here go before them.
 
-        ACLGRAD_TARGET is the target; ACLGRAD_TIMEOUT_S (`none` for no limit), ACLGRAD_CONNECT_TIMEOUT_S,
-        ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and ACLGRAD_SHARED_MEMORY (true
-        or false) are the arguments of these names. ACLGRAD_CA, ACLGRAD_CERTIFICATE, ACLGRAD_KEY (paths), ACLGRAD_TOKEN
-        and ACLGRAD_TLS (true or false) are the credentials. Raises InvalidSettingError that names the variable.
+        ACLGRAD_TARGET is the target, or several with commas; ACLGRAD_TIMEOUT_S (`none` for no limit),
+        ACLGRAD_CONNECT_TIMEOUT_S, ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and
+        ACLGRAD_SHARED_MEMORY (true or false) are the arguments of these names. ACLGRAD_CA, ACLGRAD_CERTIFICATE,
+        ACLGRAD_KEY (paths), ACLGRAD_TOKEN, ACLGRAD_SERVER_NAME and ACLGRAD_TLS (true or false) are the credentials.
+        Raises InvalidSettingError that names the variable.
         """
         if target is not None:
             settings["target"] = target
@@ -147,6 +171,8 @@ class BaseClient(OperatorMethods[Result]):
 
     _channel_kind: ClassVar[type]
     """What `channel` has to be."""
+    _library: Any
+    """`grpc` or `grpc.aio`."""
     _closed: threading.Event | asyncio.Event
 
     @abstractmethod
@@ -208,6 +234,24 @@ class BaseClient(OperatorMethods[Result]):
     def __reduce__(self) -> NoReturn:
         raise _failures.not_copyable_error(self.target)
 
+    def _channel_to(self, route: Route) -> Any:
+        """Returns a new channel; the user's own options go before those of the route, and these before the client's."""
+        options = all_channel_options(self._limit.size_bytes, [*route.options, *self._channel_options])
+        return open_channel(self._library, route.target, self._channel_credentials, options, self._compression)
+
+    def _first_line(self) -> None:
+        """Opens the channel to the target, unless names have to be looked up for it."""
+        route = self._servers.route
+        if self._own_channel is not None:
+            self._lines.start(Line(Route(self.target), self._own_channel))
+        elif route is not None:
+            self._lines.start(Line(route, self._channel_to(route)))
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether somebody wants to know which server answered a call."""
+        return self._on_call is not None or log.isEnabledFor(logging.DEBUG)
+
     @property
     def _is_inherited(self) -> bool:
         """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
@@ -231,10 +275,22 @@ class BaseClient(OperatorMethods[Result]):
         """Reports a call that has ended to those who want to know; an error gets the id of the call."""
         if error is not None:
             error.request_id = error.request_id or attempts.request_id
-        if self._on_call is not None or log.isEnabledFor(logging.DEBUG):
+        if self._is_told:
             report = attempts.report(error)
             if self._on_call is not None:
                 self._on_call(report)
 
-    def _metadata_of(self, attempts: Attempts) -> tuple[Pair, ...]:
-        return (*self._metadata, (REQUEST_ID, attempts.request_id))
+    def _prepare(self, line: Line, attempts: Attempts, *, is_long: bool = False) -> Prepared:
+        has_others = not is_long and self._lines.has_others(line)
+        limit_s = attempts.limit_s(line.route.choice, has_others=has_others)
+        return Prepared(limit_s, (*self._metadata, (REQUEST_ID, attempts.request_id)), self._is_told)
+
+
+def _servers(target: Target, credentials: Credentials | None, options: list[ChannelOption]) -> Servers:
+    if credentials is None:
+        return servers_of(target, options=dict(options))
+    return servers_of(target, credentials.server_name, has_tls=credentials.tls, options=dict(options))
+
+
+def _own_servers() -> Servers:
+    return Servers(_own_channel.TARGET, Route(_own_channel.TARGET))

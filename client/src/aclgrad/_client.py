@@ -1,7 +1,8 @@
 """The client for synchronous code."""
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -12,24 +13,23 @@ from aclgrad import _coalesce_threads, _failures
 from aclgrad._arrays import Array
 from aclgrad._base import BaseClient
 from aclgrad._batch import BaseBatch, BatchRun
-from aclgrad._chunked import ChunkedAnswer, chunked_messages
-from aclgrad._coalesce import Message, TimeLimitError
-from aclgrad._credentials import open_channel
+from aclgrad._coalesce import TimeLimitError
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import (
-    ChunkedCall,
     Exchange,
     Execution,
-    only_reply,
     operators_query,
-    path_of,
     status_query,
 )
+from aclgrad._line_threads import LookThread, ThreadNetwork, close
+from aclgrad._lines import Line
 from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import LARGE_BYTES, Input, SentValues
+from aclgrad._metadata import server_of
+from aclgrad._planning import Input, SentValues
 from aclgrad._readiness import HEALTH, Readiness
 from aclgrad._retry import Attempts
+from aclgrad._sending_threads import Sender
 from aclgrad._server_status import ServerStatus
 from aclgrad._shared_memory import Loan, RegionPool
 from aclgrad._submit import Submissions
@@ -50,16 +50,14 @@ class Client(BaseClient[Array]):
     """
 
     _channel_kind = grpc.Channel
+    _library = grpc
 
     def _open(self) -> None:
         self._closed: threading.Event = threading.Event()
-        if isinstance(self._own_channel, grpc.Channel):
-            self._channel = self._own_channel
-        else:
-            options, compression = self._channel_options, self._compression
-            self._channel = open_channel(grpc, self.target, self._channel_credentials, options, compression)
-        self._methods: dict[str, grpc.UnaryUnaryMultiCallable[bytes, bytes]] = {}
         self._submissions = Submissions()
+        self._look = LookThread(self._lines, ThreadNetwork(self._channel_to, self._metadata))
+        self._sender = Sender(self._submissions, self._prepare)
+        self._first_line()
 
     def execute(
         self,
@@ -125,25 +123,19 @@ class Client(BaseClient[Array]):
         try:
             self._submissions.end_waiting()
             if self._own_channel is None:
-                self._close_channel()
+                self._close_channels()
         finally:
             # After the calls: otherwise they would fail because their memory cannot be found.
             if self._regions is not None:
                 self._regions.close()
 
-    def _close_channel(self) -> None:
-        """Ends all calls at once, but does not wait for a connection that a stopped server has left full of bytes.
-
-        grpc would, until the kernel gives the connection up.
-        """
-        closer = threading.Thread(target=self._channel.close, name="aclgrad-close", daemon=True)
-        try:
-            closer.start()
-        except RuntimeError:
-            # The interpreter ends and starts no more threads.
-            self._channel.close()
-        else:
-            closer.join(CLOSE_TIMEOUT_S)
+    def _close_channels(self) -> None:
+        """Ends all calls at once, and waits for a moment until connections and threads have ended, too."""
+        end = time.monotonic() + CLOSE_TIMEOUT_S
+        closers = [close(line) for line in self._lines.close()]
+        for closer in filter(None, closers):
+            closer.join(max(0.0, end - time.monotonic()))
+        self._look.wait(end - time.monotonic())
 
     def __enter__(self) -> Self:
         return self
@@ -195,6 +187,8 @@ class Client(BaseClient[Array]):
                 if delay_s is None:
                     attempts.explain(error)
                     raise
+                if attempts.is_unheard(error):
+                    self._look_now(attempts)
             call = amended or call
             self._pause(delay_s)
 
@@ -212,18 +206,48 @@ class Client(BaseClient[Array]):
     def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise _failures.closed_error(self.target)
+        line = self._line(attempts)
+        try:
+            result = self._attempt_on(line, call, attempts)
+        except AclgradError as error:
+            self._lines.failed(line, error, is_unheard=attempts.is_unheard(error))
+            raise
+        finally:
+            if self._lines.give_back(line):
+                close(line)
+        self._lines.succeeded(line)
+        return result
+
+    def _line(self, attempts: Attempts) -> Line:
+        """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
+        line = self._lines.take()
+        self._look.start()
+        if line is None:
+            self._look.wait(attempts.time_left_s())
+            line = self._lines.take()
+        if line is None:
+            raise _failures.unfound_error(self.target, attempts.time_left_s())
+        return line
+
+    def _look_now(self, attempts: Attempts) -> None:
+        """Has the servers looked at, one of which said nothing, before another attempt goes to one of them."""
+        self._look.start()
+        self._look.wait(attempts.time_left_s())
+
+    def _attempt_on(self, line: Line, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
             if isinstance(call, Execution) and self._regions is not None:
-                return self._send_shared(call, self._regions, attempts)
+                return self._send_shared(line, call, self._regions, attempts)
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(call.size_bytes)):
-                return call.take(self._send_chunks(chunked, attempts))
-            return call.read(self._send_message(call.method, call.request, attempts))
+                return call.take(self._sender.chunks(line, chunked, attempts))
+            return call.read(self._sender.message(line, call.method, call.request, attempts))
         except grpc.RpcError as failure:
             # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
             if self._submissions.is_cancelled:
                 # Otherwise it would look like a call that the server cut, which is sent again.
                 raise CancelledError from None
+            attempts.server = server_of(failure.trailing_metadata())
             raise _failures.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
         except ValueError as error:
             # What grpc raises for a channel that another thread closed since it was asked, or its owner.
@@ -233,43 +257,13 @@ class Client(BaseClient[Array]):
                 raise _failures.channel_closed_error(self.target) from None
             raise
 
-    def _send_message(self, name: str, request: bytes, attempts: Attempts) -> bytes:
-        method = self._methods.get(name)
-        if method is None:
-            method = self._methods[name] = self._channel.unary_unary(path_of(name))
-        if len(request) <= LARGE_BYTES:
-            limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
-            # A message of several calls goes on for the others if one of them is cancelled.
-            if not self._submissions.is_in_background or name == Message.method:
-                return method(request, timeout=limit_s, metadata=metadata)
-            call = method.future(request, timeout=limit_s, metadata=metadata)
-            self._submissions.watch(call)
-            return call.result()
-        # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
-        # even after its deadline.
-        return only_reply(self._stream(name, iter((request,)), attempts))
-
-    def _stream(self, name: str, messages: Iterator[bytes], attempts: Attempts) -> Iterator[bytes]:
-        method: Any = self._channel.stream_stream(path_of(name))
-        limit_s, metadata = attempts.time_left_s(), self._metadata_of(attempts)
-        replies: Any = method(messages, timeout=limit_s, metadata=metadata)
-        self._submissions.watch(replies)
-        return cast(Iterator[bytes], replies)
-
-    def _send_chunks(self, chunked: ChunkedCall, attempts: Attempts) -> Array:
-        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
-        answer = ChunkedAnswer(chunked.destination)
-        for message in self._stream("ExecuteOperatorChunked", messages, attempts):
-            answer.take(message)
-        return answer.gradient()
-
-    def _send_shared(self, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
+    def _send_shared(self, line: Line, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
         with Loan(regions, call.plan, call.destination) as shared:
             planned = shared.lend()
             if chunked := call.in_chunks(planned.size_bytes):
                 # There was no room for all of it.
-                return self._send_chunks(chunked, attempts)
-            return shared.read(self._send_message(call.method, encode_request(planned.call), attempts))
+                return self._sender.chunks(line, chunked, attempts)
+            return shared.read(self._sender.message(line, call.method, encode_request(planned.call), attempts))
 
     def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""

@@ -27,6 +27,9 @@ class Credentials:
     The server needs a certificate of the authorities in `ca`, by default of those that gRPC brings along. `certificate`
     and `key` are the client's own, `token` is what `aclgrad-server token` made. `tls=False` sends the token without
     encryption: for unix sockets, loopback, and proxies that encrypt. Files are read when the client connects.
+
+    `server_name` is what the certificate of the server is for, if that is not the host of the target. All servers of a
+    list have to answer to it.
     """
 
     ca: Pem | None = None
@@ -34,6 +37,7 @@ class Credentials:
     key: Pem | None = None
     token: str | None = None
     tls: bool = True
+    server_name: str | None = None
 
     def __post_init__(self) -> None:
         """Raises InvalidSettingError for what does not fit together."""
@@ -41,6 +45,11 @@ class Credentials:
             raise _refused("token", f"is a {type(self.token).__name__}", "give text")
         if not isinstance(self.tls, bool):
             raise _refused("tls", f"is a {type(self.tls).__name__}", "give True or False")
+        name = self.server_name
+        if name is not None and not (isinstance(name, str) and name.isascii() and name.isprintable() and name.strip()):
+            raise _refused("server_name", f"is {name!r}", "give the name of a host")
+        if name is not None and not self.tls:
+            raise _refused("server_name", "is given with tls=False", "leave one of them out")
         if (self.certificate is None) != (self.key is None):
             raise _refused("certificate", "is given without its key, or the key without it", "give both or neither")
         if not self.tls and (self.ca is not None or self.certificate is not None):
@@ -100,12 +109,13 @@ VARIABLES: Final = {
     "ACLGRAD_KEY": "key",
     "ACLGRAD_TOKEN": "token",
     "ACLGRAD_TLS": "tls",
+    "ACLGRAD_SERVER_NAME": "server_name",
 }
 _SWITCHES: Final = {"true": True, "false": False}
 
 
 def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
-    """Returns the credentials of ACLGRAD_CA, _CERTIFICATE, _KEY (paths), _TOKEN and _TLS; None if none is set.
+    """Returns the credentials of the variables; None if none of them is set.
 
     With a token alone, ACLGRAD_TLS has to say true or false.
     """

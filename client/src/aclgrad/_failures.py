@@ -103,6 +103,14 @@ def not_copyable_error(target: str) -> AclgradError:
     return errors.NotCopyableError(f"{target}: a client cannot be pickled or copied", remedy=remedy)
 
 
+def unfound_error(target: str, left_s: float | None) -> AclgradError:
+    """Returns the error of a call for which no host of a list was found, in the time that it had."""
+    if left_s is not None and left_s <= 0:
+        return deadline_error(target)
+    remedy = "check the names of the hosts, and that a name server answers"
+    return errors.ServerUnreachableError(f"{target}: no host of the list can be found", remedy=remedy)
+
+
 def deadline_error(target: str) -> AclgradError:
     """Returns the error of a call whose time limit passed."""
     remedy = "give a larger timeout_s"

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 
 from aclgrad.errors import InvalidSettingError
 from aclgrad.wire.request_ids import REQUEST_ID
+from aclgrad.wire.server_names import SERVER
 
 Pair = tuple[str, str | bytes]
 Metadata = Mapping[str, str | bytes] | Iterable[Pair]
@@ -23,6 +24,11 @@ _MAX_BYTES: Final = 7 * 2**10
 """Receivers may refuse more than 8 KiB, and gRPC and the client add some of their own."""
 _PAIR_BYTES: Final = 32
 """What HTTP/2 counts for a pair beside its text."""
+
+
+def server_of(trailers: Any) -> str | None:
+    """Returns the server that names itself in these trailers."""
+    return next((value for key, value in trailers or () if key == SERVER and isinstance(value, str)), None)
 
 
 def checked_metadata(given: Metadata) -> tuple[Pair, ...]:

@@ -18,7 +18,8 @@ class CallReport:
     """A call that has ended: its result has come, or the error that it raises.
 
     `method` is that of the service, such as "ExecuteOperator". `retries` counts the attempts after the first; `seconds`
-    is the time of all of them.
+    is the time of all of them. `server` is the one that answered, by the name it gives itself: the host and port, or
+    the path, that it listens on; None if nobody answered, or an older server.
     """
 
     request_id: str
@@ -26,6 +27,7 @@ class CallReport:
     seconds: float
     retries: int
     error: AclgradError | None
+    server: str | None = None
 
 
 OnCall = Callable[[CallReport], object]

@@ -3,6 +3,9 @@
 Every call is a pure function, so repeating one is safe. It helps if the server says so by a delay, or if a connection
 was lost; any other failure would only be repeated. A call that reached no server was not sent: it waits for a server,
 and its retries are for what comes then.
+
+Where several servers can answer, an attempt that hears nothing ends after a third of the time, and the call goes to
+another server. So does one that finds nobody among the workers of a host: the front door is left.
 """
 
 import random
@@ -12,13 +15,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from aclgrad._reports import CallReport, line_of, log
+from aclgrad._servers import Choice
 from aclgrad._settings import checked_integer, checked_seconds
-from aclgrad.errors import AclgradError, CallCutError, ConnectionLostError, DeadlinePassedError, ServerUnreachableError
+from aclgrad.errors import (
+    AclgradError,
+    CallCutError,
+    ConnectionLostError,
+    DeadlinePassedError,
+    MethodNotServedError,
+    ServerUnreachableError,
+)
 
 DEFAULT_RETRIES: Final = 4
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_CUTS: Final = 2
 """A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
+_NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
+"""What a call meets where the workers of a host were: nobody, or a stranger."""
+_FIRST_SHARE: Final = 1 / 3
+"""Of the time that is left, for an attempt that another server can take over."""
+CLOCK_PRECISION_S: Final = 0.05
+"""The core's clock may be ahead of ours by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +74,8 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_begin", "_cuts", "_end", "_failed", "_looks", "_policy", "_resends", "_retries", "_since", "_timeout_s"),
-        *("method", "request_id"),
+        *("_attempt_end", "_begin", "_choice", "_cuts", "_end", "_failed", "_has_moved", "_has_left", "_looks"),
+        *("_policy", "_resends", "_retries", "_since", "_timeout_s", "method", "request_id", "server"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
@@ -74,6 +91,13 @@ class Attempts:
         self._resends = 0
         self._cuts = 0
         self._looks = 0
+        self._choice = Choice.ONE
+        self._attempt_end: float | None = None
+        """When the present attempt ends, if that is before the call does."""
+        self._has_moved = self._has_left = False
+        """Whether the call has gone to another server that was not asked for, or to the front door."""
+        self.server: str | None = None
+        """The server that has answered, if it named itself."""
         self._failed: tuple[str, str | None] | None = None
         """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
 
@@ -81,6 +105,7 @@ class Attempts:
         """Begins the attempts of another message, within the same time limit."""
         another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
         another._begin, another._end, another._retries = self._begin, self._end, self._retries
+        another.server = self.server
         return another
 
     def look_from_now(self) -> None:
@@ -91,12 +116,34 @@ class Attempts:
         """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
         return None if self._end is None else self._end - self._policy.clock()
 
+    def limit_s(self, choice: Choice, *, has_others: bool) -> float | None:
+        """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
+        self._choice, self._attempt_end, self.server = choice, None, None
+        left_s = self.time_left_s()
+        if left_s is None or left_s <= 0 or not has_others or self._has_moved:
+            return left_s
+        limit_s = _FIRST_SHARE * left_s
+        self._attempt_end = self._policy.clock() + limit_s
+        return limit_s
+
+    def is_unheard(self, error: AclgradError) -> bool:
+        """Whether the error is that of an attempt that heard nothing, and there is time for another one."""
+        end = self._attempt_end
+        is_late = isinstance(error, DeadlinePassedError)
+        return is_late and end is not None and self._policy.clock() > end - CLOCK_PRECISION_S
+
     def delay_after_s(self, error: AclgradError) -> float | None:
         """Returns how long to wait before the next attempt, or None where the error is the call's outcome.
 
         The delay that the server asks for is a minimum. A wait that the time limit would cut short is not begun: the
         caller learns at once what is wrong, rather than later that it took too long.
         """
+        if self.is_unheard(error):
+            self._has_moved = True
+            return self._elsewhere(error, "another server")
+        if self._choice is Choice.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
+            self._has_left = True
+            return self._elsewhere(error, "the front door")
         now = self._policy.clock()
         is_unreached = isinstance(error, ServerUnreachableError)
         if is_unreached:
@@ -122,6 +169,12 @@ class Attempts:
         log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
         return delay_s
 
+    def _elsewhere(self, error: AclgradError, where: str) -> float:
+        self._retries += 1
+        self._failed = error.message, error.remedy
+        log.warning("%s %s goes to %s: %s", self.request_id, self.method, where, line_of(error))
+        return 0.0
+
     def no_delay_after(self, error: AclgradError) -> float:
         """Returns 0: the call is sent again at once, in the form that the error asks for."""
         self._retries += 1
@@ -133,7 +186,7 @@ class Attempts:
         seconds = self._policy.clock() - self._begin
         outcome = "ok" if error is None else line_of(error)
         log.debug("%s %s in %.1f ms: %s", self.request_id, self.method, 1e3 * seconds, outcome)
-        return CallReport(self.request_id, self.method, seconds, self._retries, error)
+        return CallReport(self.request_id, self.method, seconds, self._retries, error, self.server)
 
     def explain(self, error: AclgradError) -> None:
         """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""

@@ -1,123 +1,192 @@
-"""The servers that one client uses: lists of targets, the workers of a host, and what gRPC balances them by."""
+"""The servers that one client uses: one, the workers of its host, or a list; and by what gRPC chooses between them."""
 
 import json
-import socket
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import chain
+from typing import Any, Final, Self
 
-from aclgrad._reports import log
+from aclgrad._addresses import Found, numbers_of, target_of
 from aclgrad._settings import ChannelOption, checked_target
 from aclgrad.errors import InvalidSettingError
 from aclgrad.v1 import operator_service_pb2 as pb
 
+Target = str | Sequence[str]
+"""One server, or several: in a list, or in a text with commas."""
 SERVICE_NAME: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
+SERVICE_CONFIG: Final = "grpc.service_config"
+_TLS_NAME: Final = "grpc.ssl_target_name_override"
 _UNIX: Final = "unix:"
 _DNS: Final = "dns:"
+_NUMBERS: Final = ("ipv4:", "ipv6:")
 _BALANCING: Final = {"weighted_round_robin": {"blackoutPeriod": "1s", "weightUpdatePeriod": "1s"}}
+
+
+class Choice(Enum):
+    """What gRPC chooses from on a channel."""
+
+    ONE = "one"
+    """A single server, or the front door of a host."""
+    LISTED = "listed"
+    """Several servers that the user named."""
+    WORKERS = "workers"
+    """The workers of a host, by ports that its front door told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a channel is made with, beside the options that all channels of a client have.
+
+    `addresses` are the servers that gRPC balances, each a target of its own, if the client knows them. All answer to
+    `service` as a name of `grpc.health.v1`.
+    """
+
+    target: str
+    options: tuple[ChannelOption, ...] = ()
+    choice: Choice = Choice.ONE
+    service: str = ""
+    addresses: tuple[str, ...] = ()
+
+    def of(self, addresses: Sequence[str]) -> Self:
+        """Returns the way to these of the servers."""
+        return replace(self, target=target_of(addresses), addresses=tuple(addresses))
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What a channel to one or several servers is made with; `host` is what the user called a single one."""
+    """What a client was told to use. `name` is what errors call it.
 
-    target: str
-    options: tuple[ChannelOption, ...] = ()
+    `route` is None if the names in a list have to be looked up first. `tls_name` is what certificates have to be for,
+    if not for the target.
+    """
+
+    name: str
+    route: Route | None
+    listed: tuple[str, ...] = ()
     host: str | None = None
     port: int | None = None
+    tls_name: str | None = None
 
     @property
     def are_several(self) -> bool:
-        """Whether gRPC may choose between servers."""
-        return bool(self.options)
+        return self.route is None or self.route.choice is not Choice.ONE
+
+    def listed_route(self, found: Found, without: frozenset[str] = frozenset()) -> Route | None:
+        """Returns the way to the servers of a list that were found, but for some numbers; None if none is left."""
+        numbers = [each for each in chain.from_iterable(found.values()) if each not in without]
+        return _balanced(numbers, Choice.LISTED, SERVICE_NAME, self.tls_name) if numbers else None
+
+    def workers(self, host: pb.Host) -> tuple[str, ...]:
+        """Returns the addresses of the workers that the front door told, as this client reaches them."""
+        ports = next((each.worker_ports for each in host.listeners if each.port == self.port), ())
+        return tuple(f"{self.host}:{port}" for port in ports) if len(ports) > 1 and self.host and host.id else ()
+
+    def worker_route(self, numbers: Sequence[str], host_id: str) -> Route:
+        """Returns the way to workers of the host. Nobody else answers to its id: no call, and no token, goes astray."""
+        return _balanced(numbers, Choice.WORKERS, host_id, self.tls_name or (self.host or "").strip("[]"))
 
 
-def balanced_by(health_name: str, authority: str | None = None) -> tuple[ChannelOption, ...]:
-    """Returns the options by which gRPC sends calls to the servers that answer to this name, by their load.
+def alone(route: Route) -> list[Route]:
+    """Returns the ways to each server of a route alone."""
+    options = tuple(each for each in route.options if each[0] != SERVICE_CONFIG)
+    return [Route(target_of([each]), options, service=route.service) for each in route.addresses]
 
-    `authority` is the name of all servers in TLS, if the addresses of the channel are numbers.
+
+def servers_of(
+    target: Target,
+    tls_name: str | None = None,
+    *,
+    has_tls: bool = False,
+    options: Mapping[str, int | str] | None = None,
+) -> Servers:
+    """Returns the servers of a target; raises InvalidSettingError for one that makes no sense.
+
+    With TLS, all servers of a list answer to one name. The user's own `options` go before ours, and with a service
+    config among them nothing is ours to balance.
     """
-    config = {"loadBalancingConfig": [_BALANCING], "healthCheckConfig": {"serviceName": health_name}}
-    balancing: tuple[ChannelOption, ...] = (("grpc.service_config", json.dumps(config)),)
-    if authority is None:
-        return balancing
-    return (*balancing, ("grpc.ssl_target_name_override", authority), ("grpc.default_authority", authority))
-
-
-def servers_of(target: str | Sequence[str], server_name: str | None = None, has_tls: bool = False) -> Servers:
-    """Returns the servers of a target, or of several in a list or a text with commas; raises InvalidSettingError.
-
-    Names in a list are looked up now, and those that cannot be found are left out. With TLS all servers of a list answer
-    to `server_name`.
-    """
-    if isinstance(target, str) and ("," not in target or target.partition(":")[0] in ("ipv4", "ipv6")):
-        return _servers_of_one(checked_target(target))
-    targets = [each.strip() for each in (target.split(",") if isinstance(target, str) else target)]
-    if not targets:
-        raise _refused(target, "names no server")
-    targets = list(dict.fromkeys(map(checked_target, targets)))
+    own_name = (options or {}).get(_TLS_NAME)
+    tls_name = str(own_name) if own_name is not None else tls_name
+    name, targets = _targets_of(target)
     if len(targets) == 1:
-        return _servers_of_one(targets[0])
-    are_unix = [each.startswith(_UNIX) for each in targets]
-    if all(are_unix):
-        paths = ",".join(each.removeprefix(_UNIX).removeprefix("//") for each in targets)
-        return Servers(f"{_UNIX}{paths}", balanced_by(SERVICE_NAME))
-    if any(are_unix) or any(not _is_host_and_port(each) for each in targets):
-        raise _refused(target, "mixes addresses of several kinds")
-    if has_tls and server_name is None:
-        problem = "names several servers, and with TLS all have to answer to one name"
-        raise InvalidSettingError(
-            f"target is {target!r}: it {problem}", field="target", remedy="give Credentials(server_name=...)"
-        )
-    return Servers(_list_of(targets, target), balanced_by(SERVICE_NAME, server_name))
+        servers = _one(name, targets[0], tls_name)
+    elif all(each.startswith(_UNIX) for each in targets):
+        paths = [_UNIX + each.removeprefix(_UNIX).removeprefix("//") for each in targets]
+        servers = Servers(name, _balanced(paths, Choice.LISTED, SERVICE_NAME, None))
+    elif any(not _is_host_and_port(each) for each in targets):
+        raise _refused(target, "mixes addresses of several kinds", "give host:port for each, or unix:/path for each")
+    elif has_tls and tls_name is None:
+        problem = "names several servers, and with TLS all of them have to answer to one name"
+        raise _refused(target, problem, "give Credentials(server_name=...)")
+    else:
+        servers = _several(name, tuple(targets), tls_name)
+    if options and SERVICE_CONFIG in options and not servers.listed:
+        return Servers(name, servers.route)
+    return servers
 
 
-def workers_of(servers: Servers, host: pb.Host) -> Servers | None:
-    """Returns the workers of the host that a single server has told, as this client reaches them; None if not several.
+def _targets_of(target: Target) -> tuple[str, list[str]]:
+    """Returns the name of all together, and each once, checked."""
+    if isinstance(target, str):
+        scheme = target.partition(":")[0].lower() + ":"
+        if scheme in _NUMBERS:
+            listed = checked_target(target).partition(":")[2].rpartition("/")[2].split(",")
+            return target, list(dict.fromkeys(listed))
+        if "," not in target or scheme == _DNS or ("://" in target and scheme != _UNIX):
+            return target, [checked_target(target)]
+        texts = [each.strip() for each in target.split(",")]
+        if scheme == _UNIX:
+            # gRPC's own form names the scheme once.
+            texts = [_UNIX + each if each.startswith("/") else each for each in texts]
+        return target, list(dict.fromkeys(map(checked_target, texts)))
+    given: list[Any] = list(target) if _is_list(target) else [target]
+    if not given:
+        raise _refused(given, "names no server", "give host:port, several of them in a list, or unix:/path")
+    checked = list(dict.fromkeys(map(checked_target, given)))
+    return ",".join(checked), checked
 
-    Nobody but them answers to the id of the host, so that a call, with its token, goes to nobody else.
-    """
-    ports = next((each.worker_ports for each in host.listeners if each.port == servers.port), ())
-    if len(ports) < 2 or servers.host is None or not host.id:
-        return None
-    addresses = [f"{servers.host}:{port}" for port in ports]
-    return Servers(_list_of(addresses, servers.target), balanced_by(host.id, servers.host.strip("[]")))
 
-
-def _servers_of_one(target: str) -> Servers:
-    if target.startswith(_DNS):
-        return Servers(target, balanced_by(SERVICE_NAME))
+def _one(name: str, target: str, tls_name: str | None) -> Servers:
+    named: tuple[ChannelOption, ...] = () if tls_name is None else ((_TLS_NAME, tls_name),)
+    if target.lower().startswith(_DNS):
+        return Servers(name, Route(target, (*_balancing(SERVICE_NAME), *named), Choice.LISTED, SERVICE_NAME))
+    # A number lost its scheme.
+    told = name if name.lower().startswith(_NUMBERS) else target
     if not _is_host_and_port(target):
-        return Servers(target)
+        return Servers(name, Route(told, named))
     host, _, port = target.rpartition(":")
-    return Servers(target, (), host, int(port))
+    # A zone of IPv6 has no form in a list.
+    return Servers(name, Route(told, named), (), None if "%" in host else host, int(port), tls_name)
+
+
+def _several(name: str, targets: tuple[str, ...], tls_name: str | None) -> Servers:
+    servers = Servers(name, None, targets, tls_name=tls_name)
+    numbers = numbers_of(targets)
+    return servers if numbers is None else Servers(name, servers.listed_route(numbers), targets, tls_name=tls_name)
+
+
+def _balanced(numbers: Sequence[str], choice: Choice, service: str, tls_name: str | None) -> Route:
+    options = _balancing(service)
+    if tls_name is not None:
+        options = (*options, (_TLS_NAME, tls_name), ("grpc.default_authority", tls_name))
+    numbers = tuple(dict.fromkeys(numbers))
+    return Route(target_of(numbers), options, choice, service, numbers)
+
+
+def _balancing(health_name: str) -> tuple[ChannelOption, ...]:
+    """Returns the option by which gRPC sends calls to the servers that answer to this name, by their load."""
+    config = {"loadBalancingConfig": [_BALANCING], "healthCheckConfig": {"serviceName": health_name}}
+    return ((SERVICE_CONFIG, json.dumps(config)),)
+
+
+def _is_list(target: Any) -> bool:
+    return isinstance(target, Iterable) and not isinstance(target, bytes | bytearray | memoryview | Mapping)
 
 
 def _is_host_and_port(target: str) -> bool:
     host, _, port = target.rpartition(":")
-    return port.isdigit() and bool(host) and (":" not in host or host.startswith("["))
+    return not target.startswith("unix") and port.isdigit() and bool(host) and (":" not in host or host.startswith("["))
 
 
-def _list_of(addresses: Iterable[str], told: object) -> str:
-    """Returns the addresses as one target of gRPC, whose lists hold numbers of one family."""
-    found: list[tuple[bool, str, str]] = []
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-        except OSError as error:
-            log.warning("%s is left out: %s", address, error.strerror or error)
-            continue
-        found += dict.fromkeys((family == socket.AF_INET6, str(place[0]), port) for family, *_, place in places)
-    if not found:
-        raise _refused(told, "names no host that can be found")
-    if not any(is_v6 for is_v6, _, _ in found):
-        return "ipv4:" + ",".join(dict.fromkeys(f"{host}:{port}" for _, host, port in found))
-    mapped = (host if is_v6 else f"::ffff:{ip_address(host)}" for is_v6, host, _ in found)
-    return "ipv6:" + ",".join(dict.fromkeys(f"[{host}]:{port}" for host, (_, _, port) in zip(mapped, found, strict=True)))
-
-
-def _refused(target: object, problem: str) -> InvalidSettingError:
-    remedy = "give host:port, several of them in a list, or unix:/path"
+def _refused(target: object, problem: str, remedy: str) -> InvalidSettingError:
     return InvalidSettingError(f"target is {target!r}: it {problem}", field="target", remedy=remedy)

@@ -41,6 +41,7 @@ from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.services.operators import OperatorService
+from aclgrad_server.services.server_name import name_of
 from aclgrad_server.settings import Settings
 from aclgrad_server.startup import announce
 from aclgrad_server.state import ServerState
@@ -123,7 +124,8 @@ class Server:
         state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
         service = OperatorService(state, product, library, path)
         self._load_report = report = LoadReport(state, state.calls)
-        handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes, report)
+        name = name_of(state.addresses if state.place is None else state.place.endpoints[state.place.index])
+        handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes, report, name)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)

@@ -19,7 +19,7 @@ async def channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[grpc.aio.Cha
     """Leads to a server that has room for two calls of each."""
     monkeypatch.setattr(health, "MAX_SIDE_CALLS", 2)
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((Health(60).handler(),))
+    server.add_generic_rpc_handlers((Health(60, "an-id").handler(),))
     add_reflection(server, 60)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

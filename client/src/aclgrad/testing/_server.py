@@ -22,10 +22,12 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.messages import OperatorCall, decode_request, failed_result, response_of, result_prefix, split_batch
 from aclgrad.wire.request_ids import REQUEST_ID
+from aclgrad.wire.server_names import SERVER
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 _DETAILS: Final = "grpc-status-details-bin"
 _THREADS: Final = 16
+_SERVING: Final = b"\x08\x01"
 
 
 class TestServer:
@@ -66,7 +68,7 @@ class TestServer:
             "BatchExecuteOperators": self._batch,
         }
         methods: dict[str, Any] = {
-            name: grpc.unary_unary_rpc_method_handler(_answering(behaviour)) for name, behaviour in unary.items()
+            name: grpc.unary_unary_rpc_method_handler(_answering(behaviour, self)) for name, behaviour in unary.items()
         }
         methods["ExecuteOperatorChunked"] = grpc.stream_stream_rpc_method_handler(self._chunked)
         return grpc.method_handlers_generic_handler(_SERVICE, methods)
@@ -92,7 +94,7 @@ class TestServer:
         return b"".join(results)
 
     def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
-        with _statuses(context):
+        with _statuses(context, self.target):
             header, call = receive_call(messages, lambda: context.send_initial_metadata(()))
             yield from send_output(self._execute(call), header.chunk_bytes)
 
@@ -141,9 +143,9 @@ def serve(
             core.stop(None).wait()
 
 
-def _answering(behaviour: Callable[[bytes, str], bytes]) -> Callable[[bytes, Any], bytes]:
+def _answering(behaviour: Callable[[bytes, str], bytes], server: TestServer) -> Callable[[bytes, Any], bytes]:
     def answer(message: bytes, context: Any) -> bytes:
-        with _statuses(context):
+        with _statuses(context, server.target):
             return behaviour(message, _request_id(context))
         raise AssertionError("abort raises")
 
@@ -151,9 +153,17 @@ def _answering(behaviour: Callable[[bytes, str], bytes]) -> Callable[[bytes, Any
 
 
 def _health() -> grpc.GenericRpcHandler:
-    """Returns `grpc.health.v1` of a server that is ready."""
-    check: Any = grpc.unary_unary_rpc_method_handler(lambda message, context: b"\x08\x01")
-    return grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": check})
+    """Returns `grpc.health.v1` of a server that is ready; a watch takes no thread."""
+    check: Any = grpc.unary_unary_rpc_method_handler(lambda message, context: _SERVING)
+    watch: Any = grpc.unary_stream_rpc_method_handler(_watch)
+    return grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": check, "Watch": watch})
+
+
+def _watch(message: bytes, context: Any, send: Callable[[bytes | None], None]) -> None:
+    send(_SERVING)
+
+
+_watch.experimental_non_blocking = True  # type: ignore[attr-defined]
 
 
 def _request_id(context: Any) -> str:
@@ -161,10 +171,10 @@ def _request_id(context: Any) -> str:
 
 
 @contextmanager
-def _statuses(context: Any) -> Iterator[None]:
+def _statuses(context: Any, name: str) -> Iterator[None]:
     """Ends the call with the status of an error, as `aclgrad-server` does."""
     sent = _request_id(context)
-    context.set_trailing_metadata(((REQUEST_ID, sent),))
+    context.set_trailing_metadata(((REQUEST_ID, sent), (SERVER, name)))
     try:
         yield
         return
@@ -172,5 +182,6 @@ def _statuses(context: Any) -> Iterator[None]:
         told = error
     except (ArithmeticError, MemoryError) as error:
         told = ServerFaultError(f"the definition failed: {error}")
-    context.set_trailing_metadata(((REQUEST_ID, sent), (_DETAILS, to_status(told, sent).SerializeToString())))
+    details = to_status(told, sent).SerializeToString()
+    context.set_trailing_metadata(((REQUEST_ID, sent), (SERVER, name), (_DETAILS, details)))
     context.abort(told.code, told.message)

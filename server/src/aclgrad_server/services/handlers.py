@@ -20,6 +20,7 @@ from aclgrad.errors import (
 )
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES, MAX_CHUNK_BYTES, MAX_REST_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
+from aclgrad.wire.server_names import SERVER
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
@@ -54,14 +55,19 @@ class Handlers:
         access_log: AccessLog | None = None,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         load_report: LoadReport | None = None,
+        server_name: str | None = None,
     ) -> None:
-        """Without `access`, everybody may call. Replies to operator calls carry the report of the load."""
+        """Without `access`, everybody may call.
+
+        Replies to operator calls carry the report of the load, and these and their errors the name of the server.
+        """
         self._calls = calls
         self._admission = admission
         self._access = access
         self._access_log = access_log
         self._max_message_bytes = max_message_bytes
         self._load_report = load_report
+        self._name = () if server_name is None else ((SERVER, server_name),)
 
     def unary(self, method: str, behaviour: Unary) -> Any:
         """Returns the handler of a method with one request and one reply.
@@ -121,7 +127,7 @@ class Handlers:
         request_id = (REQUEST_ID, call.request_id)
         if self._load_report is None or call.method not in OPERATOR_METHODS:
             return (request_id,)
-        return request_id, self._load_report.trailer
+        return request_id, self._load_report.trailer, *self._name
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
@@ -148,9 +154,10 @@ class Handlers:
         # Not in the except clause: the exception that `abort` raises, which gRPC keeps, would keep this one and so the
         # messages and tensors of the call until the next garbage collection.
         if status is not None:
+            code, text, trailers = status
             call.replies()
             with suppress(grpc.aio.InternalError):
-                await context.abort(*status)
+                await context.abort(code, text, (*trailers, *self._name))
         # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
         raise asyncio.CancelledError
 

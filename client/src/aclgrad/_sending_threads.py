@@ -1,0 +1,63 @@
+"""One attempt of a call on a channel of grpc: the messages that go out, and the bytes that come back."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from aclgrad._arrays import Array
+from aclgrad._base import Prepare
+from aclgrad._chunked import ChunkedAnswer, chunked_messages
+from aclgrad._coalesce import Message
+from aclgrad._exchanges import ChunkedCall, only_reply, path_of
+from aclgrad._lines import Line
+from aclgrad._metadata import server_of
+from aclgrad._planning import LARGE_BYTES
+from aclgrad._retry import Attempts
+from aclgrad._submit import Submissions
+
+
+class Sender:
+    """Sends what the calls of a client are made of; the future of a call that has one cancels it."""
+
+    def __init__(self, submissions: Submissions, prepare: Prepare) -> None:
+        self._submissions = submissions
+        self._prepare = prepare
+
+    def message(self, line: Line, name: str, request: bytes, attempts: Attempts) -> bytes:
+        """Returns the reply; raises grpc.RpcError, and ValueError on a closed channel."""
+        if len(request) > LARGE_BYTES:
+            # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
+            # even after its deadline.
+            return only_reply(self._stream(line, name, iter((request,)), attempts))
+        method = line.methods.get(name)
+        if method is None:
+            method = line.methods[name] = line.channel.unary_unary(path_of(name))
+        limit_s, metadata, is_told = self._prepare(line, attempts)
+        # A message of several calls goes on for the others if one of them is cancelled.
+        if self._submissions.is_in_background and name != Message.method:
+            call = method.future(request, timeout=limit_s, metadata=metadata)
+            self._submissions.watch(call)
+            reply = call.result()
+        elif not is_told:
+            return cast(bytes, method(request, timeout=limit_s, metadata=metadata))
+        else:
+            reply, call = method.with_call(request, timeout=limit_s, metadata=metadata)
+        attempts.server = server_of(call.trailing_metadata())
+        return cast(bytes, reply)
+
+    def chunks(self, line: Line, chunked: ChunkedCall, attempts: Attempts) -> Array:
+        """Returns the gradient; raises what `message` raises."""
+        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
+        answer = ChunkedAnswer(chunked.destination)
+        for message in self._stream(line, "ExecuteOperatorChunked", messages, attempts, is_long=True):
+            answer.take(message)
+        return answer.gradient()
+
+    def _stream(
+        self, line: Line, name: str, messages: Iterator[bytes], attempts: Attempts, *, is_long: bool = False
+    ) -> Iterator[bytes]:
+        method: Any = line.channel.stream_stream(path_of(name))
+        limit_s, metadata, _ = self._prepare(line, attempts, is_long=is_long)
+        replies: Any = method(messages, timeout=limit_s, metadata=metadata)
+        self._submissions.watch(replies)
+        yield from replies
+        attempts.server = server_of(replies.trailing_metadata())
