@@ -1,6 +1,7 @@
 """Servers in this process that say who they are, as the workers of a host do; a test has them hang, drain or lie."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -36,6 +37,8 @@ class Worker(grpc.GenericRpcHandler):
         """The methods by which clients looked at it."""
         self.answers = threading.Event()
         self.answers.set()
+        self.delay_s = 0.0
+        """Of each call."""
         self._watches: list[tuple[bytes, Callable[[bytes | None], None]]] = []
         self._is_draining = False
         self._core: grpc.Server | None = None
@@ -77,12 +80,15 @@ class Worker(grpc.GenericRpcHandler):
             self._core.stop(None).wait()
             self._core = None
         self.answers.set()
+        self.delay_s = 0.0
+        """Of each call."""
         self._watches.clear()
         self._ends.close()
 
     def _call(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.calls.append(dict(context.invocation_metadata()))
         self.answers.wait(_HANG_S)
+        time.sleep(self.delay_s)
         context.set_trailing_metadata(((SERVER, self.address),))
         return REPLY
 

@@ -1,0 +1,167 @@
+"""Both clients: a server that takes calls and says nothing costs a third of the time of one call, and then nothing."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import aclgrad
+from aclgrad import _line_tasks, _line_threads, _lines
+from tools.calling import maybe_await, wait_until
+
+from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
+
+Connect = Callable[..., Any]
+TIMEOUT_S = 3.0
+
+
+@pytest.fixture(autouse=True)
+def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lines, "PAUSE_S", 0.0)
+    for each in (_line_tasks, _line_threads):
+        monkeypatch.setattr(each, "CHECK_S", 0.3)
+
+
+@contextmanager
+def hung(worker: Worker) -> Iterator[None]:
+    worker.answers.clear()
+    try:
+        yield
+    finally:
+        worker.answers.set()
+
+
+async def met(client: Any, worker: Worker) -> None:
+    """Makes calls until one has met the worker."""
+    before = len(worker.calls)
+    while len(worker.calls) == before:
+        await call(client, timeout_s=TIMEOUT_S)
+
+
+@pytest.mark.parametrize("kind", ["workers", "list"])
+async def test_another_server_answers_and_the_hung_one_gets_no_more_calls(connect: Connect, kind: str) -> None:
+    reports: list[aclgrad.CallReport] = []
+    with Host().serving() as host:
+        one, other = host.workers
+        target = host.door.address if kind == "workers" else [one.address, other.address]
+        client = connect(target, retries=0, on_call=reports.append)
+        await on_workers(client)
+        await call(client, 4)
+        with hung(one):
+            start = time.monotonic()
+            await met(client, one)
+            assert TIMEOUT_S / 3 < time.monotonic() - start < TIMEOUT_S
+            assert (reports[-1].retries, reports[-1].server, reports[-1].error) == (1, other.address, None)
+            before = len(one.calls)
+            await call(client, 10)
+            assert len(one.calls) == before
+            assert all(report.retries == 0 for report in reports[-10:])
+
+
+async def test_server_that_answers_again_gets_calls_again(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    with running(*workers):
+        client = connect([each.address for each in workers])
+        await call(client, 4)
+        with hung(workers[0]):
+            await met(client, workers[0])
+        monkeypatch.setattr(client._lines, "_due_at", 0.0)  # noqa: SLF001 - five seconds have passed
+        await settled(client)
+        await met(client, workers[0])
+
+
+async def test_call_that_is_only_slow_is_repeated_once_in_what_is_left(connect: Connect) -> None:
+    """Both servers answer whoever looks at them."""
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    with running(*workers):
+        client = connect([each.address for each in workers], retries=0)
+        await call(client, 4)
+        for each in workers:
+            each.calls.clear()
+            each.delay_s = 1.0
+        await call(client, timeout_s=2.4)
+        assert sum(len(each.calls) for each in workers) == 2
+        for each in workers:
+            each.calls.clear()
+        with pytest.raises(aclgrad.DeadlinePassedError, match="the attempt before it failed"):
+            await call(client, timeout_s=0.9)
+        assert sum(len(each.calls) for each in workers) == 2
+        # A call without a limit waits.
+        await call(client, timeout_s=None)
+
+
+async def test_single_server_has_all_the_time(connect: Connect) -> None:
+    worker = Worker({SERVICE})
+    with running(worker):
+        worker.delay_s = 0.5
+        client = connect(worker.address, retries=0)
+        await call(client, 3, timeout_s=1.2)
+        assert len(worker.calls) == 3
+
+
+async def test_chunked_calls_have_all_the_time(connect: Connect) -> None:
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    with running(*workers):
+        client = connect([each.address for each in workers], max_message_bytes=1_000_000)
+        await call(client, 4)
+        for each in workers:
+            each.calls.clear()
+            each.answers.clear()
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            await maybe_await(client.execute("pool", {"a": [[[1.0] * 300_000]]}, timeout_s=0.6))
+        assert sum(len(each.calls) for each in workers) == 1
+
+
+async def test_all_servers_hang(connect: Connect) -> None:
+    """It is rather this side that hears nobody: the list stays as it is."""
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    with running(*workers):
+        client = connect([each.address for each in workers])
+        await call(client, 4)
+        with hung(workers[0]), hung(workers[1]), pytest.raises(aclgrad.DeadlinePassedError):
+            await call(client, timeout_s=1.0)
+        await call(client, 4)
+        await met(client, workers[0])
+        await met(client, workers[1])
+
+
+async def test_many_calls_at_once_all_succeed(connect: Connect) -> None:
+    with Host().serving() as host:
+        client = connect(host.door.address, retries=0)
+        await on_workers(client)
+        await call(client, 4)
+        with hung(host.workers[0]):
+            if isinstance(client, aclgrad.AsyncClient):
+                await asyncio.gather(*(call(client, timeout_s=6.0) for _ in range(12)))
+            else:
+                futures = [client.submit("pool", {"a": [[[1.0]]]}, timeout_s=6.0) for _ in range(12)]
+                for future in futures:
+                    future.result(30)
+        assert host.workers[0].calls
+
+
+def test_close_ends_a_look_at_a_hung_server() -> None:
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    with running(*workers):
+        client = aclgrad.Client([each.address for each in workers])
+        client.execute("pool", {"a": [[[1.0]]]})
+        for each in workers:
+            each.answers.clear()
+        ends: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                client.execute("pool", {"a": [[[1.0]]]}, timeout_s=1.2)
+            except aclgrad.AclgradError as error:
+                ends.append(error)
+
+        caller = threading.Thread(target=run)
+        caller.start()
+        wait_until(lambda: any("Check" in each.looks for each in workers))
+        client.close()
+        caller.join(10)
+        assert [type(each) for each in ends] == [aclgrad.CallCancelledError]
