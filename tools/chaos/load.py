@@ -25,8 +25,8 @@ class Seen:
 
     right: int = 0
     wrong: int = 0
-    lost: list[tuple[float, str]] = field(default_factory=list)
-    """When a call ended with an error, and with which."""
+    lost: list[str] = field(default_factory=list)
+    """The errors of calls."""
     longest_pause_s: float = 0.0
     """Between two results of one client."""
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -52,7 +52,7 @@ class Question:
 
 @contextmanager
 def load(address: str, clients: int) -> Iterator[Seen]:
-    """Has so many clients call, each on a connection of its own, until the end of the block."""
+    """Has so many clients call, each of which uses all workers, until the end of the block."""
     seen, stop = Seen(), threading.Event()
     threads = [threading.Thread(target=_call, args=(address, number, seen, stop)) for number in range(clients)]
     for thread in threads:
@@ -68,9 +68,7 @@ def load(address: str, clients: int) -> Iterator[Seen]:
 def _call(address: str, number: int, seen: Seen, stop: threading.Event) -> None:
     questions = [Question.of(shape, number) for shape in SHAPES]
     last = time.monotonic()
-    # By default all clients of a process have one connection to an address together, and so one worker.
-    apart = [("grpc.use_local_subchannel_pool", 1)]
-    with aclgrad.Client(address, timeout_s=TIMEOUT_S, channel_options=apart) as client:
+    with aclgrad.Client(address, timeout_s=TIMEOUT_S) as client:
         turn = 0
         while not stop.is_set():
             turn += 1
@@ -80,7 +78,7 @@ def _call(address: str, number: int, seen: Seen, stop: threading.Event) -> None:
                 gradients = _gradients(client, question, count)
             except aclgrad.AclgradError as error:
                 with seen.lock:
-                    seen.lost.append((time.monotonic(), f"{type(error).__name__}: {error}"))
+                    seen.lost.append(f"{type(error).__name__}: {error}")
                 continue
             right = sum(map(question.is_answered_by, gradients))
             now = time.monotonic()

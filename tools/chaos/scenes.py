@@ -33,7 +33,7 @@ class Scene:
     happen: Callable[[Server, Sequence[str]], None]
     faults: tuple[dict[str, object], ...] = ()
     detection_s: float = 1.0
-    """For how long the host may not know. Calls of that time may pass their deadlines, those after may not be lost."""
+    """For how long the host may not know. Clients find other workers meanwhile."""
     is_repeated: bool = False
 
     def flags(self, folder: Path) -> list[str]:

@@ -16,6 +16,7 @@ from aclgrad._retry import is_worth_a_retry
 from aclgrad._timeouts import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
+    DeadlinePassedError,
     InputValuesRequiredError,
     InvalidFieldError,
     InvalidSettingError,
@@ -285,6 +286,7 @@ class BatchRun:
 
     def _may_succeed(self, index: int, error: AclgradError) -> bool:
         if not isinstance(error, InputValuesRequiredError):
-            return is_worth_a_retry(error)
+            # Another server may have the time that this one did not have.
+            return is_worth_a_retry(error) or isinstance(error, DeadlinePassedError)
         self._sent_values.require(self._calls[index].name)
         return bool(self._calls[index].withheld)

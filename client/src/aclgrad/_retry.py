@@ -34,8 +34,6 @@ _NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
 """What a call meets where the workers of a host were: nobody, or a stranger."""
 _FIRST_SHARE: Final = 1 / 3
 """Of the time that is left, for an attempt that another server can take over."""
-CLOCK_PRECISION_S: Final = 0.05
-"""The core's clock may be ahead of ours by so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_attempt_end", "_begin", "_choice", "_cuts", "_end", "_failed", "_has_moved", "_has_left", "_looks"),
+        *("_begin", "_choice", "_cuts", "_end", "_failed", "_has_moved", "_has_left", "_looks", "_may_move"),
         *("_policy", "_resends", "_retries", "_since", "_timeout_s", "method", "request_id", "server"),
     )
 
@@ -92,8 +90,8 @@ class Attempts:
         self._cuts = 0
         self._looks = 0
         self._choice = Choice.ONE
-        self._attempt_end: float | None = None
-        """When the present attempt ends, if that is before the call does."""
+        self._may_move = False
+        """Whether another server may take over the present attempt."""
         self._has_moved = self._has_left = False
         """Whether the call has gone to another server that was not asked for, or to the front door."""
         self.server: str | None = None
@@ -118,19 +116,15 @@ class Attempts:
 
     def limit_s(self, choice: Choice, *, has_others: bool) -> float | None:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
-        self._choice, self._attempt_end, self.server = choice, None, None
+        self._choice, self.server = choice, None
+        self._may_move = has_others and not self._has_moved
         left_s = self.time_left_s()
-        if left_s is None or left_s <= 0 or not has_others or self._has_moved:
-            return left_s
-        limit_s = _FIRST_SHARE * left_s
-        self._attempt_end = self._policy.clock() + limit_s
-        return limit_s
+        return _FIRST_SHARE * left_s if self._may_move and left_s is not None and left_s > 0 else left_s
 
     def is_unheard(self, error: AclgradError) -> bool:
-        """Whether the error is that of an attempt that heard nothing, and there is time for another one."""
-        end = self._attempt_end
-        is_late = isinstance(error, DeadlinePassedError)
-        return is_late and end is not None and self._policy.clock() > end - CLOCK_PRECISION_S
+        """Whether the error is that of an attempt that heard nothing in its time, and there is some for another one."""
+        left_s = self.time_left_s()
+        return self._may_move and isinstance(error, DeadlinePassedError) and (left_s is None or left_s > 0)
 
     def delay_after_s(self, error: AclgradError) -> float | None:
         """Returns how long to wait before the next attempt, or None where the error is the call's outcome.

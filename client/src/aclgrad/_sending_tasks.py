@@ -15,8 +15,10 @@ from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._exchanges import ChunkedCall, path_of
 from aclgrad._lines import Line
 from aclgrad._metadata import server_of
-from aclgrad._retry import CLOCK_PRECISION_S, Attempts
+from aclgrad._retry import Attempts
 
+_CLOCK_PRECISION_S = 0.05
+"""The core's clock may be ahead of ours by so much."""
 _STATUS_PERIOD_S = 0.01
 _STATUS_PERIODS = 20
 """How often, and how many times, the status is looked for with which a call has ended."""
@@ -46,7 +48,7 @@ class Sender:
         prepared = self._prepare(line, attempts)
         try:
             # The core would wait for a full connection to take the rest of the message, even after its deadline.
-            async with asyncio.timeout(None if prepared.limit_s is None else prepared.limit_s + CLOCK_PRECISION_S):
+            async with asyncio.timeout(None if prepared.limit_s is None else prepared.limit_s + _CLOCK_PRECISION_S):
                 return await self._message(line, name, request, attempts, prepared)
         except TimeoutError:
             _keep_poller()
@@ -73,7 +75,7 @@ class Sender:
         except grpc.aio.AioRpcError as failure:
             left_s = stream.time_remaining()
             failure = await _own_failure(stream, failure)
-            if _failures.hides_a_status(failure) and left_s is not None and left_s < CLOCK_PRECISION_S:
+            if _failures.hides_a_status(failure) and left_s is not None and left_s < _CLOCK_PRECISION_S:
                 raise _failures.deadline_error(self._target) from None
             raise failure
         finally:
