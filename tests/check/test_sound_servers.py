@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from click.testing import CliRunner
 
 from aclgrad.commands import program
@@ -72,3 +73,16 @@ def test_files_that_cannot_be_used_are_refused_at_once(address: str, tmp_path: P
     ):
         result = CliRunner().invoke(program, ["check", *arguments])
         assert (result.exit_code, told in result.output) == (2, True), told
+
+
+def test_several_servers_are_checked_one_after_the_other_and_named(few: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with serve() as one, serve(product="310P") as other:
+        done = check(tmp_path, f"{one.target},{other.target}", only=("determinism",))
+        assert done.exit_code == 0
+        assert {(row["target"], row["product"]) for row in done.rows} == {(one.target, "910B"), (other.target, "310P")}
+        assert set(done.summary["switches"]) == {
+            f"{server.target} {switch}" for server in (one, other) for switch in ("--shape-only", "--executor-cache")
+        }
+        refused = check(tmp_path, f"{one.target},127.0.0.1:1", only=("determinism",))
+    assert refused.exit_code == 2
+    assert "127.0.0.1:1" in refused.output

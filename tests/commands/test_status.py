@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from google.protobuf.duration_pb2 import Duration
 
+import aclgrad.testing
 from aclgrad.commands import program
 from aclgrad.testing import TestServer
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -149,3 +150,19 @@ def test_status_cuts_nothing_on_a_narrow_terminal(run: Run, testing: TestServer)
     found = json.loads(run("status --json").output)
     assert found["limits"]["message_bytes"] == DEFAULT_MESSAGE_BYTES
     assert (found["product"], found["library"]) == ("910B", "aclgrad.testing")
+
+
+def test_several_servers_are_asked_apart_and_named(testing: TestServer) -> None:
+    with aclgrad.testing.serve(product="310P") as other:
+        targets = f"{testing.target}, {other.target},127.0.0.1:1"
+        environment = {"ACLGRAD_CONNECT_TIMEOUT_S": "0"}
+        result = CliRunner().invoke(program, ["status", "--target", targets], env=environment)
+        assert result.exit_code == 1
+        parts = [f"== {testing.target}", "910B", f"== {other.target}", "310P", "== 127.0.0.1:1", "does not answer: "]
+        assert sorted(parts, key=result.output.index) == parts
+        result = CliRunner().invoke(program, ["status", "--json", "--target", targets], env=environment)
+    servers = json.loads(result.output)["servers"]
+    assert [each["target"] for each in servers] == [testing.target, other.target, "127.0.0.1:1"]
+    assert [each["status"]["product"] for each in servers[:2]] == ["910B", "310P"]
+    assert servers[2]["error"].startswith("ServerUnreachableError: 127.0.0.1:1: ")
+    assert CliRunner().invoke(program, ["status", "--target", "a:1,,b:2"]).exit_code == 2

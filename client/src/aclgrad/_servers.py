@@ -125,6 +125,11 @@ def servers_of(
     return servers
 
 
+def targets_of(target: Target) -> list[str]:
+    """Returns each server of a target, for what is done with one after the other; raises InvalidSettingError."""
+    return _targets_of(target)[1]
+
+
 def _targets_of(target: Target) -> tuple[str, list[str]]:
     """Returns the name of all together, and each once, checked."""
     if isinstance(target, str):

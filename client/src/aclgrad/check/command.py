@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
+from aclgrad._servers import targets_of
 from aclgrad.check.console import Display
 from aclgrad.check.html import render
 from aclgrad.check.report import End, Report, read_rows, write_line
@@ -49,6 +50,8 @@ class Options:
 def check(**given: Any) -> None:
     """Compares what the server at TARGET computes with the operators' definitions, and says which switches are safe.
 
+    Several servers, with commas between them, are checked one after the other.
+
     Exits with 0 if no row failed, 1 if one did, 2 if the server cannot be checked, 130 if interrupted.
     """
     options = Options(**given)
@@ -71,12 +74,12 @@ def _check(options: Options) -> int:
     compared = read_rows(options.compare) if options.compare else []
     report, display = Report(), Display(Console())
     with ExitStack() as stack:
-        server = stack.enter_context(open_target(options.target, options.timeout_s))
+        servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
         other = stack.enter_context(open_target(options.against, options.timeout_s)) if options.against else None
-        tasks = plan(server, other, options.only, is_quick=options.quick)
+        tasks = [task for server in servers for task in plan(server, other, options.only, is_quick=options.quick)]
         file = stack.enter_context(options.json.open("w", encoding="utf-8")) if options.json else None
         with display.of(len(tasks)):
-            run(tasks, server, other, lambda row: _take(row, display, file), report)
+            run(tasks, servers, other, lambda row: _take(row, display, file), report)
         display.end(report)
         if file:
             write_line(file, {"summary": report.summary()})

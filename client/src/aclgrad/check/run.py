@@ -10,7 +10,7 @@ from aclgrad.check.report import End, Report
 from aclgrad.check.rows import Finding, Row, Task, Verdict
 from aclgrad.check.selection import Selection
 from aclgrad.check.service import latency, listing, memory
-from aclgrad.check.switches import judge_switches
+from aclgrad.check.switches import judge_all_switches
 from aclgrad.check.target import CheckError, Target
 from aclgrad.errors import (
     AclgradError,
@@ -48,7 +48,11 @@ def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is
 
 
 def run(
-    tasks: Sequence[Task], target: Target, other: Target | None, take: Callable[[Row], None], report: Report
+    tasks: Sequence[Task],
+    targets: Sequence[Target],
+    other: Target | None,
+    take: Callable[[Row], None],
+    report: Report,
 ) -> None:
     """Judges the tasks, passes each row to `take`, and fills in the report, also if the run is interrupted."""
     report.planned = len(tasks)
@@ -65,7 +69,7 @@ def run(
         done = f"after {len(report.rows)} of {len(tasks)} rows"
         report.end, report.message = End.SERVER_GONE, f"the server went away {done}, at {_name(task)}: {error}"
     report.seconds = time.monotonic() - start
-    report.switches = judge_switches(report.rows, target, other, report.end is End.COMPLETE)
+    report.switches = judge_all_switches(report.rows, targets, other, report.end is End.COMPLETE)
 
 
 def _tasks(selection: Selection, only: Collection[str]) -> list[Task]:

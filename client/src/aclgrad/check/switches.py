@@ -1,12 +1,28 @@
 """Which switches of the server the rows show to be safe."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from aclgrad.check.report import SwitchFinding
 from aclgrad.check.rows import Row, Verdict
 from aclgrad.check.target import Target
 
 SAFE, NOT_SAFE, NOT_COMPARED = "safe", "not safe", "not compared"
+
+
+def judge_all_switches(
+    rows: Sequence[Row], targets: Sequence[Target], other: Target | None, is_complete: bool
+) -> list[SwitchFinding]:
+    """Returns the findings for each of the servers, which they name if there are several."""
+    if len(targets) == 1:
+        return judge_switches(rows, targets[0], other, is_complete)
+    findings = []
+    for target in targets:
+        origins = {target.origin} if other is None else {target.origin, other.origin}
+        own = [row for row in rows if row.origin in origins]
+        for each in judge_switches(own, target, other, is_complete):
+            findings.append(replace(each, switch=f"{target.origin.target} {each.switch}"))
+    return findings
 
 
 def judge_switches(rows: Sequence[Row], target: Target, other: Target | None, is_complete: bool) -> list[SwitchFinding]:

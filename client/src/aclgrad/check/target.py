@@ -10,6 +10,7 @@ from aclgrad._client import Client
 from aclgrad._descriptions import OperatorDescription
 from aclgrad._environment import unless_set
 from aclgrad._server_status import ServerStatus
+from aclgrad._servers import SERVICE_CONFIG
 from aclgrad.check.rows import Origin
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
@@ -91,6 +92,8 @@ def open_target(address: str, timeout_s: float) -> Iterator[Target]:
     settings: dict[str, Any] = {
         "target": address,
         "timeout_s": timeout_s,
+        # What one server computes is compared with its own status: its siblings are left out.
+        "channel_options": [(SERVICE_CONFIG, "{}")],
         **unless_set(connect_timeout_s=CONNECT_TIMEOUT_S),
     }
     with Client.from_env(**settings) as client, Client.from_env(**settings, shape_only=False) as sender:

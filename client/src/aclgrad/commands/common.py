@@ -31,7 +31,7 @@ def target_option(command: Callable[..., Any]) -> Callable[..., Any]:
         default=DEFAULT_TARGET,
         show_default=True,
         show_envvar=True,
-        help="The server: host:port or unix:path.",
+        help="The server: host:port or unix:path; several with commas.",
     )(command)
 
 

@@ -15,7 +15,7 @@ from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 
 ANSWER_S: Final = 1.0
-_MAX_THREADS: Final = 64
+MAX_THREADS: Final = 64
 _UNIX: Final = "unix:"
 _TCP: Final = re.compile(r"(?i:dns:(?://[^/]*/)?|ipv[46]:)?(?P<host>\[[^\[\]]+\]|[^:/,\[\]]+):(?P<port>[0-9]+)")
 _THIS_HOST: Final = re.compile(r"0\.0\.0\.0|\[::\]|127\.[0-9.]+|\[::1\]|localhost")
@@ -33,7 +33,7 @@ def host_status(target: str) -> pb.GetServerStatusResponse:
     if not worker.siblings:
         return status
     # The clients are closed before the threads are waited for: Ctrl-C ends their calls.
-    with ThreadPoolExecutor(min(len(worker.siblings), _MAX_THREADS)) as threads, ExitStack() as clients:
+    with ThreadPoolExecutor(min(len(worker.siblings), MAX_THREADS)) as threads, ExitStack() as clients:
         asked = [threads.submit(_ask, each, target, clients) for each in worker.siblings]
         answers = [each.result() for each in asked]
     return merge([_answer(worker, status), *answers])

@@ -1,6 +1,8 @@
 """`aclgrad status`: what is wrong with a server, what it does, and what it runs on. Its status page shows the same."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -8,9 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from aclgrad._reports import line_of
 from aclgrad._server_status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus, status_of
-from aclgrad.commands.common import exit_codes, json_option, plain, print_json, print_table, target_option
-from aclgrad.commands.host import host_status
+from aclgrad._servers import targets_of
+from aclgrad.commands.common import FAILED, exit_codes, json_option, plain, print_json, print_table, target_option
+from aclgrad.commands.host import MAX_THREADS, host_status
+from aclgrad.errors import AclgradError
 from aclgrad.units import number, rate, size, span
 
 Line = tuple[str, str]
@@ -22,13 +27,48 @@ Line = tuple[str, str]
 def status(as_json: bool, target: str) -> None:
     """Shows what is wrong with the server, its load, devices, versions and settings.
 
-    If the server is one worker of several, all workers of its host are asked and shown.
+    If the server is one worker of several, all workers of its host are asked and shown. Several servers, with commas
+    between them, are asked apart and shown one after the other.
     """
     with exit_codes("status"):
-        found = status_of(host_status(target))
-    if as_json:
+        targets = targets_of(target)
+        if len(targets) == 1:
+            found = status_of(host_status(target))
+    if len(targets) > 1:
+        _show_all(targets, as_json)
+    elif as_json:
         print_json(plain(found))
-        return
+    else:
+        _show(found, target)
+
+
+def _show_all(targets: Sequence[str], as_json: bool) -> None:
+    """Shows each server, or why it does not answer; exits with 1 if one does not."""
+    with ThreadPoolExecutor(min(len(targets), MAX_THREADS)) as threads:
+        answers = list(zip(targets, threads.map(_answer, targets), strict=True))
+    if as_json:
+        told = {True: "error", False: "status"}
+        print_json(
+            {"servers": [{"target": each, told[isinstance(found, str)]: plain(found)} for each, found in answers]}
+        )
+    for target, found in [] if as_json else answers:
+        click.echo(f"== {target}")
+        if isinstance(found, str):
+            click.echo(f"does not answer: {found}")
+        else:
+            _show(found, target)
+    if any(isinstance(found, str) for _, found in answers):
+        sys.exit(FAILED)
+
+
+def _answer(target: str) -> ServerStatus | str:
+    try:
+        return status_of(host_status(target))
+    except AclgradError as error:
+        return line_of(error)
+
+
+def _show(found: ServerStatus, target: str) -> None:
     if not found.library:
         click.echo(f"aclgrad {found.version} at {target}, {found.product}; the server tells more to the right `status`")
         return
