@@ -5,8 +5,11 @@ from typing import Final
 MIB: Final = 2**20
 
 MAX_HEALTH_BYTES: Final = 256  # of a health request: the name of a service
-MAX_SIDE_CALLS: Final = 1000
-"""Calls of health, and of reflection, at once: their clients may be anybody, and leave them open."""
+MAX_SIDE_CALLS: Final = 2048
+"""Calls of health, and of reflection, at once: their clients may be anybody, and leave them open.
+
+As many as connections, because a client of several servers watches the health of each on its connection.
+"""
 
 SMALL_BYTES: Final = 2**16
 """Messages up to this size are cheap enough not to be counted, and may be copied on the event loop."""

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ import aclgrad
 from aclgrad import CallReport
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import GRAD, Host
+from tools.authority import Authority, write_identities
 from tools.calling import AnyClient, maybe_await, wait_until
 
 pytestmark = once
@@ -77,6 +79,31 @@ async def test_errors_name_the_worker(connect: Callable[..., AnyClient], host: H
     with pytest.raises(aclgrad.UnknownOperatorError):
         await maybe_await(client.execute("nothing", {"a": GRAD}))
     assert reports[-1].server in host.worker_addresses
+
+
+@pytest.mark.slow
+async def test_tls_certificates_and_tokens(connect: Callable[..., AnyClient], tmp_path: Path) -> None:
+    """The workers answer to the name that was dialled, those of a list to one that is given."""
+    authority = Authority(tmp_path)
+    identities = write_identities(tmp_path / "identities.toml", {"trainer": {"token": "trainers-token"}})
+    flags = *authority.server_flags(), "--tls-client-ca", authority.ca, "--identities", identities
+    with Host(*flags, listen=("localhost:0",)) as secured:
+        secured.wait_until_whole()
+        certificate, key = authority.pair("client")
+        given = {"ca": authority.ca, "certificate": certificate, "key": key, "token": "trainers-token"}
+        port = secured.address.rpartition(":")[2]
+        for target, name in ((f"localhost:{port}", None), (list(secured.worker_addresses), "localhost")):
+            reports: list[CallReport] = []
+            client = connect(target, credentials=aclgrad.Credentials(**given, server_name=name), on_call=reports.append)
+            await until_spread(client, reports)
+            assert all(report.error is None for report in reports)
+        client = connect(
+            list(secured.worker_addresses),
+            credentials=aclgrad.Credentials(**given, server_name="elsewhere.example"),
+            connect_timeout_s=0,
+        )
+        with pytest.raises(aclgrad.TlsError, match="for another host"):
+            await call(client)
 
 
 @pytest.mark.slow
@@ -187,9 +214,10 @@ async def test_host_that_starts_anew_with_more_workers(connect: Callable[..., An
         old = first.worker_addresses
     with Host("--workers", "3", listen=(f"127.0.0.1:{port}",)) as second:
         wait_until(lambda: [each.partition(": ")[2] for each in second.workers] == ["ready"] * 3, 60)
+        workers = {f"127.0.0.1:{port + 1 + index}" for index in range(3)}
+        assert set(old) < workers
         end = time.monotonic() + 30
-        while {report.server for report in reports[-12:]} != set(second.worker_addresses):
+        while {report.server for report in reports[-12:]} != workers:
             await call(client)
             assert time.monotonic() < end
-        assert set(old) < set(second.worker_addresses)
     assert all(report.error is None for report in reports)
