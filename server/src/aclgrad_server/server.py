@@ -48,6 +48,8 @@ from aclgrad_server.state import ServerState
 
 log = logging.getLogger(__name__)
 
+NOTICE_S: Final = 0.25
+"""For which a server that stops takes calls on, so that those who watch its health send none by the time it refuses."""
 STOP_GRACE_S: Final = 0.5
 CLOSE_TIMEOUT_S: Final = 10.0  # abandoned kernels have half of it to end
 STOP_LIMIT_S: Final = 5.0
@@ -123,7 +125,7 @@ class Server:
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
         state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
         service = OperatorService(state, product, library, path)
-        self._load_report = report = LoadReport(state, state.calls)
+        self._load_report = report = LoadReport(state)
         name = name_of(state.addresses if state.place is None else state.place.endpoints[state.place.index])
         handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes, report, name)
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
@@ -205,6 +207,8 @@ class Server:
         self._health.set_ready(False)
         if not self.is_device_lost:
             self._state.readiness.set_not_ready("draining")
+            if self._health.is_watched:
+                await asyncio.sleep(NOTICE_S)
         self._state.calls.refuse()
         # After a loss the calls in flight only wait for their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)

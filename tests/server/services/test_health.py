@@ -8,18 +8,26 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from aclgrad_server.services import health
+from aclgrad_server.services import health as health_module
 from aclgrad_server.services.health import Health, add_reflection
+from tests.server.fakes import settle, wait_until
 
+_STATUS = health_pb2.HealthCheckResponse
+ID = "0123456789abcdef"
 NAMES = reflection_pb2.ServerReflectionRequest(list_services="")
 
 
 @pytest.fixture
-async def channel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[grpc.aio.Channel]:
+async def health() -> Health:
+    return Health(60, ID)
+
+
+@pytest.fixture
+async def channel(monkeypatch: pytest.MonkeyPatch, health: Health) -> AsyncIterator[grpc.aio.Channel]:
     """Leads to a server that has room for two calls of each."""
-    monkeypatch.setattr(health, "MAX_SIDE_CALLS", 2)
+    monkeypatch.setattr(health_module, "MAX_SIDE_CALLS", 2)
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((Health(60, "an-id").handler(),))
+    server.add_generic_rpc_handlers((health.handler(),))
     add_reflection(server, 60)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -55,3 +63,39 @@ async def test_one_reflection_more_ends_the_oldest(channel: grpc.aio.Channel) ->
     for each in streams[1:]:
         await each.write(NAMES)
         assert (await each.read()).list_services_response.service
+
+
+async def test_id_of_the_host_is_a_name_as_the_service_is(channel: grpc.aio.Channel, health: Health) -> None:
+    stub = health_pb2_grpc.HealthStub(channel)
+    watch = stub.Watch(health_pb2.HealthCheckRequest(service=ID))
+    for is_ready in (False, True, False):
+        health.set_ready(is_ready)
+        expected = _STATUS.SERVING if is_ready else _STATUS.NOT_SERVING
+        assert (await watch.read()).status == expected
+        assert (await stub.Check(health_pb2.HealthCheckRequest(service=ID))).status == expected
+
+
+@pytest.mark.parametrize("name", ["f" * 16, ID.upper(), ID[:-1]])
+async def test_id_of_another_host_is_nobodys(channel: grpc.aio.Channel, health: Health, name: str) -> None:
+    health.set_ready(True)
+    stub = health_pb2_grpc.HealthStub(channel)
+    assert (await stub.Watch(health_pb2.HealthCheckRequest(service=name)).read()).status == _STATUS.SERVICE_UNKNOWN
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await stub.Check(health_pb2.HealthCheckRequest(service=name))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    # Who guesses is not told.
+    assert ID not in str(caught.value.details())
+
+
+async def test_watches_count_while_they_are_open(channel: grpc.aio.Channel, health: Health) -> None:
+    assert not health.is_watched
+    stub = health_pb2_grpc.HealthStub(channel)
+    watches = [stub.Watch(health_pb2.HealthCheckRequest(service=name)) for name in (ID, "")]
+    for each in watches:
+        await each.read()
+    assert health.is_watched
+    watches[0].cancel()
+    await settle()
+    assert health.is_watched
+    watches[1].cancel()
+    await wait_until(lambda: not health.is_watched)

@@ -62,11 +62,15 @@ async def test_orders_divide_what_the_host_has() -> None:
         assert [each.max_waiting_calls for each in told] == [7] * 3
         assert [each.listen for each in told] == [(tcp, *own) for own in addresses.own]
         assert [each.admin for each in told] == [f"unix:{worker.socket}" for worker in host.workers]
+        ids = {worker.orders.place.host_id for worker in host.workers}
+        (host_id,) = ids
+        assert len(host_id) == 32
         assert [worker.orders.place for worker in host.workers] == [
-            Place(0, 3, 1, addresses.own),
-            Place(1, 3, 2, addresses.own),
-            Place(2, 3, 2, addresses.own),
+            Place(index, 3, on_card, addresses.own, host_id=host_id, shared=addresses.shared)
+            for index, on_card in enumerate((1, 2, 2))
         ]
+    async with hosting(0) as other:
+        assert other.workers[0].orders.place.host_id not in ids
 
 
 async def test_orders_without_limits_divide_the_memory_of_the_machine_and_leave_the_pool_to_the_card() -> None:

@@ -63,6 +63,12 @@ class Health:
         self._room = _Room()
         self._is_alive, self._is_ready = True, False
         self._changed = asyncio.Event()
+        self._watch_count = 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody is told of the next change."""
+        return self._watch_count > 0
 
     def set_dead(self) -> None:
         """Tells for good that the process has to be restarted."""
@@ -94,13 +100,17 @@ class Health:
         async with self._room.call(context):
             service = await self._service(context)
             last = None
-            while True:
-                changed = self._changed
-                status = self._status_of(service)
-                if status != last:
-                    await context.write(_STATUS(status=status).SerializeToString())
-                    last = status
-                await changed.wait()
+            self._watch_count += 1
+            try:
+                while True:
+                    changed = self._changed
+                    status = self._status_of(service)
+                    if status != last:
+                        await context.write(_STATUS(status=status).SerializeToString())
+                        last = status
+                    await changed.wait()
+            finally:
+                self._watch_count -= 1
 
     def _status_of(self, service: str) -> "health_pb2.HealthCheckResponse.ServingStatus.ValueType":
         if service not in self._names:

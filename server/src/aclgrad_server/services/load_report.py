@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from aclgrad_server.calls.active import Calls
+from aclgrad_server.limits import MEMORY_SOFT_LIMIT
 from aclgrad_server.state import ServerState
 
 TRAILER: Final = "endpoint-load-metrics-bin"
@@ -23,25 +23,29 @@ def encode(rps: float, utilization: float) -> bytes:
 
 
 class LoadReport:
-    """Calls per second, and the busiest of places, event loop and memory, renewed a few times a second.
+    """Replies per second, and the busiest of places, event loop and memory, renewed a few times a second.
 
-    A balancer gives each server the share `rps / utilization`: what it would do if it were busy all the time.
+    A balancer gives each server the share `rps / utilization`: what it would do if it were busy all the time. So calls
+    that fail do not count: a server that refuses most of them would look fast.
     """
 
     def __init__(
         self,
         state: ServerState,
-        calls: Calls,
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._state = state
-        self._calls = calls
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._at, self._cpu_at, self._count = clock(), cpu_clock(), calls.event_count
+        self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), 0
         self._rps = self._loop = self._places = 0.0
-        self.trailer: tuple[str, bytes] = (TRAILER, encode(0.0, _LEAST))
+        self._trailer = (TRAILER, encode(0.0, _LEAST))
+
+    def of_reply(self) -> tuple[str, bytes]:
+        """Counts a reply, and returns its trailer."""
+        self._reply_count += 1
+        return self._trailer
 
     def sweep(self) -> None:
         """Renews the report if it is due. To be called on the event loop, some times a second."""
@@ -50,15 +54,20 @@ class LoadReport:
         self._places += _WEIGHT * (self._used_places() - self._places)
         if seconds < INTERVAL_S:
             return
-        cpu, count = self._cpu_clock(), self._calls.event_count
-        # Each call counts when it begins and when it ends.
-        self._rps += _WEIGHT * ((count - self._count) / 2 / seconds - self._rps)
+        cpu = self._cpu_clock()
+        self._rps += _WEIGHT * (self._reply_count / seconds - self._rps)
         self._loop += _WEIGHT * ((cpu - self._cpu_at) / seconds - self._loop)
-        self._at, self._cpu_at, self._count = now, cpu, count
-        memory = self._state.memory
-        used_memory = 0.0 if memory is None else memory.used_bytes / memory.limit_bytes
-        self.trailer = (TRAILER, encode(self._rps, max(_LEAST, self._loop, self._places, used_memory)))
+        self._at, self._cpu_at, self._reply_count = now, cpu, 0
+        self._trailer = (TRAILER, encode(self._rps, max(_LEAST, self._loop, self._places, self._used_memory())))
 
     def _used_places(self) -> float:
         admission = self._state.admission
         return 0.0 if admission is None else admission.utilization
+
+    def _used_memory(self) -> float:
+        """Returns 1 where the server stops to read, and 0 below half of the limit.
+
+        What a server holds at rest says nothing of its load: it would make the share of a server what it already is.
+        """
+        memory = self._state.memory
+        return 0.0 if memory is None else (memory.used_bytes / memory.limit_bytes - 0.5) / (MEMORY_SOFT_LIMIT - 0.5)

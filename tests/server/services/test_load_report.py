@@ -1,0 +1,191 @@
+"""The report by which balancers choose a server: its bytes, what it averages, and which replies carry it."""
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from aclgrad import errors
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.services.handlers import Handlers
+from aclgrad_server.services.load_report import INTERVAL_S, TRAILER, LoadReport, encode
+from aclgrad_server.settings import Settings
+from aclgrad_server.state import ServerState
+from tests.server.fakes import Clock, FakeContext, new_calls
+
+LEAST = 0.01
+
+
+def orca() -> Any:
+    """Returns the class of a message whose fields have the numbers and types of xds.data.orca.v3.OrcaLoadReport."""
+    file = descriptor_pb2.FileDescriptorProto(name="orca.proto", package="made_up", syntax="proto3")
+    message = file.message_type.add(name="OrcaLoadReport")
+    numbers = {"cpu_utilization": 1, "mem_utilization": 2, "rps_fractional": 6, "eps": 7, "application_utilization": 9}
+    for name, number in numbers.items():
+        message.field.add(name=name, number=number, type="TYPE_DOUBLE", label="LABEL_OPTIONAL")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("made_up.OrcaLoadReport"))
+
+
+OrcaLoadReport = orca()
+
+
+class Scene:
+    """A report of a server whose load and clocks are what a test says."""
+
+    def __init__(self) -> None:
+        self.state = ServerState(Settings())
+        self.clock, self.cpu_clock = Clock(), Clock()
+        self.report = LoadReport(self.state, self.clock, self.cpu_clock)
+        self.use(places=0.0)
+
+    def use(self, places: float = 0.0, memory: float | None = None) -> None:
+        state: Any = self.state
+        state.admission = SimpleNamespace(utilization=places)
+        state.memory = None if memory is None else SimpleNamespace(used_bytes=memory * 1000, limit_bytes=1000)
+
+    def pass_by(self, intervals: int, replies: int = 0, loop: float = 0.0) -> tuple[float, float]:
+        """Returns the report after so many intervals with as many replies each and this part of the loop's time."""
+        for _ in range(intervals):
+            for _ in range(replies):
+                self.report.of_reply()
+            self.clock.now_s += INTERVAL_S
+            self.cpu_clock.now_s += INTERVAL_S * loop
+            self.report.sweep()
+        return self.told()
+
+    def told(self) -> tuple[float, float]:
+        """Returns what the next reply would say; it counts as none."""
+        before = vars(self.report).copy()
+        key, content = self.report.of_reply()
+        vars(self.report).update(before)
+        assert key == TRAILER == "endpoint-load-metrics-bin"
+        read = OrcaLoadReport.FromString(content)
+        return read.rps_fractional, read.application_utilization
+
+
+@pytest.mark.parametrize(("rps", "utilization"), [(1234.5, 0.75), (1e-9, 17.25), (1e6, LEAST)])
+def test_report_is_the_message_byte_for_byte(rps: float, utilization: float) -> None:
+    message = OrcaLoadReport(rps_fractional=rps, application_utilization=utilization)
+    assert encode(rps, utilization) == message.SerializeToString(deterministic=True)
+    assert len(encode(rps, utilization)) == 18
+
+
+def test_report_of_no_calls_can_be_read() -> None:
+    assert OrcaLoadReport.FromString(encode(0.0, LEAST)) == OrcaLoadReport(application_utilization=LEAST)
+    assert encode(0.0, LEAST)[1:9] == struct.pack("<d", 0.0)
+
+
+def test_rate_and_busy_loop_are_averages_of_about_a_second() -> None:
+    scene = Scene()
+    assert scene.pass_by(1, replies=50, loop=0.5) == pytest.approx((60, 0.15))
+    # After a second most of the way, after five all of it.
+    rps, utilization = scene.pass_by(3, replies=50, loop=0.5)
+    assert 140 < rps < 200
+    assert 0.35 < utilization < 0.5
+    assert scene.pass_by(16, replies=50, loop=0.5) == pytest.approx((200, 0.5), rel=0.01)
+    rps, utilization = scene.pass_by(20)
+    assert rps < 1
+    assert utilization == LEAST
+
+
+def test_report_is_renewed_no_sooner_than_it_is_due() -> None:
+    scene = Scene()
+    for _ in range(4):
+        scene.report.of_reply()
+        scene.clock.now_s += INTERVAL_S / 5
+        scene.report.sweep()
+        assert scene.told() == (0, LEAST)
+    scene.clock.now_s += INTERVAL_S / 4
+    scene.report.sweep()
+    assert scene.told()[0] == pytest.approx(0.3 * 4 / (INTERVAL_S * 1.05))
+
+
+def test_utilization_is_never_zero() -> None:
+    """A balancer divides by it, and takes a report without it as none."""
+    scene = Scene()
+    assert scene.told() == (0, LEAST)
+    assert scene.pass_by(40, replies=1)[1] == LEAST
+    scene.state.admission = None  # as before the device is open
+    assert scene.pass_by(40)[1] == LEAST
+
+
+def test_calls_that_wait_count_beyond_one() -> None:
+    scene = Scene()
+    scene.use(places=5.0)
+    assert scene.pass_by(40, loop=0.9)[1] == pytest.approx(5, rel=0.01)
+    scene.use()
+    assert scene.pass_by(40, loop=0.9)[1] == pytest.approx(0.9, rel=0.01)
+
+
+@pytest.mark.parametrize(("used", "expected"), [(0.3, LEAST), (0.5, LEAST), (0.675, 0.5), (0.85, 1.0), (0.95, 9 / 7)])
+def test_memory_counts_from_half_and_is_one_where_the_server_stops_to_read(used: float, expected: float) -> None:
+    scene = Scene()
+    scene.use(memory=used)
+    assert scene.pass_by(1)[1] == pytest.approx(expected)
+
+
+class Context(FakeContext):
+    """Notes what a call ends with. A client of gRPC keeps the report to itself, so none can be asked."""
+
+    def __init__(self) -> None:
+        super().__init__([b"abc"])
+        self.trailers: dict[str, str | bytes] = {}
+
+    def set_trailing_metadata(self, trailers: Sequence[tuple[str, str | bytes]]) -> None:
+        self.trailers = dict(trailers)
+
+    async def abort(self, code: object, text: str, trailers: Sequence[tuple[str, str | bytes]]) -> None:
+        self.set_trailing_metadata(trailers)
+        raise grpc.aio.AbortError
+
+
+async def trailers_of(method: str, report: LoadReport, failure: Exception | None = None) -> dict[str, str | bytes]:
+    """Returns the trailers of a call that succeeds or fails."""
+
+    async def reply(message: bytes, call: object) -> bytes:
+        return message
+
+    async def stream(call: object) -> None: ...
+
+    async def fail(*_: object) -> Any:
+        raise failure or AssertionError
+
+    handlers = Handlers(new_calls(), Admission(1, 1), load_report=report)
+    context = Context()
+    with suppress(grpc.aio.AbortError):
+        if method == "ExecuteOperatorChunked":
+            await handlers.stream(method, fail if failure else stream).stream_stream(None, context)
+        else:
+            await handlers.unary(method, fail if failure else reply).stream_unary(None, context)
+    return context.trailers
+
+
+@pytest.mark.parametrize("method", ["ExecuteOperator", "BatchExecuteOperators", "ExecuteOperatorChunked"])
+async def test_replies_to_operator_calls_carry_the_report(method: str) -> None:
+    scene = Scene()
+    told = (await trailers_of(method, scene.report))[TRAILER]
+    assert told == encode(0.0, LEAST)
+    assert scene.pass_by(1)[0] == pytest.approx(0.3 / INTERVAL_S)
+
+
+@pytest.mark.parametrize("method", ["ListOperators", "GetServerStatus"])
+async def test_other_replies_carry_none_and_count_as_none(method: str) -> None:
+    scene = Scene()
+    assert set(await trailers_of(method, scene.report)) == {"x-request-id"}
+    assert scene.pass_by(1)[0] == 0
+
+
+@pytest.mark.parametrize("method", ["ExecuteOperator", "ExecuteOperatorChunked"])
+@pytest.mark.parametrize("failure", [errors.ServerBusyError("full", remedy="wait", retry_after_s=1.0), ValueError()])
+async def test_failures_carry_none_and_count_as_none(method: str, failure: Exception) -> None:
+    """A server that refuses its calls quickly would look like a fast one."""
+    scene = Scene()
+    assert set(await trailers_of(method, scene.report, failure)) == {"x-request-id", "grpc-status-details-bin"}
+    assert scene.pass_by(1)[0] == 0
