@@ -1,0 +1,242 @@
+"""What gRPC's own balancers make of a host: a channel with a service config and nothing of ours uses all workers."""
+
+import json
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.wire.messages import encode_request
+from tests.e2e.admin_pages import value
+from tests.e2e.fault_plans import once
+from tests.e2e.workers.hosts import CALL, Host
+from tools.authority import write_identities
+from tools.calling import wait_until
+from tools.raw_calls import SERVICE, TIMEOUT_S
+from tools.serving import Server, write_host_config
+
+pytestmark = once
+
+OWN = ("grpc.use_local_subchannel_pool", 1)
+STATUS = health_pb2.HealthCheckResponse
+TOKEN = "a token"
+CALLS = "aclgrad_calls_total"
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[Host]:
+    with Host() as host:
+        yield host
+
+
+def host_of(address: str, *metadata: tuple[str, str]) -> pb.Host:
+    """Returns what a new connection is told by ListOperators."""
+    with grpc.insecure_channel(address, [OWN]) as channel:
+        list_operators = channel.unary_unary(SERVICE + "ListOperators")
+        reply = list_operators(b"", timeout=TIMEOUT_S, wait_for_ready=True, metadata=metadata)
+    return pb.ListOperatorsResponse.FromString(reply).host
+
+
+@contextmanager
+def balanced(ports: list[int], health_name: str) -> Iterator[grpc.UnaryUnaryMultiCallable]:
+    """Yields ExecuteOperator of a channel to these ports of this machine; nothing is tried again."""
+    config = {
+        "loadBalancingConfig": [{"weighted_round_robin": {"blackoutPeriod": "1s", "weightUpdatePeriod": "1s"}}],
+        "healthCheckConfig": {"serviceName": health_name},
+    }
+    target = "ipv4:" + ",".join(f"127.0.0.1:{port}" for port in ports)
+    options = [("grpc.service_config", json.dumps(config)), ("grpc.enable_retries", 0), OWN]
+    with grpc.insecure_channel(target, options) as channel:
+        yield channel.unary_unary(SERVICE + "ExecuteOperator")
+
+
+def calls_of(host: Host, worker: int) -> float:
+    return value(host.admin, CALLS, worker=str(worker), method="ExecuteOperator") or 0
+
+
+@contextmanager
+def calling(execute: grpc.UnaryUnaryMultiCallable, threads: int) -> Iterator[Counter[str]]:
+    """Makes calls, so many at once, to the end of the block; yields their outcomes."""
+    outcomes: Counter[str] = Counter()
+    done = threading.Event()
+
+    def call() -> None:
+        while not done.is_set():
+            try:
+                execute(encode_request(CALL), timeout=TIMEOUT_S)
+                outcomes["OK"] += 1
+            except grpc.RpcError as error:
+                outcomes[str(error)] += 1
+
+    running = [threading.Thread(target=call) for _ in range(threads)]
+    for each in running:
+        each.start()
+    try:
+        yield outcomes
+    finally:
+        done.set()
+        for each in running:
+            each.join(TIMEOUT_S)
+
+
+class Stranger(grpc.GenericRpcHandler):
+    """Another server at a port of this machine: answers all operator calls, and health with a status if it has one."""
+
+    def __init__(self, status: "STATUS.ServingStatus.ValueType | None") -> None:
+        self._status = status
+        self.count = 0
+
+    def service(self, details: Any) -> grpc.RpcMethodHandler | None:
+        if details.method.startswith(SERVICE):
+            self.count += 1
+            return grpc.unary_unary_rpc_method_handler(lambda request, context: b"")
+        if self._status is None:
+            return None
+        return grpc.unary_stream_rpc_method_handler(self._watch)
+
+    def _watch(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        yield STATUS(status=self._status).SerializeToString()
+        ended = threading.Event()
+        if context.add_callback(ended.set):
+            ended.wait()
+
+
+@contextmanager
+def serving(stranger: Stranger) -> Iterator[int]:
+    server = grpc.server(futures.ThreadPoolExecutor(4), handlers=[stranger])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop(None).wait()
+
+
+def test_every_worker_tells_the_same_id_and_listeners(host: Host) -> None:
+    told = [host_of(address) for address in (host.address, *host.worker_addresses)]
+    assert told[0] == told[1] == told[2]
+    ((port, worker_ports),) = ((each.port, list(each.worker_ports)) for each in told[0].listeners)
+    assert f"127.0.0.1:{port}" == host.address
+    assert tuple(f"127.0.0.1:{each}" for each in worker_ports) == host.worker_addresses
+    for address in host.worker_addresses:
+        with grpc.insecure_channel(address) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            assert stub.Check(health_pb2.HealthCheckRequest(service=told[0].id)).status == STATUS.SERVING
+
+
+def test_calls_of_one_channel_spread_over_the_workers(host: Host) -> None:
+    told = host_of(host.address)
+    before = [calls_of(host, worker) for worker in (0, 1)]
+    with balanced(list(told.listeners[0].worker_ports), told.id) as execute:
+        execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
+        for _ in range(200):
+            execute(encode_request(CALL), timeout=TIMEOUT_S)
+    made = [calls_of(host, worker) - before[worker] for worker in (0, 1)]
+    assert sum(made) == 201
+    assert min(made) > 50
+
+
+@pytest.mark.parametrize(
+    ("status", "is_called"),
+    [(STATUS.SERVICE_UNKNOWN, False), (STATUS.NOT_SERVING, False), (STATUS.SERVING, True), (None, True)],
+    ids=["knows no such name", "not serving", "claims every name", "no health service"],
+)
+def test_stranger_at_a_port_gets_no_call_if_it_says_that_it_is_one(
+    host: Host, status: "STATUS.ServingStatus.ValueType | None", is_called: bool
+) -> None:
+    """gRPC takes a server without a health service for a healthy one: see docs/many-servers.md."""
+    told, stranger = host_of(host.address), Stranger(status)
+    with serving(stranger) as port, balanced([*told.listeners[0].worker_ports, port], told.id) as execute:
+        execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
+        wait_until(lambda: stranger.count > 0 or not is_called or not execute(encode_request(CALL), timeout=TIMEOUT_S))
+        for _ in range(100):
+            execute(encode_request(CALL), timeout=TIMEOUT_S)
+    assert (stranger.count > 0) is is_called
+
+
+def test_another_server_of_ours_at_a_port_gets_no_call(host: Host, server: Server) -> None:
+    """As after a restart on other ports: it answers health, but not to this id."""
+    told = host_of(host.address)
+    other = int(server.address.rpartition(":")[2])
+    with balanced([other], told.id) as execute, pytest.raises(grpc.RpcError) as caught:
+        execute(encode_request(CALL), timeout=TIMEOUT_S)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+def test_no_call_is_lost_while_a_worker_drains(host: Host) -> None:
+    """Who watches its health has sent its calls elsewhere by the time it refuses."""
+    told = host_of(host.address)
+    with balanced(list(told.listeners[0].worker_ports), told.id) as execute:
+        execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
+        before = [calls_of(host, worker) for worker in (0, 1)]
+        with calling(execute, threads=4) as outcomes:
+            wait_until(lambda: all(calls_of(host, worker) > before[worker] + 50 for worker in (0, 1)))
+            host.send_to_worker(1, signal.SIGTERM)
+            wait_until(lambda: "worker 1 ended with exit code 0" in host.log)
+            host.wait_until_whole()
+    assert set(outcomes) == {"OK"}
+
+
+@pytest.mark.slow
+def test_slow_server_gets_fewer_calls(tmp_path: Path) -> None:
+    """Its replies say how much it makes of its places. The share is a matter of seconds, and of both servers' load."""
+    kernels = [{"kind": "hang", "at": 1, "count": 10**9, "duration_ms": 50}]
+    with Server("--acl-config", write_host_config(tmp_path, faults=kernels)) as slow, Server() as fast:
+        ports = [int(each.address.rpartition(":")[2]) for each in (slow, fast)]
+        with balanced(ports, SERVICE.strip("/")) as execute:
+            execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
+            with calling(execute, threads=8) as outcomes:
+
+                def made() -> list[float]:
+                    return [value(each.admin, CALLS, method="ExecuteOperator") or 0 for each in (slow, fast)]
+
+                def share_of_slow() -> float:
+                    """Returns its part of some hundred calls."""
+                    before = made()
+                    wait_until(lambda: made()[1] > before[1] + 500)
+                    after = made()
+                    return (after[0] - before[0]) / (sum(after) - sum(before))
+
+                wait_until(lambda: share_of_slow() < 0.1)
+    assert set(outcomes) == {"OK"}
+
+
+def test_id_survives_a_restart_of_a_worker_and_not_one_of_the_host(host: Host) -> None:
+    told = host_of(host.address)
+    before = host.worker(0).pid
+    host.send_to_worker(0, signal.SIGKILL)
+    wait_until(lambda: host.workers[0] != "worker 0: ready")
+    host.wait_until_whole()
+    assert host.worker(0).pid != before
+    assert host_of(host.worker_addresses[0]) == told
+
+
+@pytest.mark.slow
+def test_host_that_is_started_anew_has_another_id(tmp_path: Path) -> None:
+    """On the same ports; and who may execute is told, with a token as without."""
+    identities = write_identities(tmp_path / "identities.toml", {"trainer": {"token": TOKEN}})
+    with Host("--identities", identities) as first:
+        told = host_of(first.address, ("authorization", f"Bearer {TOKEN}"))
+        with pytest.raises(grpc.RpcError) as caught:
+            host_of(first.address)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    with Host("--identities", identities, listen=(first.address,)) as second:
+        again = host_of(second.address, ("authorization", f"Bearer {TOKEN}"))
+        if second.worker_addresses == first.worker_addresses:
+            with (
+                balanced(list(told.listeners[0].worker_ports), told.id) as execute,
+                pytest.raises(grpc.RpcError) as caught,
+            ):
+                execute(encode_request(CALL), timeout=TIMEOUT_S)
+            assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert len(again.id) == 32
+    assert again.id != told.id
