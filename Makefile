@@ -37,7 +37,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -72,7 +72,7 @@ clean: ## Remove the environment and all build output
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-, \
 		sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short)
@@ -95,7 +95,7 @@ lint-overlays: $(BIN)/.setup-lint
 	@for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
 		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
 
-test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node or Prometheus
+test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node, Prometheus or HAProxy
 	@$(call pytest,,,not slow)
 
 test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without the slow ones: no compiler is needed
@@ -145,6 +145,10 @@ examples/node/node_modules: examples/node/package-lock.json
 
 test-monitoring: $(BUILT) $(PROMETHEUS) ## Test alerts and dashboard with Prometheus on a server (downloads Debian's package)
 	$(BIN)/python -m pytest tests/monitoring
+
+test-haproxy: $(BUILT) ## Test HAProxy as deploy/haproxy configures it before two workers (installs it from Debian if it is missing, as root)
+	$(call debian,haproxy,haproxy)
+	$(BIN)/python -m pytest tests/haproxy
 
 rehearse-alerts: $(BUILT) $(PROMETHEUS) ## Put servers into each state that an alert is for, and see it fire: SCENES="full_queue killed"
 	$(BIN)/python -m tools.alerts $(SCENES)
