@@ -7,10 +7,13 @@ import subprocess
 
 import pytest
 
+from tests.e2e.admin_pages import value
+from tests.e2e.workers.hosts import Host
 from tools.serving import Server
 
 MANY = {"node": ("node", "examples/node/many.js"), "cpp": ("build/cpp/many",)}
 PROGRAMS = {"node": ("node", "examples/node/gradients.js"), "cpp": ("build/cpp/gradients",)}
+SPREADING = {"node": ("node", "examples/node/workers.js"), "cpp": ("build/cpp/workers",)}
 NO_SERVER = "127.0.0.1:1"
 """A port below those that servers of tests get."""
 
@@ -55,3 +58,21 @@ def test_no_call_is_lost_however_many_are_made_at_once(
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [f"{channels * calls} right"]
+
+
+@pytest.mark.parametrize("language", SPREADING)
+def test_calls_spread_over_the_workers_of_a_host(language: str, server: Server) -> None:
+    with Host() as host:
+        alone, spread = (
+            subprocess.run(
+                [*SPREADING[language], address, "100"], capture_output=True, text=True, timeout=100, check=False
+            )
+            for address in (server.address, host.address)
+        )
+        for done in (alone, spread):
+            assert (done.returncode, done.stderr, done.stdout) == (0, "", "100 right\n")
+        calls = [
+            value(host.admin, "aclgrad_calls_total", worker=worker, method="ExecuteOperator") or 0 for worker in "01"
+        ]
+    assert sum(calls) == 100
+    assert min(calls) > 20
