@@ -24,8 +24,8 @@ MODE = {name: os.environ[name] for name in os.environ.get("TEST_MODE", "").split
 _WORKER = "worker "
 
 
-def command(*flags: str) -> list[str]:
-    return [sys.executable, "-m", "aclgrad_server", *flags]
+def command(*flags: str, module: str = "aclgrad_server") -> list[str]:
+    return [sys.executable, "-m", module, *flags]
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
@@ -73,9 +73,16 @@ def run_to_end(*flags: str, **variables: str) -> subprocess.CompletedProcess[str
 class Server:
     """Runs `aclgrad-server` on the host library from `with` to the end of the block, and then has it drain."""
 
-    def __init__(self, *flags: str, listen: Sequence[str] = ("127.0.0.1:0",), **variables: str) -> None:
+    def __init__(
+        self,
+        *flags: str,
+        listen: Sequence[str] = ("127.0.0.1:0",),
+        module: str = "aclgrad_server",
+        **variables: str,
+    ) -> None:
+        """Takes another `module` that does as the server does, for one that is changed."""
         listeners = [word for address in listen for word in ("--listen", address)]
-        self._command = command("--backend", "host", *listeners, *flags)
+        self._command = command("--backend", "host", *listeners, *flags, module=module)
         count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
         self._worker_count = count if count > 1 else 0
         self._environment = clean_environment(**variables, PYTHONFAULTHANDLER="1")

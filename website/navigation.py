@@ -20,6 +20,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
     "Serve": {
         "docs/server.md": "The server",
         "deploy/README.md": "Deployment",
+        "docs/many-servers.md": "Several servers",
         "docs/metrics.md": "Metrics",
         "docs/runbook.md": "Runbook",
         "docs/capacity.md": "Capacity",

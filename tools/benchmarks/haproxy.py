@@ -1,8 +1,8 @@
 """What HAProxy costs: calls/s and latencies through it, beside those of the workers' own addresses.
 
-`python -m tools.benchmarks.haproxy [ROUNDS] [SECONDS]`. Both ways lead to the same two workers and are measured in turns;
-the ratios are those to the direct way in the same round. h2load makes the calls, on the same machine: HAProxy takes its
-part of the cores from the workers and from h2load.
+`python -m tools.benchmarks.haproxy [ROUNDS] [SECONDS]`. Both ways lead to the same two workers and are measured
+in turns; the ratios are those to the direct way in the same round. h2load makes the calls, on the same machine: HAProxy
+takes its part of the cores from the workers and from h2load.
 """
 
 import re
