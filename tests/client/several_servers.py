@@ -39,6 +39,8 @@ class Worker(grpc.GenericRpcHandler):
         self.answers.set()
         self.delay_s = 0.0
         """Of each call."""
+        self.takes = False
+        """Whether it says at once that it takes a call."""
         self._watches: list[tuple[bytes, Callable[[bytes | None], None]]] = []
         self._is_draining = False
         self._core: grpc.Server | None = None
@@ -87,6 +89,8 @@ class Worker(grpc.GenericRpcHandler):
 
     def _call(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         self.calls.append(dict(context.invocation_metadata()))
+        if self.takes:
+            context.send_initial_metadata(())
         self.answers.wait(_HANG_S)
         time.sleep(self.delay_s)
         context.set_trailing_metadata(((SERVER, self.address),))
@@ -117,6 +121,17 @@ class Worker(grpc.GenericRpcHandler):
         if request[2:].decode() not in (self.services or ()):
             return _UNKNOWN
         return _NOT_SERVING if self._is_draining else _SERVING
+
+
+class Stranger(Worker):
+    """Another kind of server, and one without health."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def service(self, details: grpc.HandlerCallDetails) -> None:
+        if details.method.startswith(f"/{SERVICE}/"):
+            self.calls.append(dict(details.invocation_metadata))
 
 
 @contextmanager

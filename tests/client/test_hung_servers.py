@@ -103,7 +103,7 @@ async def test_single_server_has_all_the_time(connect: Connect) -> None:
         assert len(worker.calls) == 3
 
 
-async def test_chunked_calls_have_all_the_time(connect: Connect) -> None:
+async def test_chunked_call_hears_that_it_is_taken_or_goes_elsewhere(connect: Connect) -> None:
     workers = [Worker({SERVICE}) for _ in range(2)]
     with running(*workers):
         client = connect([each.address for each in workers], max_message_bytes=1_000_000)
@@ -111,9 +111,12 @@ async def test_chunked_calls_have_all_the_time(connect: Connect) -> None:
         for each in workers:
             each.calls.clear()
             each.answers.clear()
-        with pytest.raises(aclgrad.DeadlinePassedError):
-            await maybe_await(client.execute("pool", {"a": [[[1.0] * 300_000]]}, timeout_s=0.6))
-        assert sum(len(each.calls) for each in workers) == 1
+        for each, count in ((False, 2), (True, 3)):
+            for worker in workers:
+                worker.takes = each
+            with pytest.raises(aclgrad.DeadlinePassedError):
+                await maybe_await(client.execute("pool", {"a": [[[1.0] * 300_000]]}, timeout_s=0.6))
+            assert sum(len(worker.calls) for worker in workers) == count
 
 
 async def test_all_servers_hang(connect: Connect) -> None:

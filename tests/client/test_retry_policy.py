@@ -179,10 +179,10 @@ def test_an_attempt_has_a_third_of_the_time_where_others_can_take_over_and_moves
     attempts = policy(0, clock=clock).start(9.0)
     assert attempts.limit_s(Choice.LISTED, has_others=True) == pytest.approx(3.0)
     clock.now += 3.0
-    assert attempts.is_unheard(LATE)
+    assert attempts.moves(LATE)
     assert attempts.delay_after_s(LATE) == 0.0
     assert attempts.limit_s(Choice.LISTED, has_others=True) == pytest.approx(6.0)
-    assert not attempts.is_unheard(LATE)
+    assert not attempts.moves(LATE)
     assert attempts.delay_after_s(LATE) is None
     assert attempts.report().retries == 1
 

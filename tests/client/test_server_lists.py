@@ -18,7 +18,7 @@ from tools.calling import maybe_await, wait_until
 
 from .conftest import one_kind
 from .scripted_service import serving
-from .several_servers import SERVICE, Worker, call, running, settled
+from .several_servers import SERVICE, Stranger, Worker, call, running, settled
 
 Connect = Callable[..., Any]
 TLS = aclgrad.Credentials()
@@ -121,6 +121,17 @@ async def test_dead_foreign_and_unknown_servers_get_nothing(connect: Connect, na
         client = connect(f"here:{worker.port},here:{foreign.port},here:1,nowhere.example:50051")
         await call(client, 10)
         assert (len(worker.calls), len(foreign.calls)) == (10, 0)
+
+
+async def test_stranger_without_health_costs_no_call(connect: Connect) -> None:
+    """gRPC takes it for healthy: calls meet it until one has."""
+    worker, foreign = Worker({SERVICE}), Stranger()
+    with running(worker, foreign):
+        client = connect([foreign.address, worker.address], retries=0)
+        while not foreign.calls:
+            await call(client)
+        await call(client, 10)
+        assert len(foreign.calls) == 1
 
 
 async def test_no_host_of_a_list_can_be_found(

@@ -170,7 +170,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 if delay_s is None:
                     attempts.explain(error)
                     raise
-                if attempts.is_unheard(error):
+                if attempts.moves(error):
                     await self._look_now(attempts)
             call = amended or call
             await self._pause(delay_s)
@@ -213,7 +213,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         try:
             result = await self._attempt_on(line, call, attempts)
         except AclgradError as error:
-            self._lines.failed(line, error, is_unheard=attempts.is_unheard(error))
+            self._lines.failed(line, error, moves=attempts.moves(error))
             raise
         finally:
             if self._lines.give_back(line):

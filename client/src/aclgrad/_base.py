@@ -54,9 +54,9 @@ class Prepared(NamedTuple):
 
 
 class Prepare(Protocol):
-    """Begins an attempt on a channel; a long one has all the time that is left."""
+    """Begins an attempt on a channel."""
 
-    def __call__(self, line: Line, attempts: Attempts, *, is_long: bool = False) -> Prepared: ...
+    def __call__(self, line: Line, attempts: Attempts) -> Prepared: ...
 
 
 class BaseClient(OperatorMethods[Result]):
@@ -280,9 +280,8 @@ class BaseClient(OperatorMethods[Result]):
             if self._on_call is not None:
                 self._on_call(report)
 
-    def _prepare(self, line: Line, attempts: Attempts, *, is_long: bool = False) -> Prepared:
-        has_others = not is_long and self._lines.has_others(line)
-        limit_s = attempts.limit_s(line.route.choice, has_others=has_others)
+    def _prepare(self, line: Line, attempts: Attempts) -> Prepared:
+        limit_s = attempts.limit_s(line.route.choice, has_others=self._lines.has_others(line))
         return Prepared(limit_s, (*self._metadata, (REQUEST_ID, attempts.request_id)), self._is_told)
 
 

@@ -56,7 +56,7 @@ class Client(BaseClient[Array]):
         self._closed: threading.Event = threading.Event()
         self._submissions = Submissions()
         self._look = LookThread(self._lines, ThreadNetwork(self._channel_to, self._metadata))
-        self._sender = Sender(self._submissions, self._prepare)
+        self._sender = Sender(self.target, self._submissions, self._prepare)
         self._first_line()
 
     def execute(
@@ -187,7 +187,7 @@ class Client(BaseClient[Array]):
                 if delay_s is None:
                     attempts.explain(error)
                     raise
-                if attempts.is_unheard(error):
+                if attempts.moves(error):
                     self._look_now(attempts)
             call = amended or call
             self._pause(delay_s)
@@ -210,7 +210,7 @@ class Client(BaseClient[Array]):
         try:
             result = self._attempt_on(line, call, attempts)
         except AclgradError as error:
-            self._lines.failed(line, error, is_unheard=attempts.is_unheard(error))
+            self._lines.failed(line, error, moves=attempts.moves(error))
             raise
         finally:
             if self._lines.give_back(line):

@@ -135,9 +135,9 @@ class Lines:
             with self._lock:
                 self._is_asked, self._due_at = True, max(self._clock(), self._learnt_at + PAUSE_S)
 
-    def failed(self, line: Line, error: AclgradError, *, is_unheard: bool) -> None:
+    def failed(self, line: Line, error: AclgradError, *, moves: bool) -> None:
         """Notes the failure of a call: what it says of its server is looked into."""
-        if is_unheard:
+        if moves:
             if self._all is not None and self._all.addresses:
                 self._look_soon(self._clock())
         elif isinstance(error, ConnectionLostError | MethodNotServedError):
@@ -191,7 +191,7 @@ class Lines:
             return lines
 
     async def _look_at_list(self, network: Network) -> None:
-        """Looks names up again, and leaves out servers that take connections and say nothing."""
+        """Looks names up again, and leaves out servers that say nothing, or that they are of another kind."""
         if self.servers.listed:
             before, route = self._all, self.servers.listed_route(await network.look_up(self.servers.listed))
             if route is None:
@@ -204,7 +204,7 @@ class Lines:
         if self._all is None or not self._all.addresses:
             return
         answers = dict(zip(self._all.addresses, await network.check(alone(self._all)), strict=True))
-        present = [each for each, answer in answers.items() if answer is not Answer.SILENT]
+        present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
         await self._change_to(network, present, answers)
 
     async def _look_at_workers(self, network: Network) -> bool:

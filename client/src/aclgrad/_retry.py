@@ -5,7 +5,8 @@ was lost; any other failure would only be repeated. A call that reached no serve
 and its retries are for what comes then.
 
 Where several servers can answer, an attempt that hears nothing ends after a third of the time, and the call goes to
-another server. So does one that finds nobody among the workers of a host: the front door is left.
+another server. So does one that meets a stranger in a list, and one that finds nobody among the workers of a host: the
+front door is left.
 """
 
 import random
@@ -121,10 +122,13 @@ class Attempts:
         left_s = self.time_left_s()
         return _FIRST_SHARE * left_s if self._may_move and left_s is not None and left_s > 0 else left_s
 
-    def is_unheard(self, error: AclgradError) -> bool:
-        """Whether the error is that of an attempt that heard nothing in its time, and there is some for another one."""
+    def moves(self, error: AclgradError) -> bool:
+        """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
         left_s = self.time_left_s()
-        return self._may_move and isinstance(error, DeadlinePassedError) and (left_s is None or left_s > 0)
+        is_strange = self._choice is Choice.LISTED and isinstance(error, MethodNotServedError)
+        return (
+            self._may_move and (is_strange or isinstance(error, DeadlinePassedError)) and (left_s is None or left_s > 0)
+        )
 
     def delay_after_s(self, error: AclgradError) -> float | None:
         """Returns how long to wait before the next attempt, or None where the error is the call's outcome.
@@ -132,7 +136,7 @@ class Attempts:
         The delay that the server asks for is a minimum. A wait that the time limit would cut short is not begun: the
         caller learns at once what is wrong, rather than later that it took too long.
         """
-        if self.is_unheard(error):
+        if self.moves(error):
             self._has_moved = True
             return self._elsewhere(error, "another server")
         if self._choice is Choice.WORKERS and isinstance(error, _NOBODY) and not self._has_left:

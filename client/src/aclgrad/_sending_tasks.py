@@ -61,13 +61,16 @@ class Sender:
         """Returns the gradient; raises what `message` raises."""
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         method: Any = line.channel.stream_stream(path_of("ExecuteOperatorChunked"))
-        limit_s, metadata, is_told = self._prepare(line, attempts, is_long=True)
-        stream = method(timeout=limit_s, metadata=metadata)
+        limit_s, metadata, is_told = self._prepare(line, attempts)
+        left_s = attempts.time_left_s()
+        stream = method(timeout=left_s, metadata=metadata)
         answer = ChunkedAnswer(chunked.destination)
         writer = asyncio.create_task(_write(stream, messages))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
         try:
+            if limit_s is not None and left_s is not None and limit_s < left_s:
+                await self._hear(stream, limit_s)
             async for message in stream:
                 answer.take(message)
             if is_told:
@@ -87,6 +90,17 @@ class Sender:
                 _keep_poller()
         gradient = await self._in_thread(answer.gradient, attempts) if answer.copies_much else answer.gradient()
         return cast(Array, gradient)
+
+    async def _hear(self, stream: Any, limit_s: float) -> None:
+        """Waits until the server says that it takes the call; raises DeadlinePassedError if that takes longer.
+
+        What comes then may take longer than an attempt that another server takes over.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                await stream.initial_metadata()
+        except TimeoutError:
+            raise _failures.deadline_error(self._target) from None
 
     async def _message(self, line: Line, name: str, request: bytes, attempts: Attempts, prepared: Prepared) -> bytes:
         method = line.methods.get(name)

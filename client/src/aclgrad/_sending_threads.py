@@ -1,5 +1,6 @@
 """One attempt of a call on a channel of grpc: the messages that go out, and the bytes that come back."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -8,8 +9,9 @@ from aclgrad._base import Prepare
 from aclgrad._chunked import ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import Message
 from aclgrad._exchanges import ChunkedCall, only_reply, path_of
+from aclgrad._failures import deadline_error
 from aclgrad._lines import Line
-from aclgrad._metadata import server_of
+from aclgrad._metadata import Pair, server_of
 from aclgrad._planning import LARGE_BYTES
 from aclgrad._retry import Attempts
 from aclgrad._submit import Submissions
@@ -18,7 +20,8 @@ from aclgrad._submit import Submissions
 class Sender:
     """Sends what the calls of a client are made of; the future of a call that has one cancels it."""
 
-    def __init__(self, submissions: Submissions, prepare: Prepare) -> None:
+    def __init__(self, target: str, submissions: Submissions, prepare: Prepare) -> None:
+        self._target = target
         self._submissions = submissions
         self._prepare = prepare
 
@@ -27,7 +30,11 @@ class Sender:
         if len(request) > LARGE_BYTES:
             # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
             # even after its deadline.
-            return only_reply(self._stream(line, name, iter((request,)), attempts))
+            limit_s, metadata, _ = self._prepare(line, attempts)
+            replies = self._stream(line, name, iter((request,)), limit_s, metadata)
+            reply = only_reply(replies)
+            attempts.server = server_of(replies.trailing_metadata())
+            return reply
         method = line.methods.get(name)
         if method is None:
             method = line.methods[name] = line.channel.unary_unary(path_of(name))
@@ -48,16 +55,45 @@ class Sender:
         """Returns the gradient; raises what `message` raises."""
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         answer = ChunkedAnswer(chunked.destination)
-        for message in self._stream(line, "ExecuteOperatorChunked", messages, attempts, is_long=True):
+        limit_s, metadata, _ = self._prepare(line, attempts)
+        left_s = attempts.time_left_s()
+        replies = self._stream(line, "ExecuteOperatorChunked", messages, left_s, metadata)
+        if limit_s is not None and left_s is not None and limit_s < left_s:
+            self._hear(replies, limit_s)
+        for message in replies:
             answer.take(message)
+        attempts.server = server_of(replies.trailing_metadata())
         return answer.gradient()
 
+    def _hear(self, replies: Any, limit_s: float) -> None:
+        """Waits until the server says that it takes the call; raises DeadlinePassedError if that takes longer.
+
+        What comes then may take longer than an attempt that another server takes over.
+        """
+        is_silent = threading.Event()
+
+        def end() -> None:
+            is_silent.set()
+            replies.cancel()
+
+        timer = threading.Timer(limit_s, end)
+        timer.start()
+        try:
+            replies.initial_metadata()
+        finally:
+            timer.cancel()
+        if is_silent.is_set():
+            raise deadline_error(self._target)
+
     def _stream(
-        self, line: Line, name: str, messages: Iterator[bytes], attempts: Attempts, *, is_long: bool = False
-    ) -> Iterator[bytes]:
+        self,
+        line: Line,
+        name: str,
+        messages: Iterator[bytes],
+        limit_s: float | None,
+        metadata: tuple[Pair, ...],
+    ) -> Any:
         method: Any = line.channel.stream_stream(path_of(name))
-        limit_s, metadata, _ = self._prepare(line, attempts, is_long=is_long)
-        replies: Any = method(messages, timeout=limit_s, metadata=metadata)
+        replies = method(messages, timeout=limit_s, metadata=metadata)
         self._submissions.watch(replies)
-        yield from replies
-        attempts.server = server_of(replies.trailing_metadata())
+        return replies

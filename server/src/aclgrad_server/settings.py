@@ -39,7 +39,7 @@ _OF_CLIENTS = frozenset(
     _PREFIX + name
     for name in (
         *("TARGET", "TIMEOUT_S", "CONNECT_TIMEOUT_S", "RETRIES", "COMPRESSION"),
-        *("CA", "CERTIFICATE", "KEY", "TOKEN", "TLS"),
+        *("CA", "CERTIFICATE", "KEY", "TOKEN", "TLS", "SERVER_NAME"),
     )
 )
 """Variables that a client in the same environment takes."""
