@@ -2,11 +2,14 @@
 
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -170,3 +173,13 @@ class Server:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._stderr.close()
+
+
+def free_range(count: int) -> int:
+    """Returns a port that is free, and as many after it. Nobody gets them by chance: the kernel chooses higher ones."""
+    while True:
+        first = random.randrange(10_000, 32_000)
+        with ExitStack() as stack, suppress(OSError):
+            for port in range(first, first + 1 + count):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first

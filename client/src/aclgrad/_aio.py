@@ -17,10 +17,10 @@ from aclgrad._descriptions import OperatorDescription
 from aclgrad._destination import Output
 from aclgrad._exchanges import Exchange, Execution, operators_query, status_query
 from aclgrad._line_tasks import LookTask, TaskNetwork
-from aclgrad._lines import Line
 from aclgrad._loop_threads import in_thread
 from aclgrad._message_limit import MessageLimit
 from aclgrad._metadata import server_of
+from aclgrad._network import Line
 from aclgrad._planning import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._readiness import HEALTH, Readiness
 from aclgrad._retry import Attempts

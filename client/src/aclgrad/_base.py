@@ -17,9 +17,10 @@ from aclgrad._credentials import Credentials, checked_credentials, open_channel
 from aclgrad._destination import Output
 from aclgrad._environment import named_by_variable, settings_of_environment
 from aclgrad._exchanges import Execution
-from aclgrad._lines import Line, Lines
+from aclgrad._lines import Lines
 from aclgrad._message_limit import MessageLimit
 from aclgrad._metadata import Metadata, Pair, checked_metadata
+from aclgrad._network import Line
 from aclgrad._operator_methods import OperatorMethods, Result
 from aclgrad._planning import Input, SentValues
 from aclgrad._reports import OnCall, log

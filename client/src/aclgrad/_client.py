@@ -23,9 +23,9 @@ from aclgrad._exchanges import (
     status_query,
 )
 from aclgrad._line_threads import LookThread, ThreadNetwork, close
-from aclgrad._lines import Line
 from aclgrad._message_limit import MessageLimit
 from aclgrad._metadata import server_of
+from aclgrad._network import Line
 from aclgrad._planning import Input, SentValues
 from aclgrad._readiness import HEALTH, Readiness
 from aclgrad._retry import Attempts

@@ -7,9 +7,10 @@ from typing import Any, Final
 import grpc.aio
 
 from aclgrad._addresses import Found, look_up
-from aclgrad._lines import Answer, Line, Lines
+from aclgrad._lines import Lines
 from aclgrad._looks import ASK_S, CHECK, CHECK_S, CONNECT_S, LIST, LIST_REQUEST, answer_of, check_request, host_of
 from aclgrad._metadata import Pair
+from aclgrad._network import Answer, Line
 from aclgrad._servers import Route
 from aclgrad.v1 import operator_service_pb2 as pb
 

@@ -6,7 +6,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from aclgrad._exchanges import path_of
-from aclgrad._lines import Answer
+from aclgrad._network import Answer
 from aclgrad._servers import Route
 from aclgrad.v1 import operator_service_pb2 as pb
 

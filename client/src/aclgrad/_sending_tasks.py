@@ -13,8 +13,8 @@ from aclgrad._arrays import Array
 from aclgrad._base import Prepare, Prepared
 from aclgrad._chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._exchanges import ChunkedCall, path_of
-from aclgrad._lines import Line
 from aclgrad._metadata import server_of
+from aclgrad._network import Line
 from aclgrad._retry import Attempts
 
 _CLOCK_PRECISION_S = 0.05

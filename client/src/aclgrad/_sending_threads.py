@@ -10,8 +10,8 @@ from aclgrad._chunked import ChunkedAnswer, chunked_messages
 from aclgrad._coalesce import Message
 from aclgrad._exchanges import ChunkedCall, only_reply, path_of
 from aclgrad._failures import deadline_error
-from aclgrad._lines import Line
 from aclgrad._metadata import Pair, server_of
+from aclgrad._network import Line
 from aclgrad._planning import LARGE_BYTES
 from aclgrad._retry import Attempts
 from aclgrad._submit import Submissions

@@ -45,8 +45,15 @@ class Host(Server):
 
 
 def worker_of(supervisor: int, index: int) -> psutil.Process:
-    (found,) = (each for each in children_of(supervisor) if each.cmdline()[-2:] == ["worker", str(index)])
+    (found,) = (each for each in children_of(supervisor) if _command(each)[-2:] == ["worker", str(index)])
     return found
+
+
+def _command(process: psutil.Process) -> list[str]:
+    # One that has just ended has none.
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
 
 
 def children_of(supervisor: int) -> list[psutil.Process]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import threading
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import GRAD, Host
 from tools.authority import Authority, write_identities
 from tools.calling import AnyClient, maybe_await, wait_until
+from tools.serving import free_range
 
 pytestmark = once
 BOTH = ["worker 0: ready", "worker 1: ready"]
@@ -204,9 +204,7 @@ def test_renewal_under_load_costs_no_call(host: Host) -> None:
 async def test_host_that_starts_anew_with_more_workers(connect: Callable[..., AnyClient]) -> None:
     """Its id is another one, and it has more of them."""
     reports: list[CallReport] = []
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_range(3)
     with Host(listen=(f"127.0.0.1:{port}",)) as first:
         first.wait_until_whole()
         client = connect(first.address, on_call=reports.append)

@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import random
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +120,3 @@ async def hosting(*cards: int, **settings: Any) -> AsyncIterator[Host]:
         await host.exit_code()
     finally:
         host.end.cancel()
-
-
-def free_range(count: int) -> int:
-    """Returns a port that is free, and as many after it. Nobody gets them by chance: the kernel chooses higher ones."""
-    while True:
-        first = random.randrange(10_000, 32_000)
-        with ExitStack() as stack, suppress(OSError):
-            for port in range(first, first + 1 + count):
-                stack.enter_context(socket.create_server(("127.0.0.1", port)))
-            return first

@@ -12,7 +12,7 @@ import pytest
 from aclgrad_server.exits import StartError
 from aclgrad_server.supervisor import addresses
 from aclgrad_server.supervisor.addresses import Addresses, hold
-from tests.server.supervisor.hosts import free_range
+from tools.serving import free_range
 
 LOCAL = "127.0.0.1"
 

@@ -18,7 +18,8 @@ from aclgrad_server.supervisor import supervisor as supervisor_module
 from aclgrad_server.supervisor.supervisor import UNREADY_LIMIT_S
 from aclgrad_server.supervisor.worker import State
 from tests.server.fakes import Clock, settle, wait_until
-from tests.server.supervisor.hosts import Host, free_range, hosting
+from tests.server.supervisor.hosts import Host, hosting
+from tools.serving import free_range
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
 
