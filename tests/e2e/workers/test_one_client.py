@@ -15,7 +15,7 @@ import pytest
 import aclgrad
 from aclgrad import CallReport
 from tests.e2e.fault_plans import once
-from tests.e2e.workers.hosts import GRAD, Host
+from tests.e2e.workers.hosts import GRAD, Host, children_of
 from tools.authority import Authority, write_identities
 from tools.calling import AnyClient, maybe_await, wait_until
 from tools.serving import free_range
@@ -194,7 +194,7 @@ def test_renewal_under_load_costs_no_call(host: Host) -> None:
         wait_until(lambda: host.workers != BOTH, 60)
 
         def is_renewed() -> bool:
-            return host.workers == BOTH and not before & {host.worker(0).pid, host.worker(1).pid}
+            return host.workers == BOTH and not before & {each.pid for each in children_of(host.process_id)}
 
         wait_until(is_renewed, 60)
     assert errors == []
