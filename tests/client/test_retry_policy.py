@@ -70,7 +70,8 @@ def test_attempts_beyond_the_first_are_counted(retries: int) -> None:
 
 def test_many_retries_stay_at_the_longest_delay() -> None:
     attempts = policy(1_000).start(None)
-    assert set(delays(attempts, LOST, 1_000)[10:]) == {5.0}
+    asked = errors.ServerBusyError("full", retry_after_s=0.0)
+    assert set(delays(attempts, asked, 1_000)[10:]) == {5.0}
 
 
 def test_the_time_limit_is_that_of_all_attempts() -> None:

@@ -161,19 +161,20 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
 
     async def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call, within the time that is left, until it succeeds or its error is final."""
-        while True:
-            try:
-                return await self._send(call, attempts)
-            except AclgradError as error:
-                amended = await self._amended(call, error, attempts)
-                delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
-                if delay_s is None:
-                    attempts.explain(error)
-                    raise
-                if attempts.moves(error):
-                    await self._look_now(attempts)
-            call = amended or call
-            await self._pause(delay_s)
+        with self._retry_policy.budget:
+            while True:
+                try:
+                    return await self._send(call, attempts)
+                except AclgradError as error:
+                    amended = await self._amended(call, error, attempts)
+                    delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
+                    if delay_s is None:
+                        attempts.explain(error)
+                        raise
+                    if attempts.moves(error):
+                        await self._look_now(attempts)
+                call = amended or call
+                await self._pause(delay_s)
 
     async def _amended(
         self, call: Exchange[_Result], error: AclgradError, attempts: Attempts

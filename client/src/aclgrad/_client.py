@@ -178,19 +178,20 @@ class Client(BaseClient[Array]):
 
     def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call, within the time that is left, until it succeeds or its error is final."""
-        while True:
-            try:
-                return self._send(call, attempts)
-            except AclgradError as error:
-                amended = call.amend(error)
-                delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
-                if delay_s is None:
-                    attempts.explain(error)
-                    raise
-                if attempts.moves(error):
-                    self._look_now(attempts)
-            call = amended or call
-            self._pause(delay_s)
+        with self._retry_policy.budget:
+            while True:
+                try:
+                    return self._send(call, attempts)
+                except AclgradError as error:
+                    amended = call.amend(error)
+                    delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
+                    if delay_s is None:
+                        attempts.explain(error)
+                        raise
+                    if attempts.moves(error):
+                        self._look_now(attempts)
+                call = amended or call
+                self._pause(delay_s)
 
     def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes one attempt, with other calls if the client coalesces them."""

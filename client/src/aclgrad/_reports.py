@@ -17,9 +17,10 @@ log.addHandler(logging.NullHandler())
 class CallReport:
     """A call that has ended: its result has come, or the error that it raises.
 
-    `method` is that of the service, such as "ExecuteOperator". `retries` counts the attempts after the first; `seconds`
-    is the time of all of them. `server` is the one that answered, by the name it gives itself: the host and port, or
-    the path, that it listens on; None if nobody answered, or an older server.
+    `method` is that of the service, such as "ExecuteOperator". `retries` counts how often it was sent again; `seconds`
+    is the time of all attempts. `server` is the one that answered, by the name it gives itself: the host and port, or
+    the path, that it listens on; None if nobody answered, or an older server. `retry_budget` is how many retries the
+    client had left for all of its calls.
     """
 
     request_id: str
@@ -28,6 +29,7 @@ class CallReport:
     retries: int
     error: AclgradError | None
     server: str | None = None
+    retry_budget: int = 0
 
 
 OnCall = Callable[[CallReport], object]

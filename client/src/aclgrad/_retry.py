@@ -7,15 +7,18 @@ and its retries are for what comes then.
 Where several servers can answer, an attempt that hears nothing ends after a third of the time, and the call goes to
 another server. So does one that meets a stranger in a list, and one that finds nobody among the workers of a host: the
 front door is left.
+
+Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
 """
 
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from aclgrad._reports import CallReport, line_of, log
+from aclgrad._retry_budget import BURST, SHARE, RetryBudget
 from aclgrad._servers import Choice
 from aclgrad._settings import checked_integer, checked_seconds
 from aclgrad.errors import (
@@ -37,6 +40,12 @@ _FIRST_SHARE: Final = 1 / 3
 """Of the time that is left, for an attempt that another server can take over."""
 
 
+TOO_MANY: Final = (
+    f"in the last minute this client has sent calls again as often as it may, for {100 * SHARE:g} % of its calls and "
+    f"{BURST} more"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Bounds how often a call is sent again (`retries`), and for how long it waits for a server (`connect_timeout_s`).
@@ -51,6 +60,7 @@ class RetryPolicy:
     longest_look_s: float = 1.0
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
+    budget: RetryBudget = field(default_factory=RetryBudget)
 
     def __post_init__(self) -> None:
         checked_integer("retries", self.retries, 0)
@@ -73,7 +83,18 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_begin", "_choice", "_cuts", "_end", "_failed", "_has_moved", "_has_left", "_looks", "_may_move"),
+        *(
+            "_begin",
+            "_choice",
+            "_cuts",
+            "_end",
+            "_failed",
+            "_has_moved",
+            "_has_left",
+            "_is_poor",
+            "_looks",
+            "_may_move",
+        ),
         *("_policy", "_resends", "_retries", "_since", "_timeout_s", "method", "request_id", "server"),
     )
 
@@ -97,6 +118,8 @@ class Attempts:
         """Whether the call has gone to another server that was not asked for, or to the front door."""
         self.server: str | None = None
         """The server that has answered, if it named itself."""
+        self._is_poor = False
+        """Whether there is no further attempt because the client has made too many."""
         self._failed: tuple[str, str | None] | None = None
         """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
 
@@ -118,7 +141,7 @@ class Attempts:
     def limit_s(self, choice: Choice, *, has_others: bool) -> float | None:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
         self._choice, self.server = choice, None
-        self._may_move = has_others and not self._has_moved
+        self._may_move = has_others and not self._has_moved and self._policy.budget.left > 0
         left_s = self.time_left_s()
         return _FIRST_SHARE * left_s if self._may_move and left_s is not None and left_s > 0 else left_s
 
@@ -138,6 +161,9 @@ class Attempts:
         """
         if self.moves(error):
             self._has_moved = True
+            if not self._spend():
+                return None
+            self._retries += 1
             return self._elsewhere(error, "another server")
         if self._choice is Choice.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
             self._has_left = True
@@ -155,20 +181,25 @@ class Attempts:
             delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._resends, self._policy.longest_delay_s)
         if self._end is not None and now + delay_s >= self._end:
             return None
+        if not is_unreached and error.retry_after_s is None and not self._spend():
+            return None
         if is_unreached:
             self._looks += 1
             told = f"looks again for a server, for up to {self._policy.connect_timeout_s:g} s"
         else:
             self._resends += 1
             self._looks, self._since = 0, now + delay_s
+            self._retries += 1
             told = f"retry {self._resends} of {self._policy.retries}"
-        self._retries += 1
         self._failed = error.message, error.remedy
         log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
         return delay_s
 
+    def _spend(self) -> bool:
+        self._is_poor = not self._policy.budget.spend()
+        return not self._is_poor
+
     def _elsewhere(self, error: AclgradError, where: str) -> float:
-        self._retries += 1
         self._failed = error.message, error.remedy
         log.warning("%s %s goes to %s: %s", self.request_id, self.method, where, line_of(error))
         return 0.0
@@ -184,11 +215,16 @@ class Attempts:
         seconds = self._policy.clock() - self._begin
         outcome = "ok" if error is None else line_of(error)
         log.debug("%s %s in %.1f ms: %s", self.request_id, self.method, 1e3 * seconds, outcome)
-        return CallReport(self.request_id, self.method, seconds, self._retries, error, self.server)
+        return CallReport(
+            self.request_id, self.method, seconds, self._retries, error, self.server, self._policy.budget.left
+        )
 
     def explain(self, error: AclgradError) -> None:
         """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
         error.request_id = error.request_id or self.request_id
+        if self._is_poor:
+            error.message = f"{error.message}; it is not sent again: {TOO_MANY}"
+            error.args = (error.message,)
         if isinstance(error, DeadlinePassedError) and self._timeout_s is not None:
             error.message = f"{error.message} (timeout_s was {self._timeout_s:g} s)"
             error.args = (error.message,)

@@ -108,8 +108,9 @@ def _case(client: Client, options: Options) -> TypedCase:
 
 async def _run(typed: TypedCase, options: Options, measured: Measured) -> None:
     arrays, attributes = typed.arrays(), typed.attributes
-    # Without retries, which would hide the server's refusals.
-    async with AsyncClient.from_env(target=options.target, timeout_s=options.timeout_s, retries=0) as client:
+    # Without retries, which would hide the server's refusals; but another server takes over from one that is silent.
+    settings: dict[str, Any] = {"timeout_s": options.timeout_s, "on_call": measured.note, "retries": 0}
+    async with AsyncClient.from_env(options.target, **settings) as client:
 
         async def send() -> None:
             await client.execute(typed.spec.name, arrays, attributes)
@@ -141,10 +142,10 @@ async def _show(measured: Measured) -> None:
 
 def _table(measured: Measured) -> Table:
     table = Table()
-    for heading in ("calls", "calls/s", "failed", *(f"{name} ms" for name in measured.percentiles())):
+    for heading in ("calls", "calls/s", "failed", "retries", *(f"{name} ms" for name in measured.percentiles())):
         table.add_column(heading, justify="right")
     figures = (f"{value:.2f}" for value in measured.percentiles().values())
-    table.add_row(str(measured.answered), f"{measured.rate:.0f}", str(measured.failed), *figures)
+    table.add_row(str(measured.answered), f"{measured.rate:.0f}", str(measured.failed), str(measured.retries), *figures)
     return table
 
 
@@ -160,6 +161,8 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
                 "complete": is_complete,
                 "seconds_measured": measured.seconds,
                 "answered": measured.answered,
+                "retries": measured.retries,
+                "retry_budget": measured.retry_budget,
                 "calls_per_s": measured.rate,
                 "milliseconds": measured.percentiles(),
                 "errors": dict(measured.errors),

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from aclgrad._reports import CallReport
 from aclgrad.errors import AclgradError
 
 MAX_WAITING: Final = 10_000
@@ -28,6 +29,14 @@ class Measured:
     milliseconds: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    retries: int = 0
+    retry_budget: int | None = None
+    """What the client has left; None before its first call has ended."""
+
+    def note(self, report: CallReport) -> None:
+        """Counts what the client did by itself."""
+        self.retries += report.retries
+        self.retry_budget = report.retry_budget
 
     @property
     def answered(self) -> int:
