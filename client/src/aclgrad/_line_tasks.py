@@ -1,7 +1,9 @@
 """Looks at servers for asyncio, in a task that starts when there is something to learn."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import grpc.aio
@@ -36,7 +38,22 @@ class TaskNetwork:
             return None
 
     async def look_up(self, addresses: Sequence[str]) -> Found:
-        return await asyncio.to_thread(look_up, addresses)
+        """Asks on a thread that nobody waits for: asyncio.run waits for its own, however long a name server takes."""
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Found] = loop.create_future()
+
+        def run() -> None:
+            told = look_up(addresses)
+            # The loop may have been closed.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(lambda: found.done() or found.set_result(told))
+
+        try:
+            threading.Thread(target=run, name="aclgrad-names", daemon=True).start()
+        except RuntimeError:
+            # No more threads.
+            return {}
+        return await found
 
     async def check(self, routes: Sequence[Route]) -> list[Answer]:
         return await asyncio.gather(*map(self._check, routes))

@@ -9,9 +9,9 @@ import grpc
 
 from aclgrad._addresses import Found, look_up
 from aclgrad._lines import Lines
+from aclgrad._network import Answer, Line
 from aclgrad._looks import ASK_S, CHECK, CHECK_S, CONNECT_S, LIST, LIST_REQUEST, answer_of, check_request, host_of
 from aclgrad._metadata import Pair
-from aclgrad._network import Answer, Line
 from aclgrad._servers import Route
 from aclgrad.v1 import operator_service_pb2 as pb
 
@@ -87,28 +87,28 @@ class LookThread:
     def __init__(self, lines: Lines, network: ThreadNetwork) -> None:
         self._lines = lines
         self._network = network
-        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        """Held until the thread runs, so that whoever waits finds it."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begins what is due, unless that is under way."""
         if not self._lines.is_due:
             return
-        with self._lock:
+        with self._starting:
             if not self._lines.begin():
                 return
-            thread = threading.Thread(target=self._learn, name="aclgrad-look", daemon=True)
+            self._thread = threading.Thread(target=self._learn, name="aclgrad-look", daemon=True)
             try:
-                thread.start()
+                self._thread.start()
             except RuntimeError:
                 # No more threads: the channel that is in use will do.
+                self._thread = None
                 self._lines.give_up()
-            else:
-                self._thread = thread
 
     def wait(self, limit_s: float | None) -> None:
         """Waits until what is under way has ended, or for so long."""
-        with self._lock:
+        with self._starting:
             thread = self._thread
         if thread is not None:
             thread.join(None if limit_s is None else max(0.0, limit_s))
