@@ -13,7 +13,7 @@ import pytest
 import aclgrad
 from aclgrad import _addresses, _line_tasks, _line_threads, _lines
 
-from .several_servers import SERVICE, Worker, call, running
+from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
 
 Connect = Callable[..., Any]
 LONG_S = 20.0
@@ -91,3 +91,98 @@ def test_program_ends_while_a_name_server_is_silent(names: NameServer) -> None:
     start = time.monotonic()
     asyncio.run(run())
     assert time.monotonic() - start < LONG_S / 2
+
+
+async def test_call_that_met_a_hung_server_waits_for_no_name_server(connect: Connect, names: NameServer) -> None:
+    """Nor does it spend all of its time on the look, where one is under way that asks for names."""
+    workers = [Worker({SERVICE}) for _ in range(2)]
+    with running(*workers):
+        client = connect([f"a:{each.port}" for each in workers], retries=0)
+        await call(client, 6)
+        await settled(client)
+        names.answers.clear()
+        workers[0].answers.clear()
+        before = len(workers[0].calls)
+        while len(workers[0].calls) == before:
+            await call(client, timeout_s=3.0)
+        before = len(workers[0].calls)
+        await call(client, 10, timeout_s=3.0)
+        assert len(workers[0].calls) == before
+        names.answers.set()
+
+
+async def test_names_are_asked_after_a_look_without_them(connect: Connect, names: NameServer) -> None:
+    first, second = Worker({SERVICE}), Worker({SERVICE})
+    with running(first), running(second, ports=[first.port], host="127.0.0.2"):
+        client = connect([f"a:{first.port}", f"b:{first.port}"])
+        await call(client, 2)
+        await settled(client)
+        names.numbers = ["127.0.0.1", "127.0.0.2"]
+        first.answers.clear()
+        with pytest.raises(aclgrad.DeadlinePassedError):
+            await call(client, timeout_s=0.3)
+        first.answers.set()
+        await call(client)
+        await settled(client)
+        await call(client, 4)
+        assert second.calls
+
+
+async def test_order_of_the_numbers_changes_nothing(connect: Connect, names: NameServer) -> None:
+    first, second = Worker({SERVICE}), Worker({SERVICE})
+    with running(first), running(second, ports=[first.port], host="127.0.0.2"):
+        names.numbers = ["127.0.0.1", "127.0.0.2"]
+        client = connect([f"a:{first.port}", f"b:{first.port}"])
+        await call(client, 4)
+        await settled(client)
+        line = client._lines.take()  # noqa: SLF001
+        client._lines.give_back(line)  # noqa: SLF001
+        names.numbers.reverse()
+        client._lines.failed(line, aclgrad.ConnectionLostError("as after a lost connection"), is_unheard=False)  # noqa: SLF001
+        await settled(client)
+        assert client._lines.take() is line  # noqa: SLF001
+
+
+async def test_workers_that_were_slow_to_answer_are_used_later(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_lines, "_FIRST_WAIT_S", 0.0)
+    with Host().serving() as host:
+        client = connect(host.door.address)
+        for each in host.workers:
+            each.answers.clear()
+        await on_workers(client)
+        assert host.counts == [0, 0]
+        for each in host.workers:
+            each.answers.set()
+        await on_workers(client)
+        host.forget()
+        await call(client, 10)
+        assert sum(host.counts) == 10
+
+
+@pytest.mark.parametrize("told", ["long_id", "no_ports", "one_port_often", "ports_of_a_scan"])
+async def test_host_that_tells_nonsense(connect: Connect, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls go on, and the client connects to no more places than a host has workers."""
+    ends: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", ends.append)
+    with Host().serving() as host:
+        ports = [each.port for each in host.workers]
+        if told == "long_id":
+            host.id = "x" * 300
+        elif told == "no_ports":
+            ports += [0, 65536, 70000, 2**31 - 1]
+        elif told == "one_port_often":
+            ports = ports[:1] * 5
+        else:
+            ports += range(1, 3000)
+        host.tell(*ports)
+        client = connect(host.door.address)
+        await on_workers(client)
+        host.forget()
+        await call(client, 10)
+        is_used = told in ("no_ports", "ports_of_a_scan")
+        assert (sum(host.counts), len(host.door.calls)) == ((10, 0) if is_used else (0, 10))
+        used = client._lines._all  # noqa: SLF001
+        assert len(used.addresses if used else ()) <= 256
+    assert not ends

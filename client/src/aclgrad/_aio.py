@@ -237,7 +237,9 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def _look_now(self, attempts: Attempts) -> None:
         """Has the servers looked at, one of which said nothing, before another attempt goes to one of them."""
         self._look.start()
-        await self._look.wait(attempts.time_left_s())
+        left_s = attempts.time_left_s()
+        # The other half is for that attempt, whatever keeps the look.
+        await self._look.wait(None if left_s is None else left_s / 2)
 
     async def _attempt_on(self, line: Line, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:

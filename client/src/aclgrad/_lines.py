@@ -44,6 +44,8 @@ class Lines:
         self._is_asked = False
         self._is_learning = self._is_closed = False
         self._due_at: float | None = None
+        self._is_awaited = False
+        """Whether a call waits for the next look: only servers are asked then, no name servers."""
         self._learnt_at, self._used_at = -math.inf, clock()
         self._wait_s = _FIRST_WAIT_S
         self._all: Route | None = None
@@ -92,6 +94,7 @@ class Lines:
         """Notes the failure of a call: what it says of its server is looked into."""
         if moves:
             if self._all is not None and self._all.addresses:
+                self._is_awaited = True
                 self._look_soon(self._clock())
         elif isinstance(error, ConnectionLostError | MethodNotServedError):
             if line.route.choice is Choice.WORKERS and isinstance(error, ServerUnreachableError | MethodNotServedError):
@@ -127,9 +130,10 @@ class Lines:
 
     async def learn(self, network: Network) -> None:
         """Looks for the servers, and changes to a channel to them if they are others than before."""
+        is_awaited, self._is_awaited = self._is_awaited, False
         try:
             if self.servers.listed or self._front is None:
-                await self._look_at_list(network)
+                await self._look_at_list(network, with_names=not is_awaited)
             elif self._all is None or not await self._look_at_workers(network):
                 await self._ask(network)
         finally:
@@ -143,9 +147,9 @@ class Lines:
             lines, self._open = list(self._open), set()
             return lines
 
-    async def _look_at_list(self, network: Network) -> None:
+    async def _look_at_list(self, network: Network, *, with_names: bool) -> None:
         """Looks names up again, and leaves out servers that say nothing, or that they are of another kind."""
-        if self.servers.listed:
+        if self.servers.listed and (with_names or self._all is None):
             before, route = self._all, self.servers.listed_route(await network.look_up(self.servers.listed))
             if route is None:
                 # The name servers may not answer: what was found before stays.
@@ -159,6 +163,8 @@ class Lines:
         answers = dict(zip(self._all.addresses, await network.check(alone(self._all)), strict=True))
         present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
         await self._change_to(network, present, answers)
+        if not with_names:
+            self._look_soon(self._clock() + PAUSE_S)
 
     async def _look_at_workers(self, network: Network) -> bool:
         """Leaves out workers that do not answer to the host's id; returns whether one does."""
@@ -187,8 +193,7 @@ class Lines:
             told = ", ".join(f"{each} is {answers[each].value}" for each in missing)
             if self._left_out != missing:
                 log.info("%s: %s; calls go to the others until it answers", self.servers.name, told)
-            self._look_soon(self._clock() + self._wait_s)
-            self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s)
+            self._look_later()
         else:
             self._wait_s = _FIRST_WAIT_S
         self._left_out = missing
@@ -205,10 +210,13 @@ class Lines:
             self._use(network, self._front)
             return
         workers = self.servers.workers(host)
-        found = await network.look_up(workers) if workers else {}
+        if not workers:
+            self._use(network, self._front)
+            return
+        found = await network.look_up(workers)
         numbers = [number for worker in workers for number in found.get(worker, ())]
         if not numbers:
-            self._use(network, self._front)
+            self._stay(network, workers)
             return
         route = self.servers.worker_route(numbers, host.id)
         answers = dict(zip(route.addresses, await network.check(alone(route)), strict=True))
@@ -227,16 +235,18 @@ class Lines:
             self._stay(network, workers)
 
     def _stay(self, network: Network, workers: Sequence[str]) -> None:
+        """Uses the front door until the workers are looked for again: they may only have been slow to answer."""
         assert self._front is not None
         self._use(network, self._front)
         if not self._has_told:
             told = "%s has workers at %s, where this client does not reach them: calls stay with the one at %s"
             log.info(told, self.servers.name, ", ".join(workers), self.servers.name)
         self._has_told = True
+        self._look_later()
 
     async def _change(self, network: Network, route: Route) -> bool:
         """Changes to these servers, unless calls go to them already; returns whether calls go there now."""
-        if self._line is not None and self._line.route == route:
+        if self._line is not None and self._line.route.leads_to_the_same(route):
             self._is_sure = True
             return True
         line = await network.open(route)
@@ -269,6 +279,10 @@ class Lines:
             return False
         self._open.remove(line)
         return True
+
+    def _look_later(self) -> None:
+        self._look_soon(self._clock() + self._wait_s)
+        self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s)
 
     def _look_soon(self, at: float) -> None:
         with self._lock:

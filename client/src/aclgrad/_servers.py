@@ -20,6 +20,10 @@ _TLS_NAME: Final = "grpc.ssl_target_name_override"
 _UNIX: Final = "unix:"
 _DNS: Final = "dns:"
 _NUMBERS: Final = ("ipv4:", "ipv6:")
+_MAX_WORKERS: Final = 256
+"""Of a host: a client opens a connection to each."""
+_MAX_ID_BYTES: Final = 100
+_LAST_PORT: Final = 65535
 _BALANCING: Final = {"weighted_round_robin": {"blackoutPeriod": "1s", "weightUpdatePeriod": "1s"}}
 
 
@@ -52,6 +56,10 @@ class Route:
         """Returns the way to these of the servers."""
         return replace(self, target=target_of(addresses), addresses=tuple(addresses))
 
+    def leads_to_the_same(self, other: "Route") -> bool:
+        """Whether it leads to the same servers, in any order: name servers change it with every answer."""
+        return self.service == other.service and set(self.addresses) == set(other.addresses)
+
 
 @dataclass(frozen=True, slots=True)
 class Servers:
@@ -79,8 +87,11 @@ class Servers:
 
     def workers(self, host: pb.Host) -> tuple[str, ...]:
         """Returns the addresses of the workers that the front door told, as this client reaches them."""
-        ports = next((each.worker_ports for each in host.listeners if each.port == self.port), ())
-        return tuple(f"{self.host}:{port}" for port in ports) if len(ports) > 1 and self.host and host.id else ()
+        told = next((each.worker_ports for each in host.listeners if each.port == self.port), ())
+        ports = [port for port in dict.fromkeys(told) if 0 < port <= _LAST_PORT][:_MAX_WORKERS]
+        if len(ports) < 2 or not self.host or not 0 < len(host.id.encode()) <= _MAX_ID_BYTES:
+            return ()
+        return tuple(f"{self.host}:{port}" for port in ports)
 
     def worker_route(self, numbers: Sequence[str], host_id: str) -> Route:
         """Returns the way to workers of the host. Nobody else answers to its id: no call, and no token, goes astray."""
