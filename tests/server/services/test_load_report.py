@@ -100,6 +100,7 @@ def test_report_is_renewed_no_sooner_than_it_is_due() -> None:
     for _ in range(4):
         scene.report.of_reply()
         scene.clock.now_s += INTERVAL_S / 5
+        scene.cpu_clock.now_s += INTERVAL_S / 5
         scene.report.sweep()
         assert scene.told() == (0, LEAST)
     scene.clock.now_s += INTERVAL_S / 4
@@ -114,6 +115,24 @@ def test_utilization_is_never_zero() -> None:
     assert scene.pass_by(40, replies=1)[1] == LEAST
     scene.state.admission = None  # as before the device is open
     assert scene.pass_by(40)[1] == LEAST
+
+
+@pytest.mark.parametrize("replies", [1, 10, 100])
+def test_server_with_next_to_no_load_tells_no_rate(replies: int) -> None:
+    """Of two equal servers at rest, the one with more calls would otherwise get more and more."""
+    scene = Scene()
+    assert scene.pass_by(40, replies, loop=0.05)[0] == 0
+    assert scene.pass_by(40, replies, loop=0.2)[0] == pytest.approx(replies / INTERVAL_S, rel=0.01)
+    assert scene.pass_by(40, replies, loop=0.05)[0] == 0
+
+
+def test_call_that_is_met_by_one_look_does_not_count_as_a_busy_second() -> None:
+    scene = Scene()
+    for look in range(5):
+        scene.use(places=1.0 if look == 2 else 0.0)
+        scene.clock.now_s += INTERVAL_S / 4.99
+        scene.report.sweep()
+    assert scene.told() == (0, pytest.approx(0.3 / 5))
 
 
 def test_calls_that_wait_count_beyond_one() -> None:
@@ -172,14 +191,14 @@ async def test_replies_to_operator_calls_carry_the_report(method: str) -> None:
     scene = Scene()
     told = (await trailers_of(method, scene.report))[TRAILER]
     assert told == encode(0.0, LEAST)
-    assert scene.pass_by(1)[0] == pytest.approx(0.3 / INTERVAL_S)
+    assert scene.pass_by(1, loop=1.0)[0] == pytest.approx(0.3 / INTERVAL_S)
 
 
 @pytest.mark.parametrize("method", ["ListOperators", "GetServerStatus"])
 async def test_other_replies_carry_none_and_count_as_none(method: str) -> None:
     scene = Scene()
     assert set(await trailers_of(method, scene.report)) == {"x-request-id"}
-    assert scene.pass_by(1)[0] == 0
+    assert scene.pass_by(1, loop=1.0)[0] == 0
 
 
 @pytest.mark.parametrize("method", ["ExecuteOperator", "ExecuteOperatorChunked"])
@@ -188,4 +207,4 @@ async def test_failures_carry_none_and_count_as_none(method: str, failure: Excep
     """A server that refuses its calls quickly would look like a fast one."""
     scene = Scene()
     assert set(await trailers_of(method, scene.report, failure)) == {"x-request-id", "grpc-status-details-bin"}
-    assert scene.pass_by(1)[0] == 0
+    assert scene.pass_by(1, loop=1.0)[0] == 0

@@ -13,6 +13,9 @@ INTERVAL_S: Final = 0.25
 _WEIGHT: Final = 0.3  # of the latest interval: about a second is what a balancer looks at
 _LEAST: Final = 0.01
 """A server that does nothing else has a weight too: the balancer divides by it."""
+_MEASURABLE: Final = 0.1
+"""Below it, what the server does beside its calls is most of its utilization, and the replies alone would decide: the
+server that happened to get more calls would get all of them. A report without replies leaves the weight as it was."""
 _RPS, _UTILIZATION = b"\x31", b"\x49"
 """Field numbers 6, `rps_fractional`, and 9, `application_utilization`, of xds.data.orca.v3.OrcaLoadReport."""
 
@@ -24,6 +27,8 @@ def encode(rps: float, utilization: float) -> bytes:
 
 class LoadReport:
     """Replies per second, and the busiest of places, event loop and memory, renewed a few times a second.
+
+    All are averages of the same second: the share would follow what one call does to one of them alone.
 
     A balancer gives each server the share `rps / utilization`: what it would do if it were busy all the time. So calls
     that fail do not count: a server that refuses most of them would look fast.
@@ -40,6 +45,7 @@ class LoadReport:
         self._cpu_clock = cpu_clock
         self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), 0
         self._rps = self._loop = self._places = 0.0
+        self._places_sum, self._look_count = 0.0, 0
         self._trailer = (TRAILER, encode(0.0, _LEAST))
 
     def of_reply(self) -> tuple[str, bytes]:
@@ -51,14 +57,18 @@ class LoadReport:
         """Renews the report if it is due. To be called on the event loop, some times a second."""
         now = self._clock()
         seconds = now - self._at
-        self._places += _WEIGHT * (self._used_places() - self._places)
+        self._places_sum += self._used_places()
+        self._look_count += 1
         if seconds < INTERVAL_S:
             return
         cpu = self._cpu_clock()
         self._rps += _WEIGHT * (self._reply_count / seconds - self._rps)
         self._loop += _WEIGHT * ((cpu - self._cpu_at) / seconds - self._loop)
+        self._places += _WEIGHT * (self._places_sum / self._look_count - self._places)
         self._at, self._cpu_at, self._reply_count = now, cpu, 0
-        self._trailer = (TRAILER, encode(self._rps, max(_LEAST, self._loop, self._places, self._used_memory())))
+        self._places_sum, self._look_count = 0.0, 0
+        utilization = max(_LEAST, self._loop, self._places, self._used_memory())
+        self._trailer = (TRAILER, encode(self._rps if utilization >= _MEASURABLE else 0.0, utilization))
 
     def _used_places(self) -> float:
         admission = self._state.admission
