@@ -189,3 +189,11 @@ async def test_server_of_each_call_is_reported(connect: Connect) -> None:
             await maybe_await(client.adaptive_avg_pool2d_backward(grad, (1, 2, 2)))
     assert {each.server for each in reports} == {one.target, other.target}
     assert len(reports) == 8
+
+
+@one_kind
+@pytest.mark.parametrize("target", ["127.0.0.1:1,127.0.0.1:2", "unix:/a,/b", "dns:///localhost:1"])
+async def test_channels_with_health_checks_share_no_connection(connect: Connect, target: str) -> None:
+    """In grpcio 1.85 they end the process by SIGSEGV if the connection breaks as another channel begins to check it."""
+    route = connect(target)._servers.route  # noqa: SLF001
+    assert ("grpc.use_local_subchannel_pool", 1) in route.options

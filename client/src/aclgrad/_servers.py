@@ -24,6 +24,9 @@ _MAX_WORKERS: Final = 256
 """Of a host: a client opens a connection to each."""
 _MAX_ID_BYTES: Final = 100
 _LAST_PORT: Final = 65535
+_OWN_CONNECTIONS: Final = ("grpc.use_local_subchannel_pool", 1)
+"""Health checks of channels that share a connection end the process (grpcio 1.85, SIGSEGV): one of them begins to check
+it at the moment in which it breaks."""
 _BALANCING: Final = {"weighted_round_robin": {"blackoutPeriod": "1s", "weightUpdatePeriod": "1s"}}
 
 
@@ -192,7 +195,7 @@ def _balanced(numbers: Sequence[str], choice: Choice, service: str, tls_name: st
 def _balancing(health_name: str) -> tuple[ChannelOption, ...]:
     """Returns the option by which gRPC sends calls to the servers that answer to this name, by their load."""
     config = {"loadBalancingConfig": [_BALANCING], "healthCheckConfig": {"serviceName": health_name}}
-    return ((SERVICE_CONFIG, json.dumps(config)),)
+    return (SERVICE_CONFIG, json.dumps(config)), _OWN_CONNECTIONS
 
 
 def _is_list(target: Any) -> bool:
