@@ -42,11 +42,15 @@ class TaskNetwork:
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Found] = loop.create_future()
 
+        def finish(told: Found) -> None:
+            if not found.done():
+                found.set_result(told)
+
         def run() -> None:
             told = look_up(addresses)
             # The loop may have been closed.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(lambda: found.done() or found.set_result(told))
+                loop.call_soon_threadsafe(finish, told)
 
         try:
             threading.Thread(target=run, name="aclgrad-names", daemon=True).start()

@@ -9,9 +9,9 @@ import grpc
 
 from aclgrad._addresses import Found, look_up
 from aclgrad._lines import Lines
-from aclgrad._network import Answer, Line
 from aclgrad._looks import ASK_S, CHECK, CHECK_S, CONNECT_S, LIST, LIST_REQUEST, answer_of, check_request, host_of
 from aclgrad._metadata import Pair
+from aclgrad._network import Answer, Line
 from aclgrad._servers import Route
 from aclgrad.v1 import operator_service_pb2 as pb
 
