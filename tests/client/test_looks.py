@@ -138,7 +138,7 @@ async def test_order_of_the_numbers_changes_nothing(connect: Connect, names: Nam
         line = client._lines.take()  # noqa: SLF001
         client._lines.give_back(line)  # noqa: SLF001
         names.numbers.reverse()
-        client._lines.failed(line, aclgrad.ConnectionLostError("as after a lost connection"), is_unheard=False)  # noqa: SLF001
+        client._lines.failed(line, aclgrad.ConnectionLostError("as after a lost connection"), moves=False)  # noqa: SLF001
         await settled(client)
         assert client._lines.take() is line  # noqa: SLF001
 
@@ -164,6 +164,8 @@ async def test_workers_that_were_slow_to_answer_are_used_later(
 @pytest.mark.parametrize("told", ["long_id", "no_ports", "one_port_often", "ports_of_a_scan"])
 async def test_host_that_tells_nonsense(connect: Connect, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls go on, and the client connects to no more places than a host has workers."""
+    for each in (_line_tasks, _line_threads):
+        monkeypatch.setattr(each, "CHECK_S", 10.0)
     ends: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", ends.append)
     with Host().serving() as host:
@@ -184,5 +186,5 @@ async def test_host_that_tells_nonsense(connect: Connect, told: str, monkeypatch
         is_used = told in ("no_ports", "ports_of_a_scan")
         assert (sum(host.counts), len(host.door.calls)) == ((10, 0) if is_used else (0, 10))
         used = client._lines._all  # noqa: SLF001
-        assert len(used.addresses if used else ()) <= 256
+        assert len(used.addresses if used else ()) <= 64
     assert not ends

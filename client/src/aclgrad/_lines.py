@@ -18,7 +18,7 @@ from aclgrad._reports import log
 from aclgrad._servers import Choice, Route, Servers, alone
 from aclgrad.errors import AclgradError, ConnectionLostError, MethodNotServedError, ServerUnreachableError
 
-SILENCE_S: Final = 10.0
+SILENCE_S: Final = 2.0
 """A client that made no call for so long does not know whether the ports of its workers are still theirs."""
 PAUSE_S: Final = 1.0
 """Between two looks that lost connections lead to."""

@@ -20,8 +20,8 @@ _TLS_NAME: Final = "grpc.ssl_target_name_override"
 _UNIX: Final = "unix:"
 _DNS: Final = "dns:"
 _NUMBERS: Final = ("ipv4:", "ipv6:")
-_MAX_WORKERS: Final = 256
-"""Of a host: a client opens a connection to each."""
+_MAX_WORKERS: Final = 64
+"""Of a host, which has up to 63: a client opens a connection to each."""
 _MAX_ID_BYTES: Final = 100
 _LAST_PORT: Final = 65535
 _OWN_CONNECTIONS: Final = ("grpc.use_local_subchannel_pool", 1)
