@@ -1,80 +1,189 @@
-"""What clients send in the long run: good calls of every operator, bad ones, late ones, and some they take back."""
+"""What clients do in the long run: calls of every operator, size and way, bad ones, late ones, and some they take back.
 
+Each kind is a coroutine for either client: with a Client, nothing in it ever waits for an event loop.
+"""
+
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import CancelledError
+from typing import Any, Final
 
-import grpc
 import numpy as np
 
 import aclgrad
-from aclgrad.operators.cases import typed_cases
-from aclgrad.products import Product
-from aclgrad.tensors import view_of_array
-from aclgrad.wire.messages import OperatorCall, encode_request
+from tools.calling import AnyClient, maybe_await
+from tools.load.gradients import Known, WrongGradientError, of_all_operators, of_size
 
-CASES = list(typed_cases(Product.ATLAS_A2))
-REQUESTS = [(typed.spec.name, typed.arrays(), dict(typed.case.attributes)) for typed in CASES]
-GRAD = np.ones((1, 2, 2), np.float32)
-POOLING = "adaptive_avg_pool2d_backward"
-SHARES: Mapping[str, float] = {"good": 0.80, "large": 0.02, "bad": 0.10, "late": 0.04, "taken_back": 0.04}
+TIMEOUT_S: Final = 60.0
+SMALL_MESSAGE_BYTES: Final = 256 * 1024
+"""Of a client that sends calls of 1 MB in chunks."""
+BATCH: Final = 16
+GRAD: Final = np.ones((1, 2, 2), np.float32)
+POOLING: Final = "adaptive_avg_pool2d_backward"
+PAUSE_S: Final = 0.005
+"""Between two calls of a caller: the load is steady, and leaves the machine room for a start."""
 
-Generator = np.random.Generator
+SHARES: Final[Mapping[str, float]] = {
+    "small": 0.35,
+    "operator": 0.20,
+    "together": 0.10,
+    "large": 0.05,
+    "batch": 0.04,
+    "chunked": 0.04,
+    "shared": 0.06,
+    "bad": 0.06,
+    "late": 0.04,
+    "taken_back": 0.04,
+    "newcomer": 0.02,
+}
+
+
+class Clients:
+    """The clients of one process, of which one sends small messages, one has its calls share them, and one shares memory."""
+
+    def __init__(self, kind: type[aclgrad.Client] | type[aclgrad.AsyncClient], target: str, local_target: str) -> None:
+        self._make: Callable[[], AnyClient] = lambda: kind(target, timeout_s=TIMEOUT_S)
+        self.plain = self._make()
+        self.small_messages: AnyClient = kind(target, timeout_s=TIMEOUT_S, max_message_bytes=SMALL_MESSAGE_BYTES)
+        self.together: AnyClient = kind(target, timeout_s=TIMEOUT_S, coalesce=True)
+        self.shared: AnyClient = kind(local_target, timeout_s=TIMEOUT_S, shared_memory=True)
+
+    def newcomer(self) -> AnyClient:
+        return self._make()
+
+    async def close(self) -> None:
+        for each in (self.plain, self.small_messages, self.together, self.shared):
+            await maybe_await(each.close())
 
 
 class Caller:
-    """Makes calls over a connection of its own and counts what came of them."""
+    """Makes calls one after the other and counts how they ended."""
 
-    def __init__(self, address: str, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
-        self._address = address
+    def __init__(self, clients: Clients, seed: int) -> None:
+        self.clients = clients
+        self.generator = np.random.default_rng(seed)
         self.ends: Counter[str] = Counter()
+        self.failures: list[str] = []
+        """Calls that ended as none may."""
+        self.latencies_s: list[float] = []
+        """Of small calls."""
 
-    def call(self, count: int) -> None:
-        """Makes so many calls, one after the other; raises where an end is not one that the call may have."""
-        # Not to be shared with the other callers of this process, as gRPC does by itself.
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        with aclgrad.Client(self._address) as client, grpc.insecure_channel(self._address, options) as channel:
-            for kind in self._generator.choice(list(SHARES), count, p=list(SHARES.values())):
-                self.ends[f"{kind}: {_KINDS[kind](client, channel, self._generator)}"] += 1
+    async def call_until(self, end: float, pause: Callable[[float], Any]) -> None:
+        """Makes calls until that time of `time.monotonic`; `pause` waits for so many seconds."""
+        while time.monotonic() < end:
+            kind = str(self.generator.choice(list(SHARES), p=list(SHARES.values())))
+            begin = time.monotonic()
+            try:
+                self.ends[f"{kind}: {await _KINDS[kind](self)}"] += 1
+            except (aclgrad.AclgradError, WrongGradientError, UnexpectedReplyError) as error:
+                self.failures.append(f"{kind}: {type(error).__name__}: {error}")
+            if kind == "small":
+                self.latencies_s.append(time.monotonic() - begin)
+            await maybe_await(pause(PAUSE_S))
+
+    async def check(self, client: AnyClient, known: Known) -> str:
+        gradient = await maybe_await(client.execute(known.operator, known.inputs, known.attributes))
+        known.compare(gradient)
+        return "answered"
+
+    def any_operator(self) -> Known:
+        every = of_all_operators()
+        return every[self.generator.integers(len(every))]
 
 
-def _good(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) -> str:
-    gradient = client.execute(*REQUESTS[generator.integers(len(REQUESTS))], timeout_s=60)
-    return "answered" if gradient.dtype != object else "wrong"
+class UnexpectedReplyError(Exception):
+    """A gradient in place of an error."""
 
 
-def _large(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) -> str:
-    size = int(generator.integers(200, 800))
-    gradient = client.adaptive_avg_pool2d_backward(GRAD, (1, size, size), timeout_s=60)
-    np.testing.assert_allclose(gradient.sum(), 4, rtol=1e-3)
+async def _small(caller: Caller) -> str:
+    return await caller.check(caller.clients.plain, of_size("16 KB"))
+
+
+async def _operator(caller: Caller) -> str:
+    return await caller.check(caller.clients.plain, caller.any_operator())
+
+
+async def _together(caller: Caller) -> str:
+    return await caller.check(caller.clients.together, of_size("16 KB"))
+
+
+async def _large(caller: Caller) -> str:
+    """A size of its own each time, so that neither pool nor heap sees the same twice."""
+    side = int(caller.generator.integers(200, 800))
+    gradient = await maybe_await(caller.clients.plain.adaptive_avg_pool2d_backward(GRAD, (1, side, side)))
+    if gradient.shape != (1, side, side) or not np.isclose(gradient.sum(dtype=np.float64), GRAD.sum(), rtol=1e-3):
+        raise WrongGradientError(f"shape {gradient.shape}, sum {gradient.sum()}")
     return "answered"
 
 
-def _bad(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) -> str:
-    name, inputs, attributes = BAD_REQUESTS[generator.integers(len(BAD_REQUESTS))]
+async def _batch(caller: Caller) -> str:
+    known = of_size("16 KB")
+    calls = caller.clients.plain.batch()
+    for _ in range(BATCH):
+        calls.adaptive_avg_pool2d_backward(known.inputs["grad_output"], known.inputs["self"])
+    for gradient in await maybe_await(calls.run()):
+        known.compare(gradient)
+    return "answered"
+
+
+async def _chunked(caller: Caller) -> str:
+    return await caller.check(caller.clients.small_messages, of_size("1 MB"))
+
+
+async def _shared(caller: Caller) -> str:
+    return await caller.check(caller.clients.shared, of_size("1 MB"))
+
+
+async def _bad(caller: Caller) -> str:
+    name, inputs, attributes = BAD_REQUESTS[caller.generator.integers(len(BAD_REQUESTS))]
     try:
-        client.execute(name, inputs, attributes, timeout_s=60)
+        await maybe_await(caller.clients.plain.execute(name, inputs, attributes))
     except aclgrad.RequestError as error:
         return error.reason
-    raise AssertionError(f"{name} was answered")
+    raise UnexpectedReplyError(f"{name} was answered")
 
 
-def _late(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) -> str:
+async def _late(caller: Caller) -> str:
+    limit_s = float(caller.generator.uniform(1e-4, 3e-3))
     try:
-        client.adaptive_avg_pool2d_backward(GRAD, (1, 300, 300), timeout_s=float(generator.uniform(1e-4, 3e-3)))
-    except aclgrad.DeadlinePassedError:
+        await maybe_await(caller.clients.plain.adaptive_avg_pool2d_backward(GRAD, (1, 300, 300), timeout_s=limit_s))
+    # A worker that is being restarted may be what the call met before its time was over.
+    except (aclgrad.DeadlinePassedError, aclgrad.RetryableError):
         return "late"
     return "in time"
 
 
-def _taken_back(client: aclgrad.Client, channel: grpc.Channel, generator: Generator) -> str:
-    name, inputs, attributes = REQUESTS[generator.integers(len(REQUESTS))]
-    views = tuple(view_of_array(key, array) for key, array in inputs.items())
-    method = channel.unary_unary("/aclgrad.v1.OperatorService/ExecuteOperator")
-    call = method.future(encode_request(OperatorCall(name, views, attributes)), timeout=60)
-    call.cancel()
-    return "cancelled" if call.cancelled() else "in time"
+async def _taken_back(caller: Caller) -> str:
+    client, known = caller.clients.plain, caller.any_operator()
+    after_s = float(caller.generator.uniform(0.0, 3e-3))
+    arguments = known.operator, known.inputs, known.attributes
+    if isinstance(client, aclgrad.Client):
+        future = client.submit(*arguments)
+        time.sleep(after_s)
+        future.cancel()
+        try:
+            future.result()
+        except CancelledError:
+            return "cancelled"
+        return "in time"
+    task = asyncio.ensure_future(client.execute(*arguments))
+    await asyncio.sleep(after_s)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return "cancelled"
+    return "in time"
+
+
+async def _newcomer(caller: Caller) -> str:
+    client = caller.clients.newcomer()
+    try:
+        return await caller.check(client, of_size("16 KB"))
+    finally:
+        await maybe_await(client.close())
 
 
 BAD_REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -85,10 +194,16 @@ BAD_REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (POOLING, {"grad_output": GRAD.astype(np.int32), "self": (1, 4, 4)}, {}),
     (POOLING, {"grad_output": GRAD, "self": (1, 2**20, 2**20)}, {}),
 ]
-_KINDS: Mapping[str, Callable[[aclgrad.Client, grpc.Channel, Generator], str]] = {
-    "good": _good,
+_KINDS: Final[Mapping[str, Callable[[Caller], Awaitable[str]]]] = {
+    "small": _small,
+    "operator": _operator,
+    "together": _together,
     "large": _large,
+    "batch": _batch,
+    "chunked": _chunked,
+    "shared": _shared,
     "bad": _bad,
     "late": _late,
     "taken_back": _taken_back,
+    "newcomer": _newcomer,
 }
