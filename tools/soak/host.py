@@ -1,0 +1,148 @@
+"""The host under test: two workers, which are killed and renewed now and then, and what they hold when nothing runs."""
+
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+import aclgrad
+from tools.calling import calls_in
+from tools.serving import Server, write_host_config
+from tools.soak.slopes import Sample
+from tools.soak.watch import MEBIBYTE, figures_of
+
+WORKERS: Final = 2
+DEVICES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("copies", {"host_pointers": False, "strict": False}),
+    ("host pointers", {"host_pointers": True, "strict": False}),
+    ("strict", {"host_pointers": False, "strict": True}),
+)
+"""The kinds of device, one after the other: a rolling restart brings the next."""
+QUIET_TIMEOUT_S: Final = 60.0
+WHOLE_TIMEOUT_S: Final = 120.0
+LOOK_S: Final = 2.0
+BETWEEN_LOOKS_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a worker says of itself at a quiet moment."""
+
+    is_idle: bool
+    is_ready: bool
+    pool_mib: float
+    told: str
+
+
+class Host:
+    """Knows the processes of a server with workers, and restarts them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._report = folder / "strict.txt"
+        self._renewals, self._kills = count(1), count()
+        self._kinds: dict[str, str] = {}
+        self._set_device(0)
+        flags = ("--workers", str(WORKERS), "--acl-config", str(folder / "acl.json"), "--shared-memory")
+        listen = "127.0.0.1:0", f"unix:{folder}/socket"
+        self.server = Server(*flags, "--log-level", "warning", listen=listen)
+
+    def _set_device(self, number: int) -> None:
+        """Chooses the device of the workers that start from now on."""
+        self._device, host = DEVICES[number % len(DEVICES)]
+        write_host_config(self._folder, devices=WORKERS, strict_report=str(self._report), **host)
+
+    def renew(self) -> str:
+        """Restarts the workers one by one, on the next kind of device."""
+        self._set_device(next(self._renewals))
+        self.server.send(signal.SIGHUP)
+        return f"SIGHUP: workers on {self._device}"
+
+    def kill(self) -> str:
+        """Kills a worker, another one each time."""
+        index = next(self._kills) % WORKERS
+        for process in self._workers(index):
+            process.kill()
+        return f"kill -9: worker {index}"
+
+    def quiet_looks(self) -> list[Look | None]:
+        """Returns what each worker says once nothing runs; None for one that does not answer.
+
+        Raises TimeoutError that says what a worker still holds.
+        """
+        end = time.monotonic() + QUIET_TIMEOUT_S
+        while True:
+            looks = [self._look(address) for address in self.server.worker_addresses]
+            busy = [each.told for each in looks if each is not None and not each.is_idle]
+            if not busy:
+                return looks
+            if time.monotonic() > end:
+                raise TimeoutError(f"no call is left, but {QUIET_TIMEOUT_S:g} s later a worker holds {busy[0]}")
+            time.sleep(BETWEEN_LOOKS_S)
+
+    def wait_until_whole(self) -> None:
+        """Waits until every worker is ready and idle; raises TimeoutError if one does not come back."""
+        end = time.monotonic() + WHOLE_TIMEOUT_S
+        while not is_whole(self.quiet_looks()):
+            if time.monotonic() > end:
+                raise TimeoutError(f"a worker was not ready {WHOLE_TIMEOUT_S:g} s after its restart")
+            time.sleep(BETWEEN_LOOKS_S)
+
+    def samples(self, seconds: float, looks: list[Look | None]) -> Iterator[Sample]:
+        """Yields the figures of supervisor and workers."""
+        yield from samples_of(seconds, "supervisor", self.server.process_id)
+        for index, look in enumerate(looks):
+            for process in self._workers(index):
+                life = str(process.pid)
+                subject = f"worker, {self._kinds.setdefault(life, self._device)}"
+                yield from samples_of(seconds, subject, process.pid)
+                if look is not None and look.is_ready:
+                    yield Sample(seconds, subject, life, "pool", look.pool_mib)
+
+    def problems(self) -> Iterator[str]:
+        """Yields what the server wrote that nobody wants to read."""
+        if "Traceback" in self.server.log:
+            yield f"a traceback in {self._folder}/server.log"
+        if self._report.exists() and (report := self._report.read_text()):
+            yield f"the strict device reports misuse: {report[:300]}"
+
+    def _workers(self, index: int) -> list[psutil.Process]:
+        """Returns the processes of a worker: one, or none for a moment."""
+        found = []
+        for child in psutil.Process(self.server.process_id).children():
+            try:
+                if child.cmdline()[-2:] == ["worker", str(index)]:
+                    found.append(child)
+            except psutil.Error:
+                continue  # has just ended
+        return found
+
+    def _look(self, address: str) -> Look | None:
+        try:
+            with aclgrad.Client(address, retries=0, connect_timeout_s=0.0, timeout_s=LOOK_S) as client:
+                status = client.server_status()
+        except aclgrad.AclgradError:
+            return None
+        (device,) = status.devices
+        held = {
+            "calls": calls_in(status.queue),
+            "bytes of the pool": device.pool.allocated_bytes,
+            "streams": device.leased_stream_count,
+            "bytes of calls": status.queue.running_bytes,
+        }
+        told = ", ".join(f"{value} {name}" for name, value in held.items() if value)
+        return Look(not told, status.ready, device.pool.reserved_bytes / MEBIBYTE, told)
+
+
+def is_whole(looks: list[Look | None]) -> bool:
+    return all(each is not None and each.is_ready for each in looks)
+
+
+def samples_of(seconds: float, subject: str, process_id: int) -> Iterator[Sample]:
+    for figure, value in figures_of(process_id).items():
+        yield Sample(seconds, subject, str(process_id), figure, value)
