@@ -31,6 +31,7 @@ MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits 
 export PYTHONDONTWRITEBYTECODE :=
 export PRE_COMMIT_HOME ?= $(CURDIR)/build/pre-commit
 FUZZ_SECONDS ?= 600
+DURATION ?= 30m
 PIN = $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --no-header --no-annotate --upgrade
 IMAGE ?= host
 # A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
@@ -72,7 +73,7 @@ clean: ## Remove the environment and all build output
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-, \
 		sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short)
@@ -177,11 +178,13 @@ test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients
 test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
 	$(BIN)/python -m pytest -s tools/soak/test_huge_tensors.py
 
-soak: $(BUILT) ## Make 100,000 mixed calls on each kind of device, and one of each shape: the server neither grows nor takes what is not counted
-	SOAK_CALLS=100000 CALL_CELLS=16777216 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
+soak: $(BUILT) $(BIN)/.setup-bench ## Make one call of each shape, then mixed calls under restarts of workers, and judge what grows: DURATION=2h for longer than 30m
+	CALL_CELLS=16777216 $(BIN)/python -m pytest tools/soak/test_call_memory.py
+	$(BIN)/python -m tools.soak $(DURATION)
 
-soak-short: $(BUILT) ## The same with 5,000 calls and small shapes; judges slopes less strictly
-	SOAK_CALLS=5000 $(BIN)/python -m pytest -s tools/soak/test_growth.py tools/soak/test_call_memory.py
+soak-short: $(BUILT) $(BIN)/.setup-bench ## The same with small shapes and 24 seconds of calls; catches large leaks only
+	$(BIN)/python -m pytest tools/soak/test_call_memory.py
+	$(BIN)/python -m tools.soak 24s
 
 chaos: $(BUILT) ## Kill, stop, hang and renew workers of a host under load, and judge what clients saw: CHAOS_FLAGS="kill --seconds 20" for less
 	$(BIN)/python -m tools.chaos $(CHAOS_FLAGS)

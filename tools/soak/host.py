@@ -47,6 +47,8 @@ class Host:
         self._report = folder / "strict.txt"
         self._renewals, self._kills = count(1), count()
         self._kinds: dict[str, str] = {}
+        self.device = ""
+        """The kind of device of the workers that started last."""
         self._set_device(0)
         flags = ("--workers", str(WORKERS), "--acl-config", str(folder / "acl.json"), "--shared-memory")
         listen = "127.0.0.1:0", f"unix:{folder}/socket"
@@ -54,14 +56,14 @@ class Host:
 
     def _set_device(self, number: int) -> None:
         """Chooses the device of the workers that start from now on."""
-        self._device, host = DEVICES[number % len(DEVICES)]
+        self.device, host = DEVICES[number % len(DEVICES)]
         write_host_config(self._folder, devices=WORKERS, strict_report=str(self._report), **host)
 
     def renew(self) -> str:
         """Restarts the workers one by one, on the next kind of device."""
         self._set_device(next(self._renewals))
         self.server.send(signal.SIGHUP)
-        return f"SIGHUP: workers on {self._device}"
+        return f"SIGHUP: workers on {self.device}"
 
     def kill(self) -> str:
         """Kills a worker, another one each time."""
@@ -99,7 +101,7 @@ class Host:
         for index, look in enumerate(looks):
             for process in self._workers(index):
                 life = str(process.pid)
-                subject = f"worker, {self._kinds.setdefault(life, self._device)}"
+                subject = f"worker, {self._kinds.setdefault(life, self.device)}"
                 yield from samples_of(seconds, subject, process.pid)
                 if look is not None and look.is_ready:
                     yield Sample(seconds, subject, life, "pool", look.pool_mib)

@@ -1,5 +1,6 @@
 """A run: rounds of traffic with a quiet moment after each, in which every process is sampled."""
 
+import re
 import statistics
 import time
 from collections import Counter
@@ -18,6 +19,20 @@ MAX_ROUND_S: Final = 15.0
 ROUNDS: Final = 80
 MAX_LIFE_S: Final = 600.0
 """Between two restarts; shorter runs have three restarts."""
+
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
+_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+MIN_S: Final = 20.0
+
+
+def seconds_of(duration: str) -> float:
+    """Returns the seconds of `600`, `90s`, `30m` or `2h`; raises ValueError otherwise."""
+    parts = _DURATION.fullmatch(duration.strip())
+    seconds = float(parts[1]) * _UNITS_S[parts[2]] if parts else 0.0
+    if seconds < MIN_S:
+        raise ValueError(f"DURATION is {duration!r}; give {MIN_S:g} s or more, for example 600, 90s, 30m or 2h")
+    return seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +69,13 @@ class Run:
     ends: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
     restarts: list[tuple[float, str]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    """What broke it off, and what the server reported."""
 
     def verdicts(self) -> list[Verdict]:
         return judge(self.samples, self.plan.warm_up_s)
 
-    def all_problems(self) -> list[str]:
+    def problems(self) -> list[str]:
         """Returns why the run failed; nothing if it passed."""
         told = [f"{each.subject}: {each.figure}: {each.problem}" for each in self.verdicts() if each.problem]
         missing = set(SHARES) - {end.partition(":")[0] for end in self.ends}
@@ -68,7 +84,7 @@ class Run:
             told.append(f"{len(self.failures)} calls failed, first {self.failures[0]}")
         if len(self.restarts) < self.plan.restarts:
             told.append(f"{len(self.restarts)} restarts instead of {self.plan.restarts}")
-        return [*told, *self.problems]
+        return [*told, *self.faults]
 
 
 def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
@@ -84,10 +100,10 @@ def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
                 _rounds(run, host, clients, tell)
                 host.wait_until_whole()
         except (TimeoutError, EOFError) as error:
-            run.problems.append(f"broken off: {error}")
+            run.faults.append(f"broken off: {error}")
         finally:
             (folder / "server.log").write_text(server.log)
-        run.problems += host.problems()
+        run.faults += host.problems()
     return run
 
 
@@ -113,12 +129,12 @@ def _rounds(run: Run, host: Host, clients: dict[str, ClientProcess], tell: Calla
             run.failures += each.failures
             life = clients[name].process_id
             run.samples += samples_of(seconds, name, life)
-            run.samples += _latencies(seconds, name, str(life), each)
+            run.samples += _latencies(seconds, name, host.device, each)
 
 
-def _latencies(seconds: float, subject: str, life: str, told: Round) -> Iterator[Sample]:
-    """Yields percentiles of the small calls of a round, in ms."""
+def _latencies(seconds: float, subject: str, device: str, told: Round) -> Iterator[Sample]:
+    """Yields percentiles of the small calls of a round, in ms; they are compared with those on the same kind of device."""
     if len(told.latencies_s) > 1:
         percentiles = statistics.quantiles(told.latencies_s, n=100, method="inclusive")
-        yield Sample(seconds, subject, life, "p50", 1000 * percentiles[49])
-        yield Sample(seconds, subject, life, "p99", 1000 * percentiles[98])
+        yield Sample(seconds, subject, device, "p50", 1000 * percentiles[49])
+        yield Sample(seconds, subject, device, "p99", 1000 * percentiles[98])

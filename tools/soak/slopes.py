@@ -28,7 +28,7 @@ class Sample:
     subject: str
     """The kind of process."""
     life: str
-    """One process from its start to its end."""
+    """One process from its start to its end; of a latency, what its calls met: clients outlive what they call."""
     figure: str
     value: float
 
@@ -38,7 +38,7 @@ class Limit:
     """A figure grows too fast if both are exceeded: the slope, and the rise over the longest life.
 
     A rise below `rise` is noise. Before a process has settled it may rise by `settling_rise`. Relative ones are shares of the
-    figure's median.
+    median of a life.
     """
 
     unit: str
@@ -106,9 +106,9 @@ def _verdict(subject: str, figure: str, lives: list[Numbers], limit: Limit, is_s
         return Verdict(subject, figure, 0, 0, math.nan, math.nan, math.nan, most_rise, problem)
     values = np.concatenate([life[:, 1] for life in lives])
     median = float(np.median(values))
-    per_s = slope(lives)
     if limit.is_relative:
-        per_s /= median
+        lives = [np.stack([life[:, 0], life[:, 1] / np.median(life[:, 1])], axis=1) for life in lives]
+    per_s = slope(lives)
     rise = per_s * max(float(np.ptp(life[:, 0])) for life in lives)
     per_hour = 3600 * per_s
     # Written so that a NaN is a problem.
