@@ -1,4 +1,4 @@
-"""The soak can fail: what a process takes is seen, a call that fails is, and so is traffic or a restart that was missing."""
+"""The soak can fail: it sees what a process takes, a call that failed, and traffic or a restart that was missing."""
 
 import re
 import subprocess
@@ -76,7 +76,7 @@ def grow(run: Run) -> None:
 
 SPOILED: dict[str, tuple[Callable[[Run], object], str]] = {
     "growth": (grow, "worker: RSS: more than"),
-    "failed_call": (lambda run: run.failures.append("small: ServerBusyError"), "1 calls failed, first small: ServerBusy"),
+    "failed_call": (lambda run: run.failures.append("small: ServerBusyError"), "1 calls failed, first small"),
     "missing_kind": (lambda run: run.ends.pop("shared: answered"), "no call of the kind 'shared'"),
     "missing_restart": (lambda run: run.restarts.pop(), "2 restarts instead of 3"),
     "fault": (lambda run: run.faults.append("broken off"), "broken off"),

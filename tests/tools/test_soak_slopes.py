@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,16 +16,18 @@ RUN_S = 30 * MINUTE_S
 
 RESTARTS = (0.0, 8 * MINUTE_S, 15 * MINUTE_S, RUN_S)
 """Starts of three processes, and the end of the last."""
-BASE = {"RSS": 300.0, "PSS": 250.0, "files": 40, "threads": 30, "connections": 12, "pool": 64.0, "p50": 4.0, "p99": 20.0}
+BASE = {"RSS": 300.0, "PSS": 250.0, "files": 40, "threads": 30, "connections": 12, "pool": 64.0, "p50": 4.0, "p99": 20}
 NOISE = {"RSS": 2.0, "PSS": 2.0, "files": 1.5, "threads": 1.0, "connections": 1.5, "pool": 1.0, "p50": 0.4, "p99": 6.0}
 PER_HOUR = {"RSS": 100.0, "PSS": 100.0, "files": 60.0, "threads": 30.0, "connections": 60.0, "pool": 100.0}
 """Planted: some 1.5 MiB or half a file a minute."""
 
 
-def samples(figure: str, value: Callable[[float, float], float], bounds: tuple[float, ...] = (0.0, RUN_S)) -> list[Sample]:
+def samples(
+    figure: str, value: Callable[[float, float], float], bounds: tuple[float, ...] = (0.0, RUN_S)
+) -> list[Sample]:
     """Samples of processes that live between the bounds; `value` takes the seconds of the run and of the life."""
     told = []
-    for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(bounds)):
         for seconds in np.arange(start, end, INTERVAL_S):
             told.append(Sample(seconds, "worker", str(number), figure, value(seconds, seconds - start)))
     return told

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.soak.clients import WAYS, ClientProcess, Round
-from tools.soak.host import Host, is_whole, samples_of
+from tools.soak.host import WHOLE_TIMEOUT_S, Host, is_whole, samples_of
 from tools.soak.slopes import SETTLED_S, Sample, Verdict, judge
 from tools.soak.traffic import SHARES
 
@@ -108,8 +108,11 @@ def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
 
 
 def _rounds(run: Run, host: Host, clients: dict[str, ClientProcess], tell: Callable[[str], None]) -> None:
+    """Has clients call for as long as the plan says, and on until there was every restart."""
     start, whole = time.monotonic(), True
-    while (begin := time.monotonic() - start) < run.plan.seconds:
+    while (begin := time.monotonic() - start) < run.plan.seconds or (
+        len(run.restarts) < run.plan.restarts and begin < run.plan.seconds + WHOLE_TIMEOUT_S
+    ):
         for client in clients.values():
             client.start_round(run.plan.round_s)
         done = len(run.restarts)
@@ -133,7 +136,7 @@ def _rounds(run: Run, host: Host, clients: dict[str, ClientProcess], tell: Calla
 
 
 def _latencies(seconds: float, subject: str, device: str, told: Round) -> Iterator[Sample]:
-    """Yields percentiles of the small calls of a round, in ms; they are compared with those on the same kind of device."""
+    """Yields percentiles of the small calls of a round, in ms; their life is that of the kind of device."""
     if len(told.latencies_s) > 1:
         percentiles = statistics.quantiles(told.latencies_s, n=100, method="inclusive")
         yield Sample(seconds, subject, device, "p50", 1000 * percentiles[49])

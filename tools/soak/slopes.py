@@ -1,8 +1,8 @@
 """How fast each figure grows while a process lives, and whether that is too fast.
 
-The slope is Theil-Sen's: the median of the slopes between all pairs of samples, here weighted by the time between them, so
-that outliers and saw-teeth hardly move it. Both samples of a pair are of one life of a process, after its warm-up: what a
-restart adds or takes away is no slope. Processes of one kind share a slope, because they run the same program.
+The slope is Theil-Sen's: the median of the slopes between all pairs of samples, here weighted by the time between them,
+so that outliers and saw-teeth hardly move it. Both samples of a pair are of one life of a process, after its warm-up:
+what a restart adds or takes away is no slope. Processes of one kind share a slope, because they run the same program.
 """
 
 import math
@@ -37,8 +37,8 @@ class Sample:
 class Limit:
     """A figure grows too fast if both are exceeded: the slope, and the rise over the longest life.
 
-    A rise below `rise` is noise. Before a process has settled it may rise by `settling_rise`. Relative ones are shares of the
-    median of a life.
+    A rise below `rise` is noise. Before a process has settled it may rise by `settling_rise`. Relative ones are shares
+    of the median of a life.
     """
 
     unit: str

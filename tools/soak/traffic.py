@@ -41,7 +41,7 @@ SHARES: Final[Mapping[str, float]] = {
 
 
 class Clients:
-    """The clients of one process, of which one sends small messages, one has its calls share them, and one shares memory."""
+    """The clients of a process: one as it is by default, and one for small messages, coalescing, and shared memory."""
 
     def __init__(self, kind: type[aclgrad.Client] | type[aclgrad.AsyncClient], target: str, local_target: str) -> None:
         self._make: Callable[[], AnyClient] = lambda: kind(target, timeout_s=TIMEOUT_S)

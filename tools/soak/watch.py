@@ -18,7 +18,7 @@ def figures_of(process_id: int) -> dict[str, float]:
     folder = Path(f"/proc/{process_id}")
     try:
         memory = {name.upper(): int(kib) / 1024 for name, kib in _ROLLUP.findall((folder / "smaps_rollup").read_text())}
-        shared_bytes = sum(int(end, 16) - int(start, 16) for start, end in _SHARED.findall((folder / "maps").read_text()))
+        shared = _SHARED.findall((folder / "maps").read_text())
         threads = len(os.listdir(folder / "task"))
         files = [_target(each) for each in (folder / "fd").iterdir()]
     except OSError:
@@ -28,7 +28,7 @@ def figures_of(process_id: int) -> dict[str, float]:
         return {}
     return {
         **memory,
-        "shared memory": shared_bytes / MEBIBYTE,
+        "shared memory": sum(int(end, 16) - int(start, 16) for start, end in shared) / MEBIBYTE,
         "files": len(files),
         "threads": threads,
         "connections": sum(each.startswith("socket:") for each in files),
