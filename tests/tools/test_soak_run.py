@@ -6,9 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
+import psutil
 import pytest
 from rich.console import Console
 
+from tools.soak.clients import ClientProcess
 from tools.soak.report import lines, table
 from tools.soak.run import Plan, Run, seconds_of
 from tools.soak.slopes import SETTLED_S, Sample
@@ -60,6 +62,13 @@ def test_a_process_that_has_ended_has_no_figures() -> None:
         process.stdout.read()
         process.wait()
         assert figures_of(process.pid) == {}
+
+
+def test_a_client_that_ends_before_its_time_breaks_the_run_off() -> None:
+    with ClientProcess("threads", "", "", 0) as client:
+        psutil.Process(client.process_id).kill()
+        with pytest.raises(ChildProcessError, match="ended with -9"):
+            client.end_round()
 
 
 def good_run() -> Run:

@@ -35,8 +35,9 @@ class ClientProcess:
 
     def __init__(self, way: str, target: str, local_target: str, seed: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_WAYS[way], args=(theirs, target, local_target, seed), daemon=True)
+        self._pipe, self._theirs = context.Pipe()
+        arguments = self._theirs, target, local_target, seed
+        self._process = context.Process(target=_WAYS[way], args=arguments, daemon=True)
 
     @property
     def process_id(self) -> int:
@@ -47,20 +48,26 @@ class ClientProcess:
         self._pipe.send(seconds)
 
     def end_round(self) -> Round:
-        """Waits until every call of the round has ended."""
+        """Waits until every call of the round has ended; raises ChildProcessError if the process has."""
         if not self._pipe.poll(ROUND_TIMEOUT_S):
             raise TimeoutError(f"calls of client {self.process_id} did not end within {ROUND_TIMEOUT_S:g} s")
-        told: Round = self._pipe.recv()
+        try:
+            told: Round = self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            raise ChildProcessError(f"client {self.process_id} ended with {self._process.exitcode}") from None
         return told
 
     def __enter__(self) -> Self:
         self._process.start()
+        # Otherwise this process would hold open what tells it that the other has ended.
+        self._theirs.close()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
+        if error is None and self._process.is_alive():
             self._pipe.send(None)
             self._process.join(ROUND_TIMEOUT_S)
         self._process.kill()

@@ -16,7 +16,7 @@ COLUMNS = 3
 def draw(run: Run, path: Path) -> None:
     """Writes a panel for each figure, with a line for each process and a mark for each restart."""
     names = list(dict.fromkeys(each.figure for each in run.samples))
-    rows = -(-len(names) // COLUMNS)
+    rows = max(1, -(-len(names) // COLUMNS))
     figure, grid = plt.subplots(rows, COLUMNS, figsize=(6 * COLUMNS, 4 * rows), squeeze=False)
     subjects = list(dict.fromkeys(each.subject for each in run.samples))
     for axes, name in zip(grid.flat, names, strict=False):

@@ -88,7 +88,7 @@ class Run:
 
 
 def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
-    """Runs it and keeps the server's log in the folder; what breaks off is a problem of the run."""
+    """Runs it and keeps the server's log in the folder; an end before its time is a fault of the run."""
     run, host = Run(plan), Host(folder)
     with host.server as server:
         try:
@@ -99,7 +99,7 @@ def soak(plan: Plan, folder: Path, tell: Callable[[str], None]) -> Run:
                 }
                 _rounds(run, host, clients, tell)
                 host.wait_until_whole()
-        except (TimeoutError, EOFError) as error:
+        except OSError as error:
             run.faults.append(f"broken off: {error}")
         finally:
             (folder / "server.log").write_text(server.log)
