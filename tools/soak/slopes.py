@@ -49,13 +49,13 @@ class Limit:
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
-    "RSS": Limit("MiB", 12.0, 12.0, 150.0),
-    "PSS": Limit("MiB", 12.0, 12.0, 150.0),
-    "files": Limit("", 8.0, 4.0, 40.0),
-    "threads": Limit("", 8.0, 4.0, 40.0),
-    "connections": Limit("", 8.0, 4.0, 40.0),
-    "pool": Limit("MiB", 12.0, 12.0, 150.0),
-    "shared memory": Limit("MiB", 12.0, 12.0, 150.0),
+    "RSS": Limit("MiB", 12.0, 12.0, 40.0),
+    "PSS": Limit("MiB", 12.0, 12.0, 40.0),
+    "files": Limit("", 8.0, 4.0, 16.0),
+    "threads": Limit("", 8.0, 4.0, 16.0),
+    "connections": Limit("", 8.0, 4.0, 16.0),
+    "pool": Limit("MiB", 12.0, 12.0, 40.0),
+    "shared memory": Limit("MiB", 12.0, 12.0, 40.0),
     "p50": Limit("of it", 0.3, 0.3, 3.0, is_relative=True),
     "p99": Limit("of it", 0.6, 0.6, 6.0, is_relative=True),
 }
