@@ -34,7 +34,9 @@ def lines_of(text: str) -> list[dict[str, Any]]:
 @once
 def test_json_has_what_is_known_of_a_call() -> None:
     with Server("--log-format", "json", "--access-log", "--streams", "3") as server:
-        with aclgrad.Client(server.address, metadata=METADATA) as client:
+        # One that asks for no other workers.
+        alone = [("grpc.service_config", "{}")]
+        with aclgrad.Client(server.address, metadata=METADATA, channel_options=alone) as client:
             with aclgrad.request_id("fine"):
                 client.adaptive_avg_pool2d_backward(SMALL, (1, 2, 2))
             with aclgrad.request_id("wrong"), pytest.raises(aclgrad.UnknownOperatorError):
