@@ -38,7 +38,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
 
 ##@ Use
 
@@ -77,7 +77,7 @@ ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench bro
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-, \
 		sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short)
-	$(MAKE) --no-print-directory $(addprefix timed-,test test-slow test-modes soak-short load-short hostile-short demo)
+	$(MAKE) --no-print-directory $(addprefix timed-,test test-slow test-modes soak-short load-short hostile-short chaos-short demo)
 	@cat build/seconds.txt
 
 timed-%:
@@ -186,8 +186,14 @@ soak-short: $(BUILT) $(BIN)/.setup-bench ## The same with small shapes and 24 se
 	$(BIN)/python -m pytest tools/soak/test_call_memory.py
 	$(BIN)/python -m tools.soak 24s
 
-chaos: $(BUILT) ## Kill, stop, hang and renew workers of a host under load, and judge what clients saw: CHAOS_FLAGS="kill --seconds 20" for less
-	$(BIN)/python -m tools.chaos $(CHAOS_FLAGS)
+# In a network and with mounts of its own if run as root; without iptables, libfaketime or PyTorch, what needs them is left out.
+chaos: $(BUILT) ## Inject faults by a seed into two hosts under traffic of every kind, and judge the history: SEED=7 FAULTS=200 CHAOS_FLAGS="--only kill stop"
+	$(BIN)/python -m tools.chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
+
+chaos-short: $(BUILT) ## The same for about a minute: 12 faults of the kinds that take little time (installs iptables and libfaketime, as root)
+	@$(call debian,iptables,iptables)
+	@$(call debian,faketime,faketime)
+	$(BIN)/python -m tools.chaos --short $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tools.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)

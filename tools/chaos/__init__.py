@@ -1,1 +1,1 @@
-"""Chaos: workers of a host are killed, stopped and hung under load, and what clients saw is judged."""
+"""Chaos: faults by a seed while clients of every kind call, a history of all of it, and one validator of that."""

@@ -1,94 +1,144 @@
-"""`python -m tools.chaos [SCENE...]`: what clients saw while workers of a host died, as a table."""
+"""`python -m tools.chaos`: faults by a seed under traffic of every kind, and the verdict of the validator."""
 
 import argparse
+import importlib.util
+import os
+import random
+import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from tools.calling import wait_until
-from tools.chaos.load import Seen, load
-from tools.chaos.scenes import SCENES, WORKERS, Scene, wait_until_whole, worker_process
-from tools.serving import Server
+from tools.chaos.clients import Clients
+from tools.chaos.faults import FAULTS
+from tools.chaos.history import History, read
+from tools.chaos.scene import Scene, machine_has, scene
+from tools.chaos.schedule import SEEDS, Planned, draw
+from tools.chaos.summary import slowest_of, table_of, totals_of
+from tools.chaos.validator import judge
 
-CLIENTS = 12
-FULL_SERVICE_S = 5.0
-"""The most that may pass from the detection of a dead worker until all are ready."""
+FOLDER = Path("build/chaos")
 BEFORE_S = 2.0
+SHORT_FAULTS = 12
+START = [sys.executable, "-c", "import numpy, grpc"]
+QUIET_START_S = 0.5
+"""What `START` takes at most on a machine of two cores that does nothing else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What clients saw, how long it took until the worker ended, and how long from then to full service."""
-
-    seen: Seen
-    detected_s: float
-    whole_s: float
-
-    def is_withstood(self, scene: Scene) -> bool:
-        in_time = self.detected_s <= scene.detection_s and self.whole_s <= FULL_SERVICE_S
-        return bool(self.seen.right) and not self.seen.wrong and not self.seen.lost and in_time
-
-
-def run(scene: Scene, seconds: float) -> Outcome:
-    """Runs one scene."""
-    workers = "--workers", str(WORKERS)
-    with tempfile.TemporaryDirectory() as folder, Server(*workers, *scene.flags(Path(folder))) as server:
-        wait_until_whole(server)
-        process = worker_process(server, 1)
-        with load(server.address, CLIENTS) as seen:
-            time.sleep(BEFORE_S)
-            seen.longest_pause_s = 0.0
-            start = happened = time.monotonic()
-            scene.happen(server, server.worker_addresses)
-            while scene.is_repeated and (happened := time.monotonic()) - start < seconds:
-                scene.happen(server, server.worker_addresses)
-            wait_until(lambda: not process.is_running())
-            ended = start if scene.is_repeated else time.monotonic()
-            wait_until_whole(server)
-            whole_s = time.monotonic() - max(ended, happened)
-            time.sleep(max(0.0, start + seconds - time.monotonic()))
-    return Outcome(seen, max(0.0, ended - happened), whole_s)
-
-
-def main() -> None:
-    """Runs the scenes; ends with 1 if one is not withstood."""
+def main() -> int:
     parser = argparse.ArgumentParser("python -m tools.chaos", description=__doc__)
-    parser.add_argument("scene", nargs="*", choices=[[], *SCENES], help="all by default")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of load in each scene (10)")
-    options = parser.parse_args()
-    titles = (
-        "scene",
-        "calls/s",
-        "right",
-        "wrong",
-        "lost",
-        "longest pause",
-        "worker ended",
-        "full service",
+    parser.add_argument(
+        "--seed", type=int, help="of the schedule and the traffic; by default a new one, which is printed"
     )
-    table = Table(*titles)
+    parser.add_argument("--faults", type=int, help="how many; 40 by default, 12 in the short form")
+    parser.add_argument("--short", action="store_true", help="about a minute, without the kinds that take long")
+    parser.add_argument("--kept", action="store_true", help="run each seed that is kept because it found something")
+    parser.add_argument("--only", metavar="KIND", nargs="+", choices=sorted(FAULTS), help="of the faults, only these")
+    parser.add_argument("--isolated", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not options.isolated and _can_be_isolated():
+        os.execvp(
+            "unshare", ["unshare", "--net", "--mount", sys.executable, "-m", "tools.chaos", *sys.argv[1:], "--isolated"]
+        )
+    if options.isolated:
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    drawn = next(iter(SEEDS)) if options.short else random.randrange(2**31)
+    seeds = list(SEEDS) if options.kept else [drawn if options.seed is None else options.seed]
+    faults = options.faults or (SHORT_FAULTS if options.short else 40)
+    has = machine_has(options.isolated)
     failed = False
-    for name in options.scene or SCENES:
-        scene = SCENES[name]
-        start = time.monotonic()
-        outcome = run(scene, options.seconds)
-        seen = outcome.seen
-        failed |= not outcome.is_withstood(scene)
-        rate = seen.right / (time.monotonic() - start)
-        counts = map(str, (seen.right, seen.wrong, len(seen.lost)))
-        times = (f"{each:.1f} s" for each in (seen.longest_pause_s, outcome.detected_s, outcome.whole_s))
-        table.add_row(name, f"{rate:.0f}", *counts, *times)
-        for text in seen.lost[:3]:
-            print(f"{name}: lost: {text}", file=sys.stderr)
-    Console(width=110).print(table)
-    print("lost: calls that raised an error after all attempts; full service: from the end of the worker")
-    sys.exit(int(failed))
+    for seed in seeds:
+        planned = draw(seed, faults, is_short=options.short)
+        chosen = [each for each in planned if not options.only or each.kind.name in options.only]
+        failed |= not run(seed, chosen, has)
+    return int(failed)
+
+
+def _can_be_isolated() -> bool:
+    """Whether this run may have a network and mounts of its own, where its packets are dropped and its disk is full."""
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        return False
+    return subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True, check=False).returncode == 0
+
+
+def run(seed: int, schedule: list[Planned], has: set[str]) -> bool:
+    """Returns whether no promise was broken."""
+    possible = [each for each in schedule if not each.kind.needs or each.kind.needs in has]
+    has_torch = importlib.util.find_spec("torch") is not None
+    print(
+        f"seed {seed}: {len(possible)} faults; {'with' if has_torch else 'without PyTorch, so without'} aclgrad.torch",
+        flush=True,
+    )
+    if missing := {each.kind.needs for each in schedule} - {"", *has}:
+        print(f"left out for lack of {', '.join(sorted(missing))}: {len(schedule) - len(possible)} faults")
+    folder = FOLDER / str(seed)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as temporary, ExitStack() as stack:
+        made = stack.enter_context(scene(Path(temporary), has))
+        history = stack.enter_context(History(folder / "faults.jsonl"))
+        with Clients(made, folder, seed, with_torch=has_torch) as clients:
+            time.sleep(BEFORE_S)
+            for planned in possible:
+                time.sleep(planned.pause_s)
+                _inject(made, planned, history)
+            time.sleep(BEFORE_S)
+        for log in (made.a.log, made.b.log):
+            shutil.copy(log, folder)
+    events = read(sorted(folder.glob("*.jsonl")))
+    violations = judge(events)
+    Console(width=120).print(table_of(events))
+    print(
+        "lost: failed although a sibling was healthy; not promised: all servers hit, one server, or a deadline of 2 s"
+    )
+    print(f"{totals_of(events)}; {time.monotonic() - start:.0f} s; seed {seed}; history and logs in {folder}")
+    for ended in clients.failures:
+        print(ended, file=sys.stderr)
+    for violation in violations[:10]:
+        print(violation, file=sys.stderr)
+    print(f"{len(violations)} violations; the machine was up to {slowest_of(events):.1f} times slower than a quiet one")
+    return not violations and not clients.failures
+
+
+def _inject(made: Scene, planned: Planned, history: History) -> None:
+    """Has one fault happen, and tells its begin, its detection and full service."""
+    slowness = [_slowness()]
+    about = {"number": planned.number, "name": planned.kind.name}
+    print(f"  {planned}", end="", flush=True)
+    begin = time.monotonic()
+    history.add("fault", **about, phase="begin", hits=planned.hits, at_once=planned.at_once)
+    probe = threading.Thread(target=lambda: slowness.append(_slowness()))
+
+    def detected() -> None:
+        history.add("fault", **about, phase="detected")
+        probe.start()
+
+    try:
+        FAULTS[planned.kind.name](made, planned, detected)
+    except AssertionError as error:
+        # The history has no end of it, which the validator says.
+        print(f": {error}", flush=True)
+        return
+    whole = time.monotonic()
+    if probe.ident is not None:
+        probe.join()
+    history.add("fault", **about, phase="whole", time=whole, slowness=max(slowness))
+    print(f": {whole - begin:.1f} s", flush=True)
+
+
+def _slowness() -> float:
+    """Returns how many times longer a process takes to start now than on a quiet machine."""
+    begin = time.monotonic()
+    subprocess.run(START, check=True)
+    return (time.monotonic() - begin) / QUIET_START_S
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""`python -m tools.chaos.client ORDERS`: one process of clients, which calls until its standard input ends."""
+
+import asyncio
+import itertools
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import aclgrad
+from tools.chaos.history import History
+from tools.chaos.traffic import BRIDGE_DEADLINE_S, Array, Asked, Question, Questions
+
+CALLERS = 3
+"""Threads or tasks of a process."""
+CHUNKED_MESSAGE_BYTES = 131_072
+"""The largest message of the client whose calls go in chunks although they are small."""
+BEAT_S = 0.05
+LAG_S = 0.2
+"""A beat that comes later than this is told: nothing ran in the process meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a process of clients does. `servers` are the names of those that it may use, for the validator."""
+
+    name: str
+    style: str
+    """threads, tasks or torch."""
+    target: str
+    servers: tuple[str, ...]
+    methods: tuple[str, ...]
+    seed: int
+    pause_s: float
+    history: str
+    ca: str = ""
+    token: str = ""
+    shared_memory: bool = False
+
+    def packed(self) -> str:
+        return json.dumps(asdict(self))
+
+    def options(self) -> dict[str, Any]:
+        """Returns the arguments of the clients."""
+        if not self.ca:
+            return {"shared_memory": self.shared_memory, "timeout_s": BRIDGE_DEADLINE_S}
+        credentials = aclgrad.Credentials(ca=self.ca, token=self.token, server_name="localhost")
+        return {"credentials": credentials, "timeout_s": BRIDGE_DEADLINE_S}
+
+
+class Recorder:
+    """Writes the begin and the end of each operation."""
+
+    def __init__(self, orders: Orders, history: History) -> None:
+        self._orders, self._history = orders, history
+        self._numbers = itertools.count(1)
+        self._retries: dict[str, int] = {}
+
+    def report(self, report: aclgrad.CallReport) -> None:
+        self._retries[report.request_id] = report.retries
+
+    def begin(self, asked: Asked) -> str:
+        name = f"{self._orders.name}-{next(self._numbers)}"
+        # Large calls have a client of their own, whose retries are counted by themselves.
+        client = f"{self._orders.name}/{'chunks' if asked.method == 'chunked' else 'calls'}"
+        about = {"method": asked.method, "servers": self._orders.servers, "deadline_s": asked.deadline_s}
+        self._history.add("begin", operation=name, client=client, **about)
+        return name
+
+    def end(self, name: str, outcome: str, error: BaseException | None = None) -> None:
+        about: dict[str, object] = {"retries": self._retries.pop(name, 0)}
+        if error is not None:
+            about["error"] = type(error).__name__
+            about["text"] = " ".join(str(error).split())[:400]
+            about["is_typed"] = isinstance(error, aclgrad.AclgradError)
+            about["is_retryable"] = isinstance(error, aclgrad.RetryableError)
+        self._history.add("end", operation=name, outcome=outcome, **about)
+
+    def judge(self, name: str, asked: Asked, gradients: list[Array]) -> None:
+        is_right = len(gradients) == len(asked.questions) and all(
+            question.is_answered_by(gradient) for question, gradient in zip(asked.questions, gradients, strict=True)
+        )
+        self.end(name, "right" if is_right else "wrong")
+
+    def beat(self, stop: threading.Event) -> None:
+        """Tells when nothing could run, until the event is set."""
+        last = time.monotonic()
+        while not stop.wait(BEAT_S):
+            now = time.monotonic()
+            if now - last - BEAT_S > LAG_S:
+                self._history.add("lag", process=self._orders.name, seconds=now - last - BEAT_S)
+            last = now
+
+
+def _batched(batch: Any, questions: Any) -> Any:
+    for each in questions:
+        batch.execute(each.operator, each.inputs, each.attributes)
+    return batch
+
+
+def _in_threads(orders: Orders, recorder: Recorder, stop: threading.Event) -> None:
+    options = orders.options() | {"on_call": recorder.report}
+    with (
+        aclgrad.Client(orders.target, **options) as client,
+        aclgrad.Client(orders.target, max_message_bytes=CHUNKED_MESSAGE_BYTES, **options) as chunks,
+    ):
+        ask = _gradient_by_torch(client) if orders.style == "torch" else None
+
+        def call(asked: Asked) -> list[Array]:
+            used = chunks if asked.method == "chunked" else client
+            if asked.method == "batch":
+                found: list[Array] = _batched(used.batch(), asked.questions).run(timeout_s=asked.deadline_s)
+                return found
+            [one] = asked.questions
+            if ask is not None:
+                return [ask(one)]
+            return [used.execute(one.operator, one.inputs, one.attributes, timeout_s=asked.deadline_s)]
+
+        def run(questions: Questions) -> None:
+            while not stop.is_set():
+                asked = questions.next()
+                name = recorder.begin(asked)
+                try:
+                    with aclgrad.request_id(name):
+                        gradients = call(asked)
+                except Exception as error:
+                    recorder.end(name, "error", error)
+                else:
+                    recorder.judge(name, asked, gradients)
+                stop.wait(orders.pause_s)
+
+        callers = [threading.Thread(target=run, args=(each,)) for each in _questions(orders)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join()
+
+
+def _gradient_by_torch(client: aclgrad.Client) -> Callable[[Question], Array]:
+    """Returns what computes a gradient by the bridge; the time limit is the client's."""
+    import torch
+
+    import aclgrad.torch
+
+    torch.set_num_threads(1)
+
+    def ask(question: Question) -> Array:
+        images = torch.zeros(question.inputs["self"].shape, requires_grad=True)
+        grad_output = torch.from_numpy(question.inputs["grad_output"])
+        aclgrad.torch.adaptive_avg_pool2d(images, grad_output.shape[2:], client=client).backward(grad_output)
+        assert images.grad is not None
+        found: Array = images.grad.numpy()
+        return found
+
+    return ask
+
+
+async def _in_tasks(orders: Orders, recorder: Recorder, stop: threading.Event) -> None:
+    options = orders.options() | {"on_call": recorder.report}
+    async with (
+        aclgrad.AsyncClient(orders.target, **options) as client,
+        aclgrad.AsyncClient(orders.target, max_message_bytes=CHUNKED_MESSAGE_BYTES, **options) as chunks,
+    ):
+
+        async def call(asked: Asked) -> list[Array]:
+            used = chunks if asked.method == "chunked" else client
+            if asked.method == "batch":
+                found: list[Array] = await _batched(used.batch(), asked.questions).run(timeout_s=asked.deadline_s)
+                return found
+            [one] = asked.questions
+            return [await used.execute(one.operator, one.inputs, one.attributes, timeout_s=asked.deadline_s)]
+
+        async def run(questions: Questions) -> None:
+            while not stop.is_set():
+                asked = questions.next()
+                name = recorder.begin(asked)
+                try:
+                    with aclgrad.request_id(name):
+                        gradients = await call(asked)
+                except Exception as error:
+                    recorder.end(name, "error", error)
+                else:
+                    recorder.judge(name, asked, gradients)
+                await asyncio.sleep(orders.pause_s)
+
+        await asyncio.gather(*(run(each) for each in _questions(orders)))
+
+
+def _questions(orders: Orders) -> list[Questions]:
+    by_bridge = orders.style == "torch"
+    return [Questions(orders.seed + 1000 * each, orders.methods, by_bridge=by_bridge) for each in range(CALLERS)]
+
+
+def main() -> None:
+    orders = Orders(**json.loads(sys.argv[1]))
+    stop = threading.Event()
+    with History(Path(orders.history)) as history:
+        recorder = Recorder(orders, history)
+        beat = threading.Thread(target=recorder.beat, args=(stop,))
+        beat.start()
+        threading.Thread(target=_wait_for_the_end, args=(stop,), daemon=True).start()
+        if orders.style == "tasks":
+            asyncio.run(_in_tasks(orders, recorder, stop))
+        else:
+            _in_threads(orders, recorder, stop)
+        beat.join()
+
+
+def _wait_for_the_end(stop: threading.Event) -> None:
+    with suppress(OSError):
+        sys.stdin.read()
+    stop.set()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The history of a run: one file of JSON lines for each process, merged by the clock that all processes share.
+
+* `begin`: `operation`, `client` (PROCESS/NAME), `method`, `servers` (those that it may use), `deadline_s`.
+* `end`: `operation`, `outcome` (right, wrong or error), `retries`; of an error also `error`, `text`, `is_typed`,
+  `is_retryable`.
+* `fault`: `number`, `name`, `phase` (begin, detected or whole); at the begin `hits`, the servers that it may make
+  useless, and `at_once`, how many of them at any moment (0 for all); at the end `slowness`, how many times longer than
+  on a quiet machine another process took to start.
+* `lag`: `process`, and for how many `seconds` nothing ran in it, because the machine was busy.
+
+Each has its `kind` and its `time`, of `time.monotonic`.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+Event = dict[str, Any]
+
+
+class History:
+    """Writes events into a file, whole lines each; threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", buffering=1)
+        self._lock = threading.Lock()
+
+    def add(self, kind: str, **values: object) -> None:
+        """Writes an event of now, or of another `time` among the values."""
+        line = json.dumps({"time": time.monotonic(), "kind": kind} | values)
+        with self._lock:
+            self._file.write(f"{line}\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def read(paths: Iterable[Path]) -> list[Event]:
+    """Returns the events of all files in the order of time, without the cut last line of a process that was killed."""
+    events = []
+    for path in paths:
+        for line in path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                events.append(json.loads(line))
+    return merged(events)
+
+
+def merged(events: Iterable[Event]) -> list[Event]:
+    return sorted(events, key=lambda event: event["time"])
