@@ -39,6 +39,8 @@ class Lines:
         """The channel to the only target, while others may be in use."""
         self._line: Line | None = None
         """The channel that calls use; None until names have been looked up."""
+        self._doubted: Line | None = None
+        """The latest channel on which a call heard nothing: one of its connections may be half open."""
         self._is_sure = True
         """Whether the workers are known to be the same as when they were asked."""
         self._is_asked = False
@@ -95,6 +97,7 @@ class Lines:
         if moves:
             if self._all is not None and self._all.addresses:
                 self._is_awaited = True
+                self._doubted = line
                 self._look_soon(self._clock())
         elif isinstance(error, ConnectionLostError | MethodNotServedError):
             if line.route.choice is Choice.WORKERS and isinstance(error, ServerUnreachableError | MethodNotServedError):
@@ -186,8 +189,9 @@ class Lines:
         assert self._all is not None
         missing = [each for each in answers if each not in present]
         if not present:
-            # It is rather this side that hears nobody.
+            # It is rather this side that hears nobody, and new connections would not help.
             present, missing = list(answers), []
+            self._doubted = None
         is_changed = await self._change(network, self._all.of(present))
         if missing:
             told = ", ".join(f"{each} is {answers[each].value}" for each in missing)
@@ -245,8 +249,11 @@ class Lines:
         self._look_later()
 
     async def _change(self, network: Network, route: Route) -> bool:
-        """Changes to these servers, unless calls go to them already; returns whether calls go there now."""
-        if self._line is not None and self._line.route.leads_to_the_same(route):
+        """Changes to these servers, unless calls go to them already; returns whether calls go there now.
+
+        A server that is well although a call heard nothing of it gets a new connection.
+        """
+        if self._line is not None and self._line.route.leads_to_the_same(route) and self._line is not self._doubted:
             self._is_sure = True
             return True
         line = await network.open(route)

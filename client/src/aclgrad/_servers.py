@@ -193,7 +193,10 @@ def _balanced(numbers: Sequence[str], choice: Choice, service: str, tls_name: st
 
 
 def _balancing(health_name: str) -> tuple[ChannelOption, ...]:
-    """Returns the option by which gRPC sends calls to the servers that answer to this name, by their load."""
+    """Returns the options by which gRPC sends calls to the servers that answer to this name, by their load.
+
+    A channel has connections of its own, so that a new one leaves behind those that are half open.
+    """
     config = {"loadBalancingConfig": [_BALANCING], "healthCheckConfig": {"serviceName": health_name}}
     return (SERVICE_CONFIG, json.dumps(config)), _OWN_CONNECTIONS
 
