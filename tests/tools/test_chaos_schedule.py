@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from tools.chaos.schedule import HOST_A, HOST_B, KINDS, RELAYS, SEEDS, draw
+from tools.chaos.schedule import HOST_A, HOST_B, KINDS, RELAYS, SEEDS, SHORT_SEED, draw
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, 7, 2**40])
+@pytest.mark.parametrize("seed", [SHORT_SEED, *SEEDS, 2**40])
 @pytest.mark.parametrize("is_short", [False, True])
 def test_a_seed_has_the_same_schedule_every_time(seed: int, is_short: bool) -> None:
     assert draw(seed, 50, is_short=is_short) == draw(seed, 50, is_short=is_short)

@@ -19,13 +19,13 @@ from tools.chaos.clients import Clients
 from tools.chaos.faults import FAULTS
 from tools.chaos.history import History, read
 from tools.chaos.scene import Scene, machine_has, scene
-from tools.chaos.schedule import SEEDS, Planned, draw
+from tools.chaos.schedule import KEPT_FAULTS, SEEDS, SHORT_SEED, Planned, draw
 from tools.chaos.summary import slowest_of, table_of, totals_of
 from tools.chaos.validator import judge
 
 FOLDER = Path("build/chaos")
 BEFORE_S = 2.0
-SHORT_FAULTS = 12
+FAULT_COUNT, SHORT_FAULTS = 40, 12
 START = [sys.executable, "-c", "import numpy, grpc"]
 QUIET_START_S = 0.5
 """What `START` takes at most on a machine of two cores that does nothing else."""
@@ -48,9 +48,10 @@ def main() -> int:
         )
     if options.isolated:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    drawn = next(iter(SEEDS)) if options.short else random.randrange(2**31)
+    drawn = SHORT_SEED if options.short else random.randrange(2**31)
     seeds = list(SEEDS) if options.kept else [drawn if options.seed is None else options.seed]
-    faults = options.faults or (SHORT_FAULTS if options.short else 40)
+    usual = SHORT_FAULTS if options.short else KEPT_FAULTS if options.kept else FAULT_COUNT
+    faults = options.faults or usual
     has = machine_has(options.isolated)
     failed = False
     for seed in seeds:
