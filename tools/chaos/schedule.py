@@ -15,7 +15,7 @@ SHORT_SEED = 1
 KEPT_FAULTS = 20
 SEEDS = {
     7: "for a minute after a relay forgot its connections, calls went to one of them twice and failed",
-    11: "a chunked call that a server has taken stays with a half-open connection until its deadline",
+    11: "a chunked call that a server had taken stayed with a half-open connection until its deadline",
 }
 """Seeds whose first faults are run again by `make chaos CHAOS_FLAGS=--kept`, and what each has found."""
 

@@ -93,7 +93,7 @@ class Attempts:
             "_has_left",
             "_is_poor",
             "_looks",
-            "_may_move",
+            "may_move",
         ),
         *("_policy", "_resends", "_retries", "_since", "_timeout_s", "method", "request_id", "server"),
     )
@@ -112,7 +112,7 @@ class Attempts:
         self._cuts = 0
         self._looks = 0
         self._choice = Choice.ONE
-        self._may_move = False
+        self.may_move = False
         """Whether another server may take over the present attempt."""
         self._has_moved = self._has_left = False
         """Whether the call has gone to another server that was not asked for, or to the front door."""
@@ -141,16 +141,16 @@ class Attempts:
     def limit_s(self, choice: Choice, *, has_others: bool) -> float | None:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
         self._choice, self.server = choice, None
-        self._may_move = has_others and not self._has_moved and self._policy.budget.left > 0
+        self.may_move = has_others and not self._has_moved and self._policy.budget.left > 0
         left_s = self.time_left_s()
-        return _FIRST_SHARE * left_s if self._may_move and left_s is not None and left_s > 0 else left_s
+        return _FIRST_SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
 
     def moves(self, error: AclgradError) -> bool:
         """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
         left_s = self.time_left_s()
         is_strange = self._choice is Choice.LISTED and isinstance(error, MethodNotServedError)
         return (
-            self._may_move and (is_strange or isinstance(error, DeadlinePassedError)) and (left_s is None or left_s > 0)
+            self.may_move and (is_strange or isinstance(error, DeadlinePassedError)) and (left_s is None or left_s > 0)
         )
 
     def delay_after_s(self, error: AclgradError) -> float | None:

@@ -1,7 +1,7 @@
 """One attempt of a call on a channel of grpc.aio: the messages that go out, and the bytes that come back."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol, cast
@@ -59,22 +59,24 @@ class Sender:
 
     async def chunks(self, line: Line, chunked: ChunkedCall, attempts: Attempts) -> Array:
         """Returns the gradient; raises what `message` raises."""
-        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         method: Any = line.channel.stream_stream(path_of("ExecuteOperatorChunked"))
         limit_s, metadata, is_told = self._prepare(line, attempts)
-        left_s = attempts.time_left_s()
-        stream = method(timeout=left_s, metadata=metadata)
+        stream = method(timeout=attempts.time_left_s(), metadata=metadata)
         answer = ChunkedAnswer(chunked.destination)
-        writer = asyncio.create_task(_write(stream, messages))
+        silence = _Silence(limit_s if attempts.may_move else None)
+        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
+        writer = asyncio.create_task(_write(stream, silence.through(messages)))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
         try:
-            if limit_s is not None and left_s is not None and limit_s < left_s:
-                await self._hear(stream, limit_s)
-            async for message in stream:
-                answer.take(message)
+            async with silence.timeout:
+                async for message in stream:
+                    silence.ends()
+                    answer.take(message)
             if is_told:
                 attempts.server = server_of(await stream.trailing_metadata())
+        except TimeoutError:
+            raise _failures.deadline_error(self._target) from None
         except grpc.aio.AioRpcError as failure:
             left_s = stream.time_remaining()
             failure = await _own_failure(stream, failure)
@@ -91,17 +93,6 @@ class Sender:
         gradient = await self._in_thread(answer.gradient, attempts) if answer.copies_much else answer.gradient()
         return cast(Array, gradient)
 
-    async def _hear(self, stream: Any, limit_s: float) -> None:
-        """Waits until the server says that it takes the call; raises DeadlinePassedError if that takes longer.
-
-        What comes then may take longer than an attempt that another server takes over.
-        """
-        try:
-            async with asyncio.timeout(limit_s):
-                await stream.initial_metadata()
-        except TimeoutError:
-            raise _failures.deadline_error(self._target) from None
-
     async def _message(self, line: Line, name: str, request: bytes, attempts: Attempts, prepared: Prepared) -> bytes:
         method = line.methods.get(name)
         if method is None:
@@ -111,6 +102,27 @@ class Sender:
         if prepared.is_told:
             attempts.server = server_of(await call.trailing_metadata())
         return reply
+
+
+class _Silence:
+    """How long it is since a message went out or came in; `timeout` gives the attempt up."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self.timeout = asyncio.timeout(limit_s)
+
+    def through(self, messages: Iterable[bytes]) -> Iterator[bytes]:
+        """Returns the messages. One that is taken has moved, and so has the one before it."""
+        for each in messages:
+            self.ends()
+            yield each
+
+    def ends(self) -> None:
+        """Notes that something has moved."""
+        if self._limit_s is not None:
+            # The attempt may have ended.
+            with suppress(RuntimeError):
+                self.timeout.reschedule(asyncio.get_running_loop().time() + self._limit_s)
 
 
 async def _reply_of(call: Any) -> bytes:

@@ -1,8 +1,9 @@
 """One attempt of a call on a channel of grpc: the messages that go out, and the bytes that come back."""
 
-import threading
 from collections.abc import Iterator
 from typing import Any, cast
+
+import grpc
 
 from aclgrad._arrays import Array
 from aclgrad._base import Prepare
@@ -14,6 +15,7 @@ from aclgrad._metadata import Pair, server_of
 from aclgrad._network import Line
 from aclgrad._planning import LARGE_BYTES
 from aclgrad._retry import Attempts
+from aclgrad._silence import Silence
 from aclgrad._submit import Submissions
 
 
@@ -53,37 +55,24 @@ class Sender:
 
     def chunks(self, line: Line, chunked: ChunkedCall, attempts: Attempts) -> Array:
         """Returns the gradient; raises what `message` raises."""
-        messages = chunked_messages(chunked.call, chunked.chunk_bytes)
         answer = ChunkedAnswer(chunked.destination)
         limit_s, metadata, _ = self._prepare(line, attempts)
         left_s = attempts.time_left_s()
+        silence = Silence(limit_s if attempts.may_move else None)
+        messages = silence.through(chunked_messages(chunked.call, chunked.chunk_bytes))
         replies = self._stream(line, "ExecuteOperatorChunked", messages, left_s, metadata)
-        if limit_s is not None and left_s is not None and limit_s < left_s:
-            self._hear(replies, limit_s)
-        for message in replies:
-            answer.take(message)
+        try:
+            with silence.watched(replies.cancel):
+                for message in silence.through(replies):
+                    answer.take(message)
+        except grpc.RpcError as failure:
+            if not silence.is_over:
+                raise
+            # It would keep this frame, and all arrays, in a cycle.
+            failure.__traceback__ = None
+            raise deadline_error(self._target) from None
         attempts.server = server_of(replies.trailing_metadata())
         return answer.gradient()
-
-    def _hear(self, replies: Any, limit_s: float) -> None:
-        """Waits until the server says that it takes the call; raises DeadlinePassedError if that takes longer.
-
-        What comes then may take longer than an attempt that another server takes over.
-        """
-        is_silent = threading.Event()
-
-        def end() -> None:
-            is_silent.set()
-            replies.cancel()
-
-        timer = threading.Timer(limit_s, end)
-        timer.start()
-        try:
-            replies.initial_metadata()
-        finally:
-            timer.cancel()
-        if is_silent.is_set():
-            raise deadline_error(self._target)
 
     def _stream(
         self,
