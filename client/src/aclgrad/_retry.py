@@ -83,19 +83,8 @@ class Attempts:
     """
 
     __slots__ = (
-        *(
-            "_begin",
-            "_choice",
-            "_cuts",
-            "_end",
-            "_failed",
-            "_has_moved",
-            "_has_left",
-            "_is_poor",
-            "_looks",
-            "may_move",
-        ),
-        *("_policy", "_resends", "_retries", "_since", "_timeout_s", "method", "request_id", "server"),
+        *("_begin", "_choice", "_cuts", "_end", "_failed", "_has_left", "_has_moved", "_is_poor", "_looks", "_policy"),
+        *("_resends", "_retries", "_since", "_timeout_s", "may_move", "method", "request_id", "server"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
