@@ -23,10 +23,12 @@ from .several_servers import SERVICE, Stranger, Worker, call, running, settled
 Connect = Callable[..., Any]
 TLS = aclgrad.Credentials()
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "empty_entry": ("a:1,,b:2", {}, "target is '': it names no host"),
-    "comma_at_the_end": ("a:1,", {}, "target is '': it names no host"),
+    "empty_entry": ("a:1,,b:2", {}, "target is 'a:1,,b:2': it has an empty entry"),
+    "comma_at_the_end": ("a:1,", {}, "target is 'a:1,': it has an empty entry"),
     "entry_without_port": (["a:1", "b"], {}, "target is 'b': it names no port"),
     "no_text": (["a:1", 2], {}, "target is 2: it is no string"),
+    "semicolon": ("a:1;b:2", {}, "target is 'a:1;b:2': it is no host and port"),
+    "list_of_a_name": ("dns:///a:1,b:2", {}, "target is 'dns:///a:1,b:2': it is no host and port"),
     "mixed": ("a:1,unix:/b", {}, "mixes addresses of several kinds"),
     "schemes": (["dns:///a:1", "dns:///b:1"], {}, "mixes addresses of several kinds"),
     "tls": ("a:1,b:2", {"credentials": TLS}, "names several servers, and with TLS all of them have to answer to one"),

@@ -154,6 +154,8 @@ def _targets_of(target: Target) -> tuple[str, list[str]]:
         if "," not in target or scheme == _DNS or ("://" in target and scheme != _UNIX):
             return target, [checked_target(target)]
         texts = [each.strip() for each in target.split(",")]
+        if not all(texts):
+            raise _refused(target, "has an empty entry", "leave out the comma that is too many")
         if scheme == _UNIX:
             # gRPC's own form names the scheme once.
             texts = [_UNIX + each if each.startswith("/") else each for each in texts]

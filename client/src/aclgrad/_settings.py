@@ -123,7 +123,8 @@ def _check_address(target: str, address: str) -> None:
     parts = _ADDRESS.fullmatch(address)
     if parts is None:
         if address.count(":") > 1 and "[" not in address:
-            _refuse_target(target, "is an IPv6 address without brackets")
+            is_number = re.fullmatch(r"[0-9A-Fa-f:.]+", address)
+            _refuse_target(target, "is an IPv6 address without brackets" if is_number else "is no host and port")
         _refuse_target(target, "names no host" if address.startswith(":") or not address else "names no port")
     port = parts["port"]
     if not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
