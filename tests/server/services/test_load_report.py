@@ -13,12 +13,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from aclgrad import errors
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.services.handlers import Handlers
-from aclgrad_server.services.load_report import INTERVAL_S, TRAILER, LoadReport, encode
+from aclgrad_server.services.load_report import INTERVAL_S, REST_RPS, REST_UTILIZATION, TRAILER, LoadReport, encode
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState
 from tests.server.fakes import Clock, FakeContext, new_calls
-
-LEAST = 0.01
 
 
 def orca() -> Any:
@@ -61,16 +59,16 @@ class Scene:
         return self.told()
 
     def told(self) -> tuple[float, float]:
-        """Returns what the next reply would say; it counts as none."""
+        """Returns what the next reply would say, without what is added at rest; it counts as none."""
         before = vars(self.report).copy()
         key, content = self.report.of_reply()
         vars(self.report).update(before)
         assert key == TRAILER == "endpoint-load-metrics-bin"
         read = OrcaLoadReport.FromString(content)
-        return read.rps_fractional, read.application_utilization
+        return read.rps_fractional - REST_RPS, read.application_utilization - REST_UTILIZATION
 
 
-@pytest.mark.parametrize(("rps", "utilization"), [(1234.5, 0.75), (1e-9, 17.25), (1e6, LEAST)])
+@pytest.mark.parametrize(("rps", "utilization"), [(1234.5, 0.75), (1e-9, 17.25), (1e6, 0.01)])
 def test_report_is_the_message_byte_for_byte(rps: float, utilization: float) -> None:
     message = OrcaLoadReport(rps_fractional=rps, application_utilization=utilization)
     assert encode(rps, utilization) == message.SerializeToString(deterministic=True)
@@ -78,8 +76,8 @@ def test_report_is_the_message_byte_for_byte(rps: float, utilization: float) -> 
 
 
 def test_report_of_no_calls_can_be_read() -> None:
-    assert OrcaLoadReport.FromString(encode(0.0, LEAST)) == OrcaLoadReport(application_utilization=LEAST)
-    assert encode(0.0, LEAST)[1:9] == struct.pack("<d", 0.0)
+    assert OrcaLoadReport.FromString(encode(0.0, 0.01)) == OrcaLoadReport(application_utilization=0.01)
+    assert encode(0.0, 0.01)[1:9] == struct.pack("<d", 0.0)
 
 
 def test_rate_and_busy_loop_are_averages_of_about_a_second() -> None:
@@ -92,7 +90,7 @@ def test_rate_and_busy_loop_are_averages_of_about_a_second() -> None:
     assert scene.pass_by(16, replies=50, loop=0.5) == pytest.approx((200, 0.5), rel=0.01)
     rps, utilization = scene.pass_by(20)
     assert rps < 1
-    assert utilization == LEAST
+    assert utilization == pytest.approx(0, abs=1e-3)
 
 
 def test_report_is_renewed_no_sooner_than_it_is_due() -> None:
@@ -102,7 +100,7 @@ def test_report_is_renewed_no_sooner_than_it_is_due() -> None:
         scene.clock.now_s += INTERVAL_S / 5
         scene.cpu_clock.now_s += INTERVAL_S / 5
         scene.report.sweep()
-        assert scene.told() == (0, LEAST)
+        assert scene.told() == (0, 0)
     scene.clock.now_s += INTERVAL_S / 4
     scene.report.sweep()
     assert scene.told()[0] == pytest.approx(0.3 * 4 / (INTERVAL_S * 1.05))
@@ -110,20 +108,42 @@ def test_report_is_renewed_no_sooner_than_it_is_due() -> None:
 
 def test_utilization_is_never_zero() -> None:
     """A balancer divides by it, and takes a report without it as none."""
+    assert REST_UTILIZATION > 0
     scene = Scene()
-    assert scene.told() == (0, LEAST)
-    assert scene.pass_by(40, replies=1)[1] == LEAST
+    assert scene.told() == (0, 0)
+    assert scene.pass_by(40, replies=1)[1] == 0
     scene.state.admission = None  # as before the device is open
-    assert scene.pass_by(40)[1] == LEAST
+    assert scene.pass_by(40)[1] == 0
 
 
-@pytest.mark.parametrize("replies", [1, 10, 100])
-def test_server_with_next_to_no_load_tells_no_rate(replies: int) -> None:
-    """Of two equal servers at rest, the one with more calls would otherwise get more and more."""
-    scene = Scene()
-    assert scene.pass_by(40, replies, loop=0.05)[0] == 0
-    assert scene.pass_by(40, replies, loop=0.2)[0] == pytest.approx(replies / INTERVAL_S, rel=0.01)
-    assert scene.pass_by(40, replies, loop=0.05)[0] == 0
+def shares(costs: Sequence[float], calls_per_s: float, first: Sequence[float]) -> list[float]:
+    """Returns the shares of servers on which a call takes so many seconds of the loop, after a minute of a balancer."""
+    scenes = [Scene() for _ in costs]
+    owed = [0.0] * len(costs)
+    now = list(first)
+    for interval in range(240):
+        weights = []
+        for number, scene in enumerate(scenes):
+            owed[number] += now[number] * calls_per_s * INTERVAL_S
+            replies = int(owed[number])
+            owed[number] -= replies
+            loop = min(1.0, 0.01 + costs[number] * replies / INTERVAL_S)
+            rps, utilization = scene.pass_by(1, replies, loop)
+            weights.append((rps + REST_RPS) / (utilization + REST_UTILIZATION))
+        if interval % 4 == 0:
+            now = [weight / sum(weights) for weight in weights]
+    return now
+
+
+@pytest.mark.parametrize("calls_per_s", [1, 5, 50, 500, 3000])
+def test_equal_servers_become_even_whatever_they_began_with(calls_per_s: float) -> None:
+    """Also at rest, where the one with more calls would otherwise get more and more."""
+    assert shares([2e-4, 2e-4], calls_per_s, [0.95, 0.05]) == pytest.approx([0.5, 0.5], abs=0.1)
+
+
+@pytest.mark.parametrize("calls_per_s", [20, 100, 400])
+def test_server_that_is_ten_times_slower_gets_less_before_anybody_is_busy(calls_per_s: float) -> None:
+    assert shares([2e-2, 2e-3], calls_per_s, [0.5, 0.5])[0] < 0.35
 
 
 def test_call_that_is_met_by_one_look_does_not_count_as_a_busy_second() -> None:
@@ -143,7 +163,7 @@ def test_calls_that_wait_count_beyond_one() -> None:
     assert scene.pass_by(40, loop=0.9)[1] == pytest.approx(0.9, rel=0.01)
 
 
-@pytest.mark.parametrize(("used", "expected"), [(0.3, LEAST), (0.5, LEAST), (0.675, 0.5), (0.85, 1.0), (0.95, 9 / 7)])
+@pytest.mark.parametrize(("used", "expected"), [(0.3, 0.0), (0.5, 0.0), (0.675, 0.5), (0.85, 1.0), (0.95, 9 / 7)])
 def test_memory_counts_from_half_and_is_one_where_the_server_stops_to_read(used: float, expected: float) -> None:
     scene = Scene()
     scene.use(memory=used)
@@ -190,7 +210,7 @@ async def trailers_of(method: str, report: LoadReport, failure: Exception | None
 async def test_replies_to_operator_calls_carry_the_report(method: str) -> None:
     scene = Scene()
     told = (await trailers_of(method, scene.report))[TRAILER]
-    assert told == encode(0.0, LEAST)
+    assert told == encode(REST_RPS, REST_UTILIZATION)
     assert scene.pass_by(1, loop=1.0)[0] == pytest.approx(0.3 / INTERVAL_S)
 
 

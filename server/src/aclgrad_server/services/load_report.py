@@ -11,11 +11,11 @@ from aclgrad_server.state import ServerState
 TRAILER: Final = "endpoint-load-metrics-bin"
 INTERVAL_S: Final = 0.25
 _WEIGHT: Final = 0.3  # of the latest interval: about a second is what a balancer looks at
-_LEAST: Final = 0.01
-"""A server that does nothing else has a weight too: the balancer divides by it."""
-_MEASURABLE: Final = 0.1
-"""Below it, what the server does beside its calls is most of its utilization, and the replies alone would decide: the
-server that happened to get more calls would get all of them. A report without replies leaves the weight as it was."""
+REST_RPS: Final = 4.0
+REST_UTILIZATION: Final = 0.02
+"""Added to what is measured, as if each server had some calls at rest. Otherwise the replies alone would decide between
+servers at rest, whose utilization is about the same: the one that happened to get more calls would get all of them. And
+the balancer divides by the utilization."""
 _RPS, _UTILIZATION = b"\x31", b"\x49"
 """Field numbers 6, `rps_fractional`, and 9, `application_utilization`, of xds.data.orca.v3.OrcaLoadReport."""
 
@@ -46,7 +46,7 @@ class LoadReport:
         self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), 0
         self._rps = self._loop = self._places = 0.0
         self._places_sum, self._look_count = 0.0, 0
-        self._trailer = (TRAILER, encode(0.0, _LEAST))
+        self._trailer = (TRAILER, encode(REST_RPS, REST_UTILIZATION))
 
     def of_reply(self) -> tuple[str, bytes]:
         """Counts a reply, and returns its trailer."""
@@ -67,8 +67,8 @@ class LoadReport:
         self._places += _WEIGHT * (self._places_sum / self._look_count - self._places)
         self._at, self._cpu_at, self._reply_count = now, cpu, 0
         self._places_sum, self._look_count = 0.0, 0
-        utilization = max(_LEAST, self._loop, self._places, self._used_memory())
-        self._trailer = (TRAILER, encode(self._rps if utilization >= _MEASURABLE else 0.0, utilization))
+        utilization = max(0.0, self._loop, self._places, self._used_memory())
+        self._trailer = (TRAILER, encode(REST_RPS + self._rps, REST_UTILIZATION + utilization))
 
     def _used_places(self) -> float:
         admission = self._state.admission
