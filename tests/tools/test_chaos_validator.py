@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tools.chaos.history import Event, History, merged, read
+from tools.chaos.hosts import longest_pause_s
 from tools.chaos.validator import FULL_SERVICE_S, RETRY_BURST, judge
 
 HOST = ("A/0", "A/1", "B/0")
@@ -118,6 +119,22 @@ def test_a_machine_that_starts_processes_slowly_has_more_time() -> None:
     made.fault(2, "kill", ["A/0"], begin=30.0, detected=31.0, whole=32.0 + FULL_SERVICE_S)
     made.events[-1]["slowness"] = 1.5
     assert made.judged() == []
+
+
+def test_a_worker_that_ends_again_and_again_has_its_pause_more() -> None:
+    made = Made()
+    made.fault(2, "kill", ["A/0"], begin=30.0, detected=31.0, whole=40.0 + FULL_SERVICE_S)
+    made.events[-1]["pause_s"] = 9.5
+    assert made.judged() == []
+    made.events[-1]["pause_s"] = 8.5
+    assert made.judged() == [("P4", ())]
+
+
+def test_pauses_are_read_from_the_log_of_a_supervisor() -> None:
+    line = "2026-01-01T00:00:00Z WARNING supervisor.worker: worker {} ended with {}; it starts again in {} s\n"
+    log = line.format(0, "signal 9", 32) + line.format(1, "exit code 4", 4) + "worker 2 ended\n"
+    assert longest_pause_s(log) == 32
+    assert longest_pause_s("") == 0
 
 
 def test_a_retry_storm_is_named_with_its_worst_operations() -> None:

@@ -18,6 +18,7 @@ from rich.console import Console
 from tools.chaos.clients import Clients
 from tools.chaos.faults import FAULTS
 from tools.chaos.history import History, read
+from tools.chaos.hosts import longest_pause_s
 from tools.chaos.scene import Scene, machine_has, scene
 from tools.chaos.schedule import KEPT_FAULTS, SEEDS, SHORT_SEED, Planned, draw
 from tools.chaos.summary import slowest_of, table_of, totals_of
@@ -113,7 +114,7 @@ def _inject(made: Scene, planned: Planned, history: History) -> None:
     slowness = [_slowness()]
     about = {"number": planned.number, "name": planned.kind.name}
     print(f"  {planned}", end="", flush=True)
-    begin = time.monotonic()
+    begin, logged = time.monotonic(), made.a.log.stat().st_size
     history.add("fault", **about, phase="begin", hits=planned.hits, at_once=planned.at_once)
     probe = threading.Thread(target=lambda: slowness.append(_slowness()))
 
@@ -130,7 +131,8 @@ def _inject(made: Scene, planned: Planned, history: History) -> None:
     whole = time.monotonic()
     if probe.ident is not None:
         probe.join()
-    history.add("fault", **about, phase="whole", time=whole, slowness=max(slowness))
+    text = made.a.log.read_bytes()[logged:].decode(errors="replace")
+    history.add("fault", **about, phase="whole", time=whole, slowness=max(slowness), pause_s=longest_pause_s(text))
     print(f": {whole - begin:.1f} s", flush=True)
 
 

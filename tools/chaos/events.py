@@ -57,6 +57,7 @@ class Fault:
     detected: float | None = None
     whole: float = math.inf
     slowness: float = 1.0
+    pause_s: float = 0.0
 
     def overlaps(self, operation: Operation) -> bool:
         return self.begin <= operation.end and operation.begin <= self.whole
@@ -101,7 +102,8 @@ def faults_of(events: Iterable[Event]) -> list[Fault]:
             found[event["number"]].detected = event["time"]
         else:
             fault = found[event["number"]]
-            fault.whole, fault.slowness = event["time"], event.get("slowness", 1.0)
+            fault.whole = event["time"]
+            fault.slowness, fault.pause_s = event.get("slowness", 1.0), event.get("pause_s", 0.0)
     return list(found.values())
 
 

@@ -5,7 +5,8 @@
   `is_retryable`.
 * `fault`: `number`, `name`, `phase` (begin, detected or whole); at the begin `hits`, the servers that it may make
   useless, and `at_once`, how many of them at any moment (0 for all); at the end `slowness`, how many times longer than
-  on a quiet machine another process took to start.
+  on a quiet machine another process took to start, and `pause_s`, for how long the supervisor has a worker that ended
+  again and again rest.
 * `lag`: `process`, and for how many `seconds` nothing ran in it, because the machine was busy.
 
 Each has its `kind` and its `time`, of `time.monotonic`.

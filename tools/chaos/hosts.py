@@ -1,5 +1,6 @@
 """The two hosts: each is started again when it ends, as systemd would, with the same addresses."""
 
+import re
 import subprocess
 import threading
 import time
@@ -129,3 +130,8 @@ class Host:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def longest_pause_s(log: str) -> float:
+    """Returns for how long a worker rests before it starts again, by the log of its supervisor."""
+    return max(map(float, re.findall(r"worker \d+ ended with .*; it starts again in (\d+) s", log)), default=0.0)
