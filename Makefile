@@ -56,7 +56,7 @@ serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=... [LIKE=OPERATOR]
 	@$(PYTHON) client/new_operator.py "$(NAME)" "$(SYMBOL)" $(LIKE)
 
-generate: $(SETUP) $(BIN)/.setup-lint ## Write every file that lists the operators, from their folders, and the PrometheusRule
+generate: $(SETUP) $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
 	$(BIN)/python client/generate.py
 	$(BIN)/python deploy/prometheus_rule.py
 

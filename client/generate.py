@@ -2,7 +2,8 @@
 
 The files are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so
 that editors and type checkers see real names. They are in version control so that installing the client needs no
-generator. The table of errors in docs/troubleshooting.md is written in the same way, from the classes of `errors.py`.
+generator. It also writes docs/limits.md, the table of errors in docs/troubleshooting.md and the table of the server's
+packages in ARCHITECTURE.md, from docstrings, settings and constants.
 """
 
 import subprocess
@@ -16,17 +17,22 @@ from error_table import error_table
 
 from aclgrad.operators.completeness import folders, problems
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.products import Product
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "native"))
+sys.path[:0] = [str(ROOT), str(ROOT / "native")]
 
 from operator_table import find_operators, find_wrong_declarations  # noqa: E402 - the build's own rules
+
+from website import limits, packages  # noqa: E402
 
 PACKAGE = ROOT / "client/src/aclgrad"
 NATIVE = ROOT / "native"
 HEADERS = NATIVE / "include/aclnnop"
 README = ROOT / "README.md"
 TROUBLESHOOTING = ROOT / "docs/troubleshooting.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+LIMITS = ROOT / "docs/limits.md"
 WIDTH = 120
 
 CATALOGUE = '''\
@@ -112,6 +118,15 @@ class OperatorMethods(ABC, Generic[Result]):
         """Calls an operator by its wire names."""
 '''
 
+FAMILIES = {
+    "average pooling": ("avg_pool",),
+    "max pooling": ("max_pool",),
+    "unpooling": ("unpool",),
+    "padding": ("_pad",),
+    "upsampling, RoI align": ("upsample", "roi_align"),
+}
+"""What the names of a family's operators contain; the README has a row for each, and one for all others."""
+
 PYTHON_TYPES = {
     AttributeKind.BOOL: "bool",
     AttributeKind.INT: "int",
@@ -137,8 +152,10 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
     }
     files = {PACKAGE / name: formatted(text, PACKAGE / name) for name, text in python.items()}
     return files | {
-        README: with_table(README, "operators", operator_table(specs)),
+        README: with_table(README, "operators", family_table(specs)),
         TROUBLESHOOTING: with_table(TROUBLESHOOTING, "errors", error_table()),
+        ARCHITECTURE: with_table(ARCHITECTURE, "packages", packages.table()),
+        LIMITS: limits.page(),
     }
 
 
@@ -163,14 +180,30 @@ def with_table(page: Path, subject: str, table: str) -> str:
     return "".join([before, start, table, end, after])
 
 
-def operator_table(specs: Iterable[OperatorSpec]) -> str:
-    rows = ["| operator | what it computes | arguments | dtypes |", "|---|---|---|---|"]
+def family_table(specs: Iterable[OperatorSpec]) -> str:
+    """Returns a row for each family: its dtypes, and which of its operators each product has."""
+    families: dict[str, list[OperatorSpec]] = {}
     for spec in specs:
-        arguments = ", ".join(f"`{each.python_name}`" for each in spec.inputs)
-        arguments += "".join(f", `{attribute_signature(each)}`" for each in spec.attributes)
-        cells = (f"`{spec.name}` (`{spec.symbol}`)", spec.summary, arguments, ", ".join(dtypes(spec.inputs[0])))
-        rows.append(f"| {' | '.join(cells)} |")
+        family = next((name for name, words in FAMILIES.items() if any(word in spec.name for word in words)), "other")
+        families.setdefault(family, []).append(spec)
+    served = [product for product in Product if any(product in each.products for each in specs)]
+    heads = ("family", "operators", "dtypes", *served)
+    rows = [f"| {' | '.join(heads)} |", f"|---|---|---|{':-:|' * len(served)}"]
+    for family, members in families.items():
+        cells = [having(members, product) for product in served]
+        used = dict.fromkeys(dtype for each in members for dtype in dtypes(each.inputs[0]))
+        rows.append(f"| {' | '.join([family, listed(members), ', '.join(sorted(used)), *cells])} |")
     return "".join(f"{row}\n" for row in rows)
+
+
+def having(specs: list[OperatorSpec], product: Product) -> str:
+    """Returns a dot if the product has all of the operators, or else the names of those that it has."""
+    found = [each for each in specs if product in each.products]
+    return "●" if found == specs else listed(found)
+
+
+def listed(specs: Iterable[OperatorSpec]) -> str:
+    return ", ".join(f"`{each.name.removesuffix('_backward')}`" for each in specs)
 
 
 def method(spec: OperatorSpec) -> str:
@@ -193,10 +226,6 @@ def {spec.name}({parameters}) -> Result:
 
 def input_type(spec: InputSpec) -> str:
     return "TensorLike" if spec.unread_on is None else "TensorLike | tuple[int, ...]"
-
-
-def attribute_signature(spec: AttributeSpec) -> str:
-    return spec.name if spec.default is None else f"{spec.name}={spec.default!r}"
 
 
 def dtypes(spec: InputSpec) -> list[str]:
@@ -264,7 +293,7 @@ def main() -> int:
     if incomplete:
         print(*incomplete, sep="\n", file=sys.stderr)
         return 1
-    old = {path: text for path, text in generated(specs).items() if path.read_text() != text}
+    old = {path: text for path, text in generated(specs).items() if not path.exists() or path.read_text() != text}
     if sys.argv[1:] == ["--check"]:
         for path in old:
             name = path.relative_to(ROOT)

@@ -32,7 +32,9 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
     "Look up": {
         COMMANDS: "Every flag",
         "docs/protocol.md": "Protocol",
+        "docs/limits.md": "Limits",
         "ARCHITECTURE.md": "Architecture",
+        "docs/decisions/README.md": "Decisions",
         "CONTRIBUTING.md": "Contributing",
         "CHANGELOG.md": "Changelog",
     },

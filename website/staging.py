@@ -2,12 +2,14 @@
 
 import posixpath
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from website.navigation import HOME, sidebar
 
+PICTURES: Final = (".svg", ".png")
 LANGUAGES: Final = {".py": "python", ".proto": "protobuf", ".yaml": "yaml", ".toml": "toml", ".js": "js", ".cpp": "cpp"}
 """By the suffix of a source file."""
 _LINK: Final = re.compile(r"(?<=\]\()(?!\w+:)(?P<path>[^)#\s]+)(?=[)#])")
@@ -18,13 +20,17 @@ _OUTSIDE: Final = "---\norphan: true\n---\n"
 def stage(pages: Iterable[str], generated: Mapping[str, str], root: Path, folder: Path) -> None:
     """Writes the pages into the folder, under the names that they have in the repository; the home page is the index.
 
-    What they link to comes along: pages as they are, other files as pages with a block of code, folders as their
-    README or a list of their files. Raises FileNotFoundError for a page that is neither there nor generated.
+    What they link to comes along: pages and pictures as they are, other files as pages with a block of code, folders as
+    their README or a list of their files. Raises FileNotFoundError for a page that is neither there nor generated.
     """
     waiting = list(dict.fromkeys([*pages, *generated]))
     listed = frozenset(waiting)
     for path in waiting:
         page = _page(path, root)
+        (folder / page).parent.mkdir(parents=True, exist_ok=True)
+        if path.endswith(PICTURES):
+            shutil.copyfile(root / path, folder / page)
+            continue
         text = generated[path] if path in generated else _text(path, root)
         targets = {link: _source(page, link, root) for link in _LINK.findall(text)}
         waiting += {each: None for each in targets.values() if each is not None and each not in waiting}
@@ -32,9 +38,7 @@ def stage(pages: Iterable[str], generated: Mapping[str, str], root: Path, folder
             if source is not None:
                 there = posixpath.relpath(_page(source, root), posixpath.dirname(page) or ".")
                 text = re.sub(rf"(?<=\]\(){re.escape(link)}(?=[)#])", there, text)
-        target = folder / page
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text + (sidebar() if path == HOME else "") if path in listed else _OUTSIDE + text)
+        (folder / page).write_text(text + (sidebar() if path == HOME else "") if path in listed else _OUTSIDE + text)
 
 
 def _source(page: str, link: str, root: Path) -> str | None:
@@ -52,7 +56,7 @@ def _page(path: str, root: Path) -> str:
         return "index.md"
     if (root / path).is_dir():
         return f"{path}/index.md"
-    return path if path.endswith(".md") else f"{path}.md"
+    return path if path.endswith((".md", *PICTURES)) else f"{path}.md"
 
 
 def _text(path: str, root: Path) -> str:

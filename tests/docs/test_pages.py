@@ -4,13 +4,21 @@ import re
 import tomllib
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from aclgrad.v1 import error_reason_pb2
+from aclgrad.wire import limits as contract
+from aclgrad_server import limits as server
+from aclgrad_server.admin import listener
 from tests.docs.snippets import PAGES, ROOT
+from tools.benchmarks.rates import LEAST
+from tools.benchmarks.rivals import FIGURES
+from website.limits import amount, constants
 
-ALL = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"))]
+DECISIONS = sorted((ROOT / "docs/decisions").glob("*.md"))
+ALL = [*PAGES, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")), *DECISIONS]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 
@@ -68,13 +76,39 @@ def test_the_table_of_the_servers_packages_is_that_of_the_linter() -> None:
     assert sorted(each for row in rows for each in row) == sorted(set().union(*allowed))
 
 
-def test_files_that_the_table_of_limits_names_exist() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    (table,) = re.findall(r"^\| what \| limit \| where \| beyond it \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
-    named = {file for row in table.splitlines() for file in re.findall(r"`([\w/]+\.py)`", row.split("|")[3])}
-    there = [str(path) for folder in ("server/src", "client/src") for path in (ROOT / folder).rglob("*.py")]
-    assert named
-    assert {file for file in named if not any(path.endswith(f"/{file}") for path in there)} == set()
+@pytest.mark.parametrize("module", [contract, server, listener], ids=lambda module: module.__name__)
+def test_the_page_of_limits_has_every_limit(module: ModuleType) -> None:
+    """A constant without a docstring has no row."""
+    names = {each for each in vars(module) if re.match(r"MAX_|LONGEST_|.*_(LIMIT|LIMIT_S|BYTES|TIMEOUT_S)$", each)}
+    assert names - {row for row, _, _ in constants(module)} <= {"STOP_LIMIT_S"}
+
+
+def test_limits_are_shown_in_their_units() -> None:
+    shown = {name: value for name, value, _ in constants(server)}
+    assert (shown["UNREAD_BYTES"], shown["SMALL_S"], shown["MEMORY_SOFT_LIMIT"]) == ("1 MiB", "1 ms", "85 %")
+    assert amount("A_BYTES", 3 * 2**29) == "1536 MiB"
+    assert amount("A_BYTES_PER_S", 1.5e6) == "1.5 MB/s"
+
+
+def test_every_decision_is_in_the_list_of_decisions() -> None:
+    notes = {page.name for page in DECISIONS} - {"README.md"}
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text())) == notes
+
+
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([\d.to ]+) \| ([\d.to ]+) \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    shown = {name: ranges for name, *ranges in rows}
+    sizes = ("16 KB", "6.4 MB")
+    ratios = {(each.server, each.size): each.ratio for each in FIGURES if each.concurrency == 16}
+    (ours,) = (name for name in shown if name.startswith("aclgrad"))
+    assert shown.pop(ours) == [f"{LEAST[size, 16]:g}" for size in sizes]
+    assert len(shown) == 2
+    (naive,) = (each for each in FIGURES if (each.size, each.concurrency) == ("16 KB", 1) and "naive" in each.server)
+    assert f"{naive.ratio:g}, where aclgrad promises {LEAST['16 KB', 1]:g}" in (ROOT / "README.md").read_text()
+    for names, ranges in shown.items():
+        for size, range_of_ratios in zip(sizes, ranges, strict=True):
+            found = [ratio for (name, of), ratio in ratios.items() if name.split()[0] in names and of == size]
+            assert sorted({min(found), max(found)}) == [*map(float, range_of_ratios.split(" to "))]
 
 
 def test_nothing_is_installed_from_where_nothing_is_published() -> None:

@@ -35,8 +35,9 @@ def test_what_a_page_links_to_comes_along(tmp_path: Path) -> None:
     root, staged = tmp_path / "root", tmp_path / "staged"
     texts = {
         "README.md": "[guide](docs/guide.md#start) [code](src/a.py) [both](src) [web](https://example.org/a.md)",
-        "docs/guide.md": "[home](../README.md)",
+        "docs/guide.md": "[home](../README.md) ![picture](a.svg)",
         "src/a.py": "print(1)\n",
+        "docs/a.svg": "<svg/>",
     }
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -44,9 +45,10 @@ def test_what_a_page_links_to_comes_along(tmp_path: Path) -> None:
     stage(["README.md"], {"made.md": "[guide](docs/guide.md)"}, root, staged)
     pages = {str(file.relative_to(staged)): file.read_text() for file in staged.rglob("*.md")}
     assert set(pages) == {"index.md", "made.md", "docs/guide.md", "src/a.py.md", "src/index.md"}
+    assert (staged / "docs/a.svg").read_text() == "<svg/>"
     links = "[guide](docs/guide.md#start) [code](src/a.py.md) [both](src/index.md) [web](https://example.org/a.md)"
     assert pages["index.md"].startswith(links)
-    assert "[home](../index.md)" in pages["docs/guide.md"]
+    assert "[home](../index.md) ![picture](a.svg)" in pages["docs/guide.md"]
     assert "print(1)" in pages["src/a.py.md"]
     assert "[a.py](a.py.md)" in pages["src/index.md"]
 

@@ -1,57 +1,74 @@
-"""Limits on what clients may send or hold, besides the settings and `aclgrad.wire.limits`, which clients know."""
+"""Limits on what clients may send or hold, besides the settings and `aclgrad.wire.limits`, which clients know.
+
+The docstring of each is its row in docs/limits.md: what it bounds, and what happens beyond it.
+"""
 
 from typing import Final
 
 MIB: Final = 2**20
 
-MAX_HEALTH_BYTES: Final = 256  # of a health request: the name of a service
+MAX_HEALTH_BYTES: Final = 256
+"""A health request: it names a service. Beyond: INVALID_ARGUMENT."""
 MAX_SIDE_CALLS: Final = 2048
-"""Calls of health, and of reflection, at once: their clients may be anybody, and leave them open.
-
-As many as connections, because a client of several servers watches the health of each on its connection.
-"""
+"""Calls of health, and of reflection, at once: as many as connections, because a client of several servers watches the
+health of each. Beyond: the oldest ends with RESOURCE_EXHAUSTED."""
 
 SMALL_BYTES: Final = 2**16
-"""Messages up to this size are cheap enough not to be counted, and may be copied on the event loop."""
-REPLY_BYTES: Final = 256 * MIB
-"""Bytes of replies that clients have not fetched, or twice the largest message if that is more."""
-RECEIVE_BYTES_PER_S: Final = 400e6
-"""Bytes a second that one address may send while others wait; gRPC copies messages on the loop at twice this rate."""
-CANCELLED_BYTES: Final = 4 * MIB
-"""Bytes counted for a call that ends while its message is received: the core may have dropped as many."""
-LONGEST_PAUSE_S: Final = 1.0  # for at most so long a message waits because of those that its address sent before
-REFUSALS_PER_S: Final = 400  # unknown callers of one address that are refused at once; further ones wait for it
-LONGEST_REFUSAL_S: Final = 5.0
+"""Messages and tensors up to this size are small: the event loop may copy them, and messages are not counted."""
 SMALL_S: Final = 0.001
-"""What a call of up to `SMALL_BYTES` may take on one core to count as small: such calls have room of their own."""
+"""Work of a small call on one core, at most. Small calls have slots, a queue and memory of their own."""
 MAX_WAITING_SMALL_CALLS: Final = 2048
-"""Small calls that wait: about what the event loop answers within a second; fewer if the device is slow."""
+"""Small calls that wait: about what the event loop answers within a second, fewer if the device is slow. Beyond:
+SERVER_BUSY."""
 SMALL_POOL_BYTES: Final = 2 * MIB
 """Device memory for small calls besides that of their tensors: what the pool takes from a device at once."""
 GROUP_S: Final = 0.02
-"""What the calls of a batch that run together take on one core, about; other calls get their turn between groups."""
+"""Work of the calls of a batch that run together, about, on one core; other calls get slots between groups."""
+REPLY_BYTES: Final = 256 * MIB
+"""Replies that clients have not fetched, and again what compressed messages contain; twice the largest message if that
+is more. Beyond: calls wait."""
+RECEIVE_BYTES_PER_S: Final = 400e6
+"""Messages a second from one caller while others call: gRPC copies them on the event loop at twice this rate. Beyond:
+its messages wait."""
+CANCELLED_BYTES: Final = 4 * MIB
+"""Counted for a call that ends while its message is received, because gRPC's core may have dropped as many."""
+LONGEST_PAUSE_S: Final = 1.0
+"""A message waits for at most this time because of what its caller sent before."""
+REFUSALS_PER_S: Final = 400
+"""Unknown callers of one address that are refused at once. Beyond: the refusal waits."""
+LONGEST_REFUSAL_S: Final = 5.0
+"""The longest wait of such a refusal."""
 WORK_PER_S: Final = 150e6
-"""Additions that a single core does in a second, at least: what limits RoI align by `--hang-timeout-s` is no hang."""
+"""Additions of a single core in a second, at least. A call may need 16 for each element of its inputs, or what one core
+does within `--hang-timeout-s` if that is more. Beyond: LIMIT_EXCEEDED."""
 MAX_ROI_WORK: Final = 2**34
+"""The most that `--max-roi-work` allows."""
 
 MAX_PENDING_CALLS: Final = 10_000
-"""Calls that gRPC's core keeps until the event loop takes them; it refuses further ones, at random, as CANCELLED."""
+"""Calls that gRPC's core keeps until the event loop takes them. Beyond: it refuses some, at random, as CANCELLED."""
 
-PROGRESS_BYTES: Final = MIB  # A chunked call is cut after `--client-timeout-s` in which it moved less than this
+PROGRESS_BYTES: Final = MIB
+"""What a chunked call has to move within `--client-timeout-s`. Otherwise: CLIENT_TOO_SLOW."""
 
-MAX_STREAMS: Final = 32  # Calls at once on one connection; clients keep further ones back by themselves
+MAX_STREAMS: Final = 32
+"""Calls at once on one connection. Beyond: clients keep further ones back by themselves."""
 MAX_ENDED_STREAMS: Final = 3 * MAX_STREAMS
-"""Streams of a connection that have ended and that the core has not yet freed; it refuses new ones beyond. A client may
-end all of its calls at once, begin as many, and end these, while the machine is busy. Rapid resets make as many calls
-that nobody waits for, and each keeps those behind it waiting: more would be felt."""
-MAX_OPEN_CALLS: Final = 4096  # Calls at once of one address, on all of its connections
-MAX_CONNECTIONS: Final = 2048  # connections at once; more are closed when they are accepted
+"""Streams of a connection that have ended and that gRPC's core has not yet freed: an honest client may end all of its
+calls, begin as many and end these. Resets add dead calls that delay live ones. Beyond: the core refuses new streams."""
+MAX_OPEN_CALLS: Final = 4096
+"""Calls at once of one address, on all of its connections. Beyond: SERVER_BUSY."""
+MAX_CONNECTIONS: Final = 2048
+"""Connections at once, fewer if the limit of open files is low. Beyond: new ones are closed."""
 HANDSHAKE_TIMEOUT_S: Final = 20
-MAX_IDLE_S: Final = 600  # A connection without calls is closed after this time; clients connect again by themselves
+"""Time for a handshake. Beyond: the connection is closed."""
+MAX_IDLE_S: Final = 600
+"""Time of a connection without calls. Beyond: it is closed, and clients connect again by themselves."""
 UNREAD_BYTES: Final = MIB
-"""Bytes of a call that the core receives before the server reads it, the stream's window. Less costs round trips."""
+"""Bytes of a call that gRPC's core receives before the server reads it: HTTP/2's window. Beyond: the client waits."""
 
-ASKING_S: Final = 5.0  # an address counts as one that asks for this time after its last call
+ASKING_S: Final = 5.0
+"""A caller counts as active for this time after its last call. Shares hold while others are active."""
 MEMORY_SOFT_LIMIT: Final = 0.85
-"""Share of the process's memory above which no message is received, and the oldest unfinished ones are refused."""
-MEMORY_HARD_LIMIT: Final = 0.95  # share above which new calls are refused
+"""Share of the process's memory. Beyond: no message is received, and the oldest unfinished calls get SERVER_BUSY."""
+MEMORY_HARD_LIMIT: Final = 0.95
+"""Share of the process's memory. Beyond: new calls get SERVER_BUSY."""

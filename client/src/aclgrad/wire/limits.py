@@ -1,23 +1,29 @@
-"""Limits of the contract. No legal message exceeds them; they are checked before any work proportional to its size."""
+"""Limits of the contract. No legal message exceeds them; they are checked before any work proportional to its size.
+
+The docstring of each is its row in docs/limits.md.
+"""
 
 from typing import Final
 
 DEFAULT_MESSAGE_BYTES: Final = 16 * 2**20
-"""Bytes of a message and of its reply, by default. Larger calls go in chunks, larger batches are split."""
+"""A message and its reply, by default. Larger calls go in chunks, larger batches are split."""
 MAX_BATCH_CALLS: Final = 4096
-"""Calls in one BatchExecuteOperatorsRequest."""
+"""Calls of one batch."""
 DEFAULT_CHUNK_BYTES: Final = 2**20
+"""A chunk, if the client names no size."""
 MAX_CHUNK_BYTES: Final = 2**20
 """Bytes of a tensor in one chunk, in either direction: larger chunks are not faster and hold more memory."""
 MAX_REST_BYTES: Final = 2**16
-"""Bytes of a request, or of one call of a batch, without the data of its tensors."""
+"""A request, or one call of a batch, without the data of its tensors."""
 MAX_RANK: Final = 8
 """Dimensions of a tensor."""
 MAX_INPUTS: Final = 16
+"""Inputs of a call."""
 MAX_ATTRIBUTES: Final = 32
+"""Attributes of a call."""
 MAX_LIST_LENGTH: Final = 32
 """Values of an attribute that is a list."""
 MAX_NAME: Final = 64
-"""Characters of a name that an error repeats."""
+"""Characters of a name that an error repeats; the rest is left out."""
 MAX_VIOLATIONS: Final = 8
-"""Violations that one error reports."""
+"""Violations that one error reports; the rest is left out."""

@@ -24,9 +24,11 @@ log = logging.getLogger(__name__)
 STOP_LIMIT_S: Final = 1.0
 
 MAX_CONNECTIONS: Final = 512
+"""Connections at once. Beyond: the oldest is closed."""
 MAX_HEADER_BYTES: Final = 16 * 2**10
+"""The headers of a request. Beyond: the request is refused."""
 CONNECTION_LIMIT_S: Final = 5.0
-"""The time from accepting a connection to the end of its reply. Each connection carries one request."""
+"""The time from accepting a connection to the end of its one reply. Beyond: the connection is closed."""
 ACCEPTED_AT_ONCE: Final = MAX_CONNECTIONS // 2
 """Accepted in one turn of the loop: fewer than may be open, so that new ones never replace one just accepted."""
 BACKLOG: Final = 1024
