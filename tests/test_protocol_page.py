@@ -9,6 +9,7 @@ from aclgrad.errors import AclgradError
 from aclgrad.tensors import DTYPES
 from aclgrad.v1 import error_reason_pb2
 from aclgrad.wire import limits
+from aclgrad_server.limits import MAX_OPEN_CALLS, MAX_STREAMS
 from aclgrad_server.settings import Settings
 
 PAGE = (Path(__file__).parents[1] / "docs" / "protocol.md").read_text()
@@ -30,7 +31,7 @@ def reasons(kind: type[AclgradError] = AclgradError) -> dict[str, str]:
 
 
 def test_every_reason_has_a_row_with_its_status() -> None:
-    stated = [(reason.strip("`"), status) for reason, status, _, _ in rows("reason")]
+    stated = [(reason.strip("`"), status) for reason, status, _ in rows("reason")]
     assert dict(stated) == reasons()
     assert len(stated) == len(error_reason_pb2.ErrorReason.keys()) - 1
 
@@ -51,6 +52,12 @@ def test_every_data_type_has_a_row_with_its_number_and_size() -> None:
         ("bytes beside `data`, of a call or of one call of a batch", f"{limits.MAX_REST_BYTES // 1024} KiB"),
         ("inputs, attributes", f"{limits.MAX_INPUTS}, {limits.MAX_ATTRIBUTES}"),
         ("dimensions of a tensor, values of a list", f"{limits.MAX_RANK}, {limits.MAX_LIST_LENGTH}"),
+        ("calls at once on one connection", f"{MAX_STREAMS}"),
+        ("calls at once of one address", f"{MAX_OPEN_CALLS:,}"),
+        (
+            "time to send a message or 1 MiB of chunks, or to fetch a reply",
+            f"{SETTINGS.client_timeout_s:.0f} s",
+        ),
     ],
 )
 def test_a_limit_has_its_row(what: str, limit: str) -> None:
