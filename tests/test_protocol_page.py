@@ -37,7 +37,7 @@ def test_every_reason_has_a_row_with_its_status() -> None:
 
 
 def test_every_data_type_has_a_row_with_its_number_and_size() -> None:
-    stated = [(name.strip("`"), int(number), int(size)) for name, number, size, _ in rows("`data_type`")]
+    stated = [(name.strip("`"), int(number), int(size)) for name, number, size in rows("`data_type`")]
     expected = [(f"DATA_TYPE_{each.name.upper()}", each.wire, each.itemsize) for each in DTYPES.values()]
     assert sorted(stated) == sorted(expected)
 
