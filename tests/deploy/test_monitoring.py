@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from aclgrad_server.status.problems import REMEDIES
 from tests.deploy.test_kubernetes import rendered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,12 +32,15 @@ def test_every_alert_has_a_severity_and_its_section_of_the_runbook() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     assert list(sections) == sorted(sections, key=[rule["alert"] for rule in RULES].index)
     assert len(RULES) == len(sections)
+    assert REMEDIES.keys() <= sections.keys()
     for rule in RULES:
         assert rule.keys() <= RULE_FIELDS
         assert rule["labels"]["severity"] in ("critical", "warning")
         # A heading's anchor is its text in small letters.
         assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
         assert {"summary", "description"} < rule["annotations"].keys()
+        # The status page and `aclgrad status` say the same.
+        assert rule["annotations"].get("remedy") == REMEDIES.get(rule["alert"])
         parts = re.findall(r"^\*\*(Means|Look at|Do)\.\*\* ", sections[rule["alert"]], re.MULTILINE)
         assert parts == ["Means", "Look at", "Do"], rule["alert"]
 

@@ -18,14 +18,15 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tools.serving import clean_environment
 
-RUNBOOK: Final = Path(__file__).resolve().parents[2] / "docs/first-day.md"
+ROOT: Final = Path(__file__).resolve().parents[2]
+RUNBOOK: Final = ROOT / "docs/first-day.md"
 PRODUCTS: Final = [product for product in Product if any(product in spec.products for spec in OPERATORS.values())]
 SHORT: Final = {"QUICK": "--quick", "KILLS": "1", "SOAK_S": "1"}
 LIMIT_S: Final = 1200
 STEP: Final = "=== "
 LAST_LINES: Final = 15
 ON_PURPOSE: Final = "misaligned async copy"
-"""What the doctor tries, to learn how the card takes it."""
+"""What the examination of the card tries, to learn how the card takes it."""
 
 
 def blocks(runbook: str) -> Iterator[tuple[str, str]]:
@@ -54,6 +55,7 @@ def rehearse(product: Product, folder: Path, port: int, variables: dict[str, str
     # The host library has one card, which two workers share.
     own = {"BACKEND": "host", "PORT": str(port), "ACLGRAD_ACL_CONFIG": str(config), "WORKERS": "2"}
     environment = clean_environment(**own, **variables)
+    environment["CLONE"] = str(ROOT)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     with output.open("w") as file:
         shell = subprocess.Popen(

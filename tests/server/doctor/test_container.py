@@ -1,12 +1,11 @@
-"""Limits of the control group, and the clock."""
+"""Limits of the control group."""
 
-import time
 from pathlib import Path
 
 import pytest
 
 from aclgrad.check.rows import Verdict
-from aclgrad_server.doctor import clock, container
+from aclgrad_server.doctor import container
 from tests.server.doctor.subjects import examined
 
 
@@ -44,19 +43,3 @@ def test_a_container_that_grants_too_little(monkeypatch: pytest.MonkeyPatch) -> 
     assert "--pids-limit" in found["processes and threads"].message
     monkeypatch.setattr(container.os, "getuid", lambda: 2**31 - 2)
     assert examined(container.container, is_ascend=True)["user"].verdict is Verdict.FAILED
-
-
-def test_a_clock_before_the_installation_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert examined(clock.clock)["clock"].verdict is Verdict.PASSED
-    monkeypatch.setattr(time, "time", lambda: 3600.0)
-    found = examined(clock.clock)["clock"]
-    assert found.verdict is Verdict.FAILED
-    assert found.message.startswith("1970-01-01 01:00:00 UTC; that cannot be")
-
-
-@pytest.mark.parametrize(("status", "verdict"), [(0x40, Verdict.NOTED), (0x2001, Verdict.PASSED)])
-def test_a_clock_that_nothing_keeps_right(monkeypatch: pytest.MonkeyPatch, status: int, verdict: Verdict) -> None:
-    monkeypatch.setattr(clock, "_kernel_time", lambda: (status, 1500))
-    assert examined(clock.clock)["time service"].verdict is verdict
-    monkeypatch.setattr(clock, "_kernel_time", lambda: (None, 0))
-    assert "time service" not in examined(clock.clock)

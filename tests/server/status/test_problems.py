@@ -33,6 +33,7 @@ def sound() -> dict[str, dict[str, Any]]:
         "with failures of long ago": {"recent_failures": [failure("INTERNAL_ERROR", 120, 100)]},
         "with large calls": {"operators": [operator(4, 9)]},
         "with calls of all sizes": {"operators": [operator(0.002, 0.9)]},
+        "with one call that its client has given up": {"devices": [device(stream_count=4, abandoned_count=1)]},
         "with a new certificate": expires(30 * 86_400),
     }
 
@@ -65,7 +66,14 @@ def harmless() -> dict[str, dict[str, Any]]:
     busy = [failure("SERVER_BUSY", 5, 3), failure("SERVER_BUSY", 6)]
     off = pb.TurnedOffOperator(name="pool", reason="device 0 computes float16 wrongly")
     last_minute = "in the last minute:"
+    pieces = pb.PoolStatus(allocated_bytes=200, reserved_bytes=1000, largest_free_bytes=150, limit_bytes=1000)
     return {
+        "device 0 works on 2 calls that nobody waits for": {"devices": [device(stream_count=4, abandoned_count=2)]},
+        "the free memory of device 0's pool is in pieces: large calls may fail": {"devices": [device(pool=pieces)]},
+        "replies of 250 MiB wait to be fetched, of at most 256 MiB": {
+            "queue": pb.QueueStatus(reply_bytes=250 * 2**20, reply_bytes_limit=2**28)
+        },
+        "5 log lines were dropped since the start": {"process": process(dropped_log_line_count=5)},
         "not ready: starting": {"not_ready_reason": "starting"},
         "not ready: draining": {"not_ready_reason": "draining"},
         "the event loop is up to 400 ms late": {"process": process(event_loop_lag=Duration(nanos=400_000_000))},
@@ -114,5 +122,5 @@ def test_a_loop_that_hangs_is_not_taken_for_a_bad_card() -> None:
     hung = process(heartbeat_age=Duration(seconds=12))
     status = picture(not_ready_reason="the main loop has not run for 12 s (limit 10 s)", process=hung)
     assert {each.remedy for each in problems_of(status)} == {
-        "see what holds it with --loop-alarm-ms; give the process more CPU"
+        "give the process more CPU; if it has enough, see what holds the loop (py-spy dump)"
     }

@@ -7,25 +7,21 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, Final
 
 import click
 
-from aclgrad.check.rows import Finding, Origin, Row, Verdict
-from aclgrad.products import product_of_soc
+from aclgrad.check.rows import Origin, Row, Verdict
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices import native
-from aclgrad_server.doctor import card, clock, configuration, container, libraries, live, machine, security, workers
-from aclgrad_server.doctor.abi import Abi, AbiError
-from aclgrad_server.doctor.subject import Examination, Found, Subject, bad, in_time
-from aclgrad_server.probe import connectable
-from aclgrad_server.settings import Settings, UnusableSettingsError, given_flags, read_settings
+from aclgrad_server.doctor import configuration, container, libraries, machine, security, workers
+from aclgrad_server.doctor.device import device
+from aclgrad_server.doctor.subject import Examination, Found, Subject, bad
+from aclgrad_server.settings import UnusableSettingsError, given_flags, read_settings
 
 EXAMINATIONS: Final[tuple[Examination, ...]] = (
     configuration.settings,
     security.security,
-    clock.clock,
     configuration.variables,
     configuration.containers,
     libraries.versions,
@@ -43,32 +39,23 @@ _COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED
 
 
 @click.command(context_settings={"max_content_width": 120})
-@click.option(
-    "--device", "with_device", is_flag=True, help="Also open the devices and see what they do; alone on them."
-)
+@click.option("--device", "with_device", is_flag=True, help="Also open the devices and test them; alone on them.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
 )
-@click.option(
-    "--admin", metavar="HOST:PORT", help="Examine the running server whose --admin this is, and nothing else."
-)
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
-def main(with_device: bool, as_json: bool, admin: str | None, flags: tuple[str, ...]) -> None:
+def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
     """Say what would keep a server with these FLAGS from running here: aclgrad-server doctor -- --streams 8.
 
-    With --admin, say what a running server suffers from, the worst first: aclgrad-server doctor --admin 127.0.0.1:9464.
-
     Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
-    2 after wrong usage.
+    2 after wrong usage. What a running server suffers from is on its status page, and `aclgrad status` says it.
     """
-    if admin is not None and (with_device or flags):
-        raise click.UsageError("--admin examines a running server as it is; give neither --device nor FLAGS with it")
     given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
     # What the server would log is in the rows.
     logging.getLogger().addHandler(logging.NullHandler())
     rows = []
     try:
-        for row in _rows(given, with_device) if admin is None else _live_rows(admin):
+        for row in _rows(given, with_device):
             rows.append(row)
             _print(json.dumps(row.to_json()) if as_json else _line(row))
     except KeyboardInterrupt:
@@ -103,25 +90,10 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
     except UnusableSettingsError as error:
         yield from _timed(here, "settings", iter([("", bad(line, "see aclgrad-server --help")) for line in error.args]))
         return
-    files = native.library_files(settings.backend)
-    is_ascend = any("libascendcl" in path for path, _ in files)
-    cards = workers.cards_of(settings, os.environ, is_ascend)
-    subject = Subject(settings, given, os.environ, is_ascend, cards)
-    for examination in EXAMINATIONS:
+    is_ascend = any("libascendcl" in path for path, _ in native.library_files(settings.backend))
+    subject = Subject(settings, given, os.environ, is_ascend, workers.cards_of(settings, os.environ, is_ascend))
+    for examination in (*EXAMINATIONS, device) if with_device else EXAMINATIONS:
         yield from _timed(here, examination.__name__, _whatever_happens(examination(subject)))
-    if with_device:
-        yield from _device_rows(here.target, settings, files)
-
-
-def _live_rows(admin: str) -> Iterator[Row]:
-    """Yields every row of a running server."""
-    try:
-        address = connectable(admin)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    origin, found = live.examine(address)
-    for topic, each in found:
-        yield from _timed(origin, topic, iter([each]))
 
 
 def _whatever_happens(found: Iterator[Found]) -> Iterator[Found]:
@@ -130,42 +102,6 @@ def _whatever_happens(found: Iterator[Found]) -> Iterator[Found]:
         yield from found
     except Exception as error:
         yield "", bad(f"cannot be examined: {error!r}", "run as the user of the server, or report it")
-
-
-def _device_rows(target: str, settings: Settings, files: list[tuple[str, bool]]) -> Iterator[Row]:
-    """Yields what the devices do; ends with a row of its own if they do not work, or a driver hangs."""
-    library, limit_s = os.path.basename(files[0][0]), settings.hang_timeout_s
-    origin = Origin(target, "", library, "")
-
-    def failure(problem: str) -> Iterator[Row]:
-        remedy = "see npu-smi info, CANN's log and the file of --acl-config"
-        return _timed(origin, "device", iter([("", bad(problem, remedy))]))
-
-    try:
-        abi = Abi(files)
-        yield from in_time(_examined(abi, settings, target, library), limit_s)
-    except TimeoutError:
-        yield from failure(f"{abi.calling} has not returned within {limit_s:g} s (--hang-timeout-s)")
-    except Exception as error:
-        yield from failure(str(error) if isinstance(error, AbiError | OSError) else repr(error))
-
-
-def _examined(abi: Abi, settings: Settings, target: str, library: str) -> Iterator[Row]:
-    abi.call("aclInit", os.fsencode(settings.acl_config) if settings.acl_config else None)
-    origin = Origin(target, product_of_soc(abi.soc_name) or abi.soc_name, library, abi.version)
-    for index in settings.device or range(abi.device_count()):
-        with _opened(abi, index) as finding:
-            yield from _timed(origin, "device", iter([(f"device {index}", finding)]))
-            for examination in card.EXAMINATIONS:
-                found = ((f"device {index}: {case}", finding) for case, finding in examination(abi))
-                yield from _timed(origin, examination.__name__, found)
-    abi.call("aclFinalize")
-
-
-@contextmanager
-def _opened(abi: Abi, index: int) -> Iterator[Finding]:
-    yield card.opened(abi, index)
-    abi.call("aclrtResetDevice", index)
 
 
 def _timed(origin: Origin, topic: str, found: Iterator[Found]) -> Iterator[Row]:

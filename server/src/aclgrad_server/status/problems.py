@@ -1,11 +1,14 @@
-"""What is wrong with a server, in plain words: rules that look at nothing but its status."""
+"""What is wrong with a server, in plain words: rules that look at nothing but its status.
+
+The page, `aclgrad status` and the alerts of deploy/monitoring say the same of it.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from google.protobuf.duration_pb2 import Duration
 
-from aclgrad.units import span
+from aclgrad.units import size, span
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.statistics.calls import NONE
 
@@ -23,25 +26,44 @@ LONG_TAIL: Final = 100  # the p99 as a multiple of the median from which on some
 DAY_S: Final = 86_400.0
 EXPIRES_SOON_S: Final = 7 * DAY_S
 
+IN_PIECES: Final = 0.75  # share of a pool's free memory beside its largest block
+
+REMEDIES: Final = {
+    "AclgradNotReady": "see the log; look at the card (npu-smi info), then restart the process",
+    "AclgradDeviceLost": "see the log and npu-smi info; a new process tries it again",
+    "AclgradDeviceHanging": "see npu-smi info; the process restarts if the step never ends",
+    "AclgradQueueFull": "add a replica, or make fewer calls at once",
+    "AclgradMemoryPressure": "give the container more memory, or make fewer and smaller calls at once",
+    "AclgradPoolExhausted": "raise --pool-bytes, or send smaller calls",
+    "AclgradSlowClients": "see their network, or raise --client-timeout-s",
+    "AclgradErrorRate": "see the log for the request ids and report them",
+    "AclgradEventLoopBlocked": "give the process more CPU; if it has enough, see what holds the loop (py-spy dump)",
+    "AclgradCertificateExpiring": (
+        "renew it and replace the files of --tls-certificate and --tls-key; they are read again"
+    ),
+    "AclgradIdentitiesRefused": "see the audit lines of the log",
+    "AclgradLogLinesDropped": "have standard error read faster, or log less (--log-level, --access-log)",
+}
+"""What to do, by the alert that says so too; docs/runbook.md has a section for each."""
 _NOT_READY: Final = {
     "starting": "wait until the device is open and tested; the log says how far it is",
     "draining": "nothing: calls in flight end, and then the process does",
     "device lost": "the process ends, and Docker or Kubernetes starts a new one; see npu-smi info if it happens again",
 }
 """What to do, by the reason why calls are not welcome."""
-_LATE_LOOP: Final = "see what holds it with --loop-alarm-ms; give the process more CPU"
+_LATE_LOOP: Final = REMEDIES["AclgradEventLoopBlocked"]
 _EXPECTED: Final = ("starting", "draining")
 _FAILURES: Final = {
-    "INTERNAL_ERROR": ("the server itself failed", "see the log for the request ids and report them", True),
-    "DEVICE_MEMORY_EXHAUSTED": ("the device had no memory", "raise --pool-bytes, or send smaller calls", True),
+    "INTERNAL_ERROR": ("the server itself failed", REMEDIES["AclgradErrorRate"], True),
+    "DEVICE_MEMORY_EXHAUSTED": ("the device had no memory", REMEDIES["AclgradPoolExhausted"], True),
     "SERVER_BUSY": (
         "the server had no room, or their client its share",
         "see what was refused (queue, memory, share): add a replica, or make fewer calls at once",
         False,
     ),
-    "CLIENT_TOO_SLOW": ("clients were too slow and were cut", "see their network, or raise --client-timeout-s", False),
-    "UNAUTHENTICATED": ("the caller was unknown", "see the audit lines of the log", False),
-    "PERMISSION_DENIED": ("the caller lacked the right", "see the audit lines of the log", False),
+    "CLIENT_TOO_SLOW": ("clients were too slow and were cut", REMEDIES["AclgradSlowClients"], False),
+    "UNAUTHENTICATED": ("the caller was unknown", REMEDIES["AclgradIdentitiesRefused"], False),
+    "PERMISSION_DENIED": ("the caller lacked the right", REMEDIES["AclgradIdentitiesRefused"], False),
 }
 """Of the reasons that concern those who run the server: what happened, what to do, and whether it is serious."""
 
@@ -56,7 +78,7 @@ def _readiness(status: Status) -> Iterator[pb.Problem]:
     reason = status.not_ready_reason
     if reason:
         is_hung = _seconds(status.process.heartbeat_age) > LATE_BEAT_S
-        others = _LATE_LOOP if is_hung else "see the log; look at the card (npu-smi info), then restart the process"
+        others = _LATE_LOOP if is_hung else REMEDIES["AclgradNotReady"]
         remedy = _NOT_READY.get(reason, others)
         yield _problem(f"not ready: {reason}", remedy, serious=reason not in _EXPECTED)
 
@@ -67,13 +89,32 @@ def _devices(status: Status) -> Iterator[pb.Problem]:
         name = f"device {device.index} ({'CPU as ' if status.computes_on_cpu else ''}{device.soc_name})"
         step_s, age_s = _seconds(device.oldest_step), _seconds(device.sample_age)
         if device.down:
-            yield _problem(f"{name} is down", "see the log and npu-smi info; a new process tries it again")
+            yield _problem(f"{name} is down", REMEDIES["AclgradDeviceLost"])
         elif step_s > limit_s * LATE_STEP > 0:
             summary = f"{name} has worked on one step for {step_s:.0f} s; after {limit_s:.0f} s it counts as lost"
-            yield _problem(summary, "see npu-smi info; the process restarts if the step never ends")
+            yield _problem(summary, REMEDIES["AclgradDeviceHanging"])
         elif age_s > OLD_SAMPLE_S:
             summary = f"the driver of {name} has not answered for {age_s:.0f} s"
             yield _problem(summary, "see npu-smi info; the figures of the device are as old")
+
+
+def _streams_and_pools(status: Status) -> Iterator[pb.Problem]:
+    for device in status.devices:
+        pool, abandoned = device.pool, device.abandoned_count
+        if abandoned and abandoned >= device.stream_count / 2:
+            calls = "1 call" if abandoned == 1 else f"{abandoned} calls"
+            remedy = "give clients longer deadlines, or look for a kernel that hangs"
+            yield _problem(f"device {device.index} works on {calls} that nobody waits for", remedy, serious=False)
+        free = pool.reserved_bytes - pool.allocated_bytes
+        if free > pool.limit_bytes / 4 and pool.largest_free_bytes < (1 - IN_PIECES) * free:
+            summary = f"the free memory of device {device.index}'s pool is in pieces: large calls may fail"
+            yield _problem(summary, "lower --streams, or restart the process in a quiet hour", serious=False)
+
+
+def _log(status: Status) -> Iterator[pb.Problem]:
+    if count := status.process.dropped_log_line_count:
+        lines = "1 log line was" if count == 1 else f"{count:,} log lines were"
+        yield _problem(f"{lines} dropped since the start", REMEDIES["AclgradLogLinesDropped"], serious=False)
 
 
 def _event_loop(status: Status) -> Iterator[pb.Problem]:
@@ -92,7 +133,7 @@ def _memory(status: Status) -> Iterator[pb.Problem]:
         share = 100 * process.used_bytes / max(1, process.limit_bytes)
         yield _problem(
             f"memory is short: {share:.0f} % of {process.limit_bytes / 2**20:.0f} MiB is used; {effect}",
-            "give the container more memory, or make fewer and smaller calls at once",
+            REMEDIES["AclgradMemoryPressure"],
         )
 
 
@@ -106,7 +147,10 @@ def _queue(status: Status) -> Iterator[pb.Problem]:
         if not limit or waiting < FULL * limit:
             continue
         summary = f"{name} is {'full' if waiting >= limit else 'nearly full'}: {waiting} of {limit} calls wait"
-        yield _problem(summary, "add a replica, or make fewer calls at once")
+        yield _problem(summary, REMEDIES["AclgradQueueFull"])
+    if queue.reply_bytes_limit and queue.reply_bytes >= FULL * queue.reply_bytes_limit:
+        summary = f"replies of {size(queue.reply_bytes)} wait to be fetched, of at most {size(queue.reply_bytes_limit)}"
+        yield _problem(summary, REMEDIES["AclgradSlowClients"], serious=False)
 
 
 def _failures(status: Status) -> Iterator[pb.Problem]:
@@ -138,7 +182,7 @@ def _certificate(status: Status) -> Iterator[pb.Problem]:
     if not status.HasField("certificate_remaining"):
         return
     remaining_s = _seconds(status.certificate_remaining)
-    remedy = "renew it and replace the files of --tls-certificate and --tls-key; they are read again"
+    remedy = REMEDIES["AclgradCertificateExpiring"]
     if remaining_s <= 0:
         yield _problem("the TLS certificate has expired: no client connects any more", remedy)
     elif remaining_s < EXPIRES_SOON_S:
@@ -155,6 +199,7 @@ def _turned_off(status: Status) -> Iterator[pb.Problem]:
 _RULES: Final[tuple[Rule, ...]] = (
     _readiness,
     _devices,
+    _streams_and_pools,
     _event_loop,
     _memory,
     _queue,
@@ -162,6 +207,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _latency,
     _certificate,
     _turned_off,
+    _log,
 )
 
 

@@ -1,0 +1,1 @@
+"""Measures a card at the ABI, before a server serves it."""
