@@ -117,7 +117,7 @@ test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict dev
 	rm -f build/strict.txt
 	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
 		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
-	@$(call pytest,TEST_MODE="ACL_HOST_CONFIG ACLGRAD_POOL_PASS_THROUGH" ACLGRAD_POOL_PASS_THROUGH=true \
+	@$(call pytest,TEST_MODE="ACL_HOST_CONFIG TEST_SERVER" TEST_SERVER=pool_pass_through \
 		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL),not once and not slow)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }
 

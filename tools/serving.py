@@ -24,15 +24,22 @@ STOP_TIMEOUT_S = 60
 MODE = {name: os.environ[name] for name in os.environ.get("TEST_MODE", "").split()}
 """Variables that are to reach every server of this run, by their names in TEST_MODE: `make test-modes`."""
 
+CHANGES = "TEST_SERVER"
+"""The variable that `tools.changed_server` reads."""
+
 _WORKER = "worker "
 
 
-def command(*flags: str, module: str = "aclgrad_server") -> list[str]:
+def command(*flags: str, module: str = "aclgrad_server", changes: str = "") -> list[str]:
+    """Returns how a server is started; `changes` are those of `tools.changed_server`."""
+    if module == "aclgrad_server" and (changes or CHANGES in MODE):
+        module = "tools.changed_server"
     return [sys.executable, "-m", module, *flags]
 
 
-def clean_environment(**variables: str) -> dict[str, str]:
+def clean_environment(changes: str = "", **variables: str) -> dict[str, str]:
     """Returns this process's environment without what would steer a server, and with the given variables."""
+    variables[CHANGES] = f"{MODE.get(CHANGES, '')} {changes}"
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ACLGRAD_", "ACL_HOST_CONFIG"))}
     # Servers of tests that run at once must not ask for the same port; people read what failed.
     return kept | {"ACLGRAD_ADMIN": "127.0.0.1:0", "ACLGRAD_LOG_FORMAT": "text"} | MODE | variables
@@ -81,14 +88,15 @@ class Server:
         *flags: str,
         listen: Sequence[str] = ("127.0.0.1:0",),
         module: str = "aclgrad_server",
+        changes: str = "",
         **variables: str,
     ) -> None:
-        """Takes another `module` that does as the server does, for one that is changed."""
+        """Takes another `module` that does as the server does, or `changes` of `tools.changed_server`."""
         listeners = [word for address in listen for word in ("--listen", address)]
-        self._command = command("--backend", "host", *listeners, *flags, module=module)
+        self._command = command("--backend", "host", *listeners, *flags, module=module, changes=changes)
         count = int(flags[flags.index("--workers") + 1]) if "--workers" in flags else 0
         self._worker_count = count if count > 1 else 0
-        self._environment = clean_environment(**variables, PYTHONFAULTHANDLER="1")
+        self._environment = clean_environment(changes, **variables, PYTHONFAULTHANDLER="1")
         # Append: the server shares the file's position, and would write over what is being read.
         self._stderr = tempfile.TemporaryFile("a+")  # noqa: SIM115 - closed in __exit__
         self.addresses: tuple[str, ...] = ()

@@ -69,13 +69,13 @@ def hanging_kernel(folder: Path, duration_ms: int = 1500, **host: int) -> str:
 
 
 @contextmanager
-def starting(log: Path, *flags: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def starting(log: Path, *flags: str, changes: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yields a server that may not be ready yet, and its admin address."""
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            command("--backend", "host", "--listen", "127.0.0.1:0", *flags),
-            env=clean_environment(),
+            command("--backend", "host", "--listen", "127.0.0.1:0", *flags, changes=changes),
+            env=clean_environment(changes),
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -53,7 +53,7 @@ class FaultyServer(Server):
     def __init__(self, folder: Path, *faults: dict[str, Any], flags: Sequence[str] = (), **host: Any) -> None:
         self._report = folder / "strict.txt"
         config = write_config(folder, *faults, **host)
-        super().__init__("--acl-config", config, "--pool-pass-through", "true", "--streams", "1", *flags)
+        super().__init__("--acl-config", config, "--streams", "1", *flags, changes="pool_pass_through")
 
     @property
     def misuse(self) -> str:

@@ -17,9 +17,10 @@ FOLDER = Path("/dev/shm")
 PREFIX = "aclgrad-"
 
 
-def sharing_server(folder: Path, *flags: str) -> Server:
+def sharing_server(folder: Path, *flags: str, changes: str = "") -> Server:
     """Returns a server that takes shared memory, on a unix socket and on a port."""
-    return Server("--shared-memory", "true", *flags, listen=(f"unix:{folder}/server", "127.0.0.1:0"))
+    listen = f"unix:{folder}/server", "127.0.0.1:0"
+    return Server("--shared-memory", "true", *flags, listen=listen, changes=changes)
 
 
 class Objects:

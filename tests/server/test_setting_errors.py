@@ -52,7 +52,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {
     "seconds": (("--call-timeout-s", "soon"), "--call-timeout-s is 'soon'; give a number"),
     "nan": (("--call-timeout-s", "nan"), "--call-timeout-s is 'nan'; give a finite number"),
     "device": (("--device", "first"), "--device is 'first'; give an integer"),
-    "pattern": (("--shared-memory-prefix", "a/b"), "--shared-memory-prefix is 'a/b'; give text that matches "),
+    "pattern": (("--unix-socket-mode", "9"), "--unix-socket-mode is '9'; give text that matches "),
     "no_workers": (("--workers", "0"), "--workers is '0'; give more than 0"),
     "negative_workers": (("--workers", "-1"), "--workers is '-1'; give more than 0"),
     "more_workers_than_a_card_takes": (("--workers", "64"), "--workers is '64'; give at most 63"),
@@ -129,9 +129,9 @@ def test_help_shows_the_values_that_a_setting_takes() -> None:
     help = CliRunner().invoke(main, ["--help"], terminal_width=200).stdout
     for told in (
         *("shape-only [auto|on|off]", "executor-cache [auto|on|off]", "log-level [debug|info|warning|error]"),
-        *("reply-compression [none|gzip]", "deterministic [true|false]", "backend [auto|ascend|host|PATH]"),
+        *("deterministic [true|false]", "backend [auto|ascend|host|PATH]"),
         *("listen HOST:PORT|unix:PATH", "config FILE", "acl-config FILE", "streams INTEGER", "device INTEGER"),
-        *("pool-bytes BYTES", "pool-keep-bytes BYTES", "call-timeout-s SECONDS", "shared-memory-prefix TEXT"),
+        *("pool-bytes BYTES", "call-timeout-s SECONDS"),
     ):
         assert f"--{told}" in help
     assert "default: False" not in help

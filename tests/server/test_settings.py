@@ -79,7 +79,6 @@ BAD: dict[str, list[Any]] = {
     "device": [("first",)],
     "streams": [0, "many", 1025],
     "pool_bytes": [0, 2**48 + 1],
-    "pool_keep_bytes": [2**64],
     "max_tensor_bytes": [1.5, 2**64],
     "max_waiting_calls": [-1],
     "max_message_bytes": [2**31],
@@ -90,7 +89,6 @@ BAD: dict[str, list[Any]] = {
     "drain_timeout_s": [-1],
     "max_connection_age_s": [0],
     "shape_only": ["maybe"],
-    "reply_compression": ["zip"],
     "log_level": ["loud"],
     "speed": [1],
 }

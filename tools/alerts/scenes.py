@@ -66,8 +66,11 @@ def repeated(work: Callable[[], object], threads: int = 1) -> Iterator[Callable[
 
 
 @contextmanager
-def faulty(folder: Path, *faults: dict[str, Any], flags: tuple[str, ...] = (), **host: Any) -> Iterator[Server]:
-    with Server("--acl-config", write_host_config(folder, faults=faults, **host), *flags) as server:
+def faulty(
+    folder: Path, *faults: dict[str, Any], flags: tuple[str, ...] = (), changes: str = "", **host: Any
+) -> Iterator[Server]:
+    config = write_host_config(folder, faults=faults, **host)
+    with Server("--acl-config", config, *flags, changes=changes) as server:
         yield server
 
 
@@ -184,9 +187,8 @@ def little_memory(folder: Path) -> Iterator[State]:
 def exhausted_pool(folder: Path) -> Iterator[State]:
     """Somebody else has taken the memory of the device."""
     fault = {"kind": "out_of_memory", "at": 1, "count": ALWAYS}
-    flags = ("--pool-pass-through", "true")
     with (
-        faulty(folder, fault, flags=flags, host_pointers=False) as server,
+        faulty(folder, fault, changes="pool_pass_through", host_pointers=False) as server,
         repeated(lambda: call(server.address)) as start,
     ):
         yield str(server.admin), start

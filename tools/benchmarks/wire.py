@@ -14,7 +14,7 @@ from tools.benchmarks.sizes import SIZES, Size
 SERVER: Final = "aclgrad_server"
 SERVER_FLAGS: Final = (
     *("--backend", "host", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"),
-    *("--log-level", "warning", "--idle-trim-s", "0"),
+    *("--log-level", "warning"),
 )
 
 

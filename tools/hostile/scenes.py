@@ -45,7 +45,7 @@ def _hanging_server(folder: Path, kind: str, *flags: str) -> Attacked:
     fault = {"kind": kind, "at": FIRST_HANG, "count": HANG_COUNT}
     config = write_host_config(folder, host_pointers=False, faults=[fault])
     # Without a pool, each call asks the driver for memory.
-    return Attacked("--acl-config", config, "--pool-pass-through", "true", *flags)
+    return Attacked("--acl-config", config, *flags, changes="pool_pass_through")
 
 
 def hang(kind: str, bystander: Bystander) -> Verdict:

@@ -14,8 +14,10 @@ from tools.hostile.roles import server_flags
 from tools.hostile.usage import Usage
 from tools.serving import Server
 
-FLAGS: Final = ("--idle-trim-s", "0.3", "--memory-limit-bytes", str(640 * 2**20))
-"""Memory is given back while the suite watches, and there is as little of it as a container has."""
+FLAGS: Final = ("--memory-limit-bytes", str(640 * 2**20))
+"""As little memory as a container has."""
+CHANGES: Final = "idle_trim_s=0.3"
+"""Memory is given back while the suite watches."""
 PIPE_BYTES: Final = 4096
 FILES: Final = 256
 
@@ -23,10 +25,11 @@ FILES: Final = 256
 class Attacked(Server):
     """Listens on TCP for the attackers and on a unix socket for the bystander, so that their addresses differ."""
 
-    def __init__(self, *flags: str) -> None:
+    def __init__(self, *flags: str, changes: str = "") -> None:
         self._folder = tempfile.TemporaryDirectory()
         folder = Path(self._folder.name)
-        super().__init__(*FLAGS, *server_flags(folder), *flags, listen=("127.0.0.1:0", f"unix:{folder / 'socket'}"))
+        listen = ("127.0.0.1:0", f"unix:{folder / 'socket'}")
+        super().__init__(*FLAGS, *server_flags(folder), *flags, listen=listen, changes=f"{CHANGES} {changes}")
         self.rest: Usage | None = None
         """What it used before the first attack; None until it is measured."""
 

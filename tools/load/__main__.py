@@ -59,7 +59,7 @@ def _run(chosen: Scenario, factor: float) -> Run:
     config.write_text(json.dumps({"host": chosen.device}))
     print(f"{chosen.name}: {chosen.about} {chosen.seconds:.0f} s", flush=True)
     with (
-        Server("--log-level", "warning", "--idle-trim-s", "0", "--acl-config", str(config), *chosen.server) as server,
+        Server("--log-level", "warning", "--acl-config", str(config), *chosen.server) as server,
         running("tools.benchmarks.ceilings") as echo,
     ):
         order = {

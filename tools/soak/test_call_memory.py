@@ -27,8 +27,10 @@ def frugal_server() -> Iterator[Server]:
     """Keeps no memory from one call to the next, so that each grows from the same state."""
     with tempfile.TemporaryDirectory() as folder:
         address = f"unix:{folder}/socket"
-        flags = ("--pool-keep-bytes", "0", "--tune-allocator", "false", "--idle-trim-s", "0", "--shared-memory")
-        with Server(*flags, listen=(address,), MALLOC_TRIM_THRESHOLD_="0", MALLOC_MMAP_THRESHOLD_="65536") as server:
+        flags = ("--tune-allocator", "false", "--shared-memory")
+        changes = "keep_bytes=0 idle_trim_s=inf"
+        variables = {"MALLOC_TRIM_THRESHOLD_": "0", "MALLOC_MMAP_THRESHOLD_": "65536"}
+        with Server(*flags, listen=(address,), changes=changes, **variables) as server:
             yield server
 
 

@@ -23,7 +23,6 @@ _METAVARS: Final = {
     "backend": "[auto|ascend|host|PATH]",
     "bytes": "BYTES",
     "s": "SECONDS",
-    "ms": "MILLISECONDS",
     "config": "FILE",
     "certificate": "FILE",
     "key": "FILE",
@@ -31,7 +30,6 @@ _METAVARS: Final = {
     "identities": "FILE",
     "mode": "OCTAL",
     "group": "NAME",
-    "prefix": "TEXT",
 }
 """The unit of a setting, by the last word of its name."""
 

@@ -26,10 +26,10 @@ from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
-from aclgrad_server.edge.connections import COMPRESSIONS, SocketPermissions, bind, server_options
+from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.memory_limit import check_memory, memory_limit
-from aclgrad_server.edge.process import ensure_open_files, install_loop_alarm
+from aclgrad_server.edge.process import ensure_open_files
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.exposure import dangers
@@ -94,8 +94,6 @@ class Server:
         await self._open_files()
         access = state.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
-        if settings.loop_alarm_ms:
-            install_loop_alarm(settings.loop_alarm_ms / 1000)
         try:
             on_card = 1 if state.place is None else state.place.on_card
             library, device = await open_device(settings, self._completions, self._lose_device, on_card)
@@ -119,7 +117,6 @@ class Server:
         path = Path(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit, shares_ports=state.place is not None),
-            compression=COMPRESSIONS[settings.reply_compression],
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
@@ -127,7 +124,9 @@ class Server:
         service = OperatorService(state, product, library, path)
         self._load_report = report = LoadReport(state)
         name = name_of(state.addresses if state.place is None else state.place.endpoints[state.place.index])
-        handlers = Handlers(state.calls, admission, access, self._access_log, settings.max_message_bytes, report, name)
+        handlers = Handlers(
+            state.calls, admission, access, self._access_log, settings.max_message_bytes, report, name
+        )
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
             add_reflection(self._grpc, settings.client_timeout_s, access)
@@ -158,7 +157,7 @@ class Server:
     def _watch(self, device: Device) -> None:
         """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, device)
-        self._state.memory = memory = MemoryWatch(limit_bytes, self._settings.idle_trim_s, trim, self._state.calls)
+        self._state.memory = memory = MemoryWatch(limit_bytes, trim, self._state.calls)
         memory.start(self._tasks)
         watch_device(device, self._tasks)
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import (
     AfterValidator,
     Field,
-    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -147,10 +146,6 @@ class Settings(BaseSettings):
     """Most calls that wait to be admitted."""
     pool_bytes: Bytes | None = None
     """Limit of the memory pool of one device, besides some MiB for small calls; 90 % of its free memory by default."""
-    pool_keep_bytes: Annotated[NonNegativeInt, Field(le=2**48)] | None = None
-    """Return free memory to the device while a pool holds more than this; never by default."""
-    pool_pass_through: bool = False
-    """Allocate every block from the device; for checks, not for speed."""
     executor_cache: Switch = "auto"
     """Reuse executors; auto: if the library is known to rerun them correctly."""
     shape_only: Switch = "auto"
@@ -158,9 +153,7 @@ class Settings(BaseSettings):
     deterministic: bool = False
     """Make the device return the same bits for the same call."""
     shared_memory: bool = False
-    """Let clients on unix sockets name POSIX shared memory."""
-    shared_memory_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,50}$"), PRIVATE] = "aclgrad-"
-    """Prefix of the names of shared-memory objects."""
+    """Let clients on unix sockets name POSIX shared memory, by names that begin with aclgrad-."""
     shared_memory_owner: Annotated[tuple[NonNegativeInt, ...], NoDecode, PRIVATE] = ()
     """User id whose shared memory is accepted; repeatable; the server's own by default."""
     hang_timeout_s: Seconds = 60.0
@@ -171,8 +164,6 @@ class Settings(BaseSettings):
     """Memory that the tensors of one chunked call may take; half of the pool by default."""
     memory_limit_bytes: Bytes | None = None
     """Memory of the process above which calls are refused; the control group's limit by default."""
-    reply_compression: Literal["none", "gzip"] = "none"
-    """Compress replies for clients that accept it; requests may always be compressed."""
     max_connection_age_s: Annotated[Seconds, Field(ge=0.1)] = 300.0
     """Clients reconnect after this time, and so find new replicas; calls in flight go on."""
     max_tensor_bytes: Bytes = 16 * 2**30
@@ -188,10 +179,6 @@ class Settings(BaseSettings):
     """Time limit for calls in flight when the server stops."""
     tune_allocator: bool = True
     """Make glibc keep freed memory for later calls instead of unmapping it."""
-    idle_trim_s: Annotated[NonNegativeFloat, Field(le=86400)] = 30.0
-    """Release free memory after this time without a call; 0: never."""
-    loop_alarm_ms: Annotated[NonNegativeFloat, Field(le=60_000)] = 0.0
-    """Log code that blocks the event loop for longer than this; 0: never."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of log lines."""
     log_format: Literal["auto", "text", "json"] = "auto"

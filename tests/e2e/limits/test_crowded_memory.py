@@ -25,21 +25,21 @@ CALL_BYTES = GRAD.nbytes + 2 * BLOCK_BYTES
 """An input of the gradient's shape without values takes a block too."""
 TWO_CALLS_BYTES = 2 * 2 * (BLOCK_BYTES + 4096)
 
-# Settings of the server and of the device, and whether calls have to be refused: the server lets no more run than its
-# pool can hold, but it does not know who else has memory of the card.
-SHORTAGES: dict[str, tuple[dict[str, object], dict[str, object], bool]] = {
-    "pool": ({"pool-bytes": TWO_CALLS_BYTES}, {}, False),
-    "pool_pass_through": ({"pool-bytes": TWO_CALLS_BYTES, "pool-pass-through": True}, {}, False),
-    "card": ({"pool-bytes": 2**30, "pool-pass-through": True}, {"memory_bytes": TWO_CALLS_BYTES}, True),
+# Settings and changes of the server, settings of the device, and whether calls have to be refused: the server lets no
+# more run than its pool can hold, but it does not know who else has memory of the card.
+SHORTAGES: dict[str, tuple[dict[str, object], str, dict[str, object], bool]] = {
+    "pool": ({"pool-bytes": TWO_CALLS_BYTES}, "", {}, False),
+    "pool_pass_through": ({"pool-bytes": TWO_CALLS_BYTES}, "pool_pass_through", {}, False),
+    "card": ({"pool-bytes": 2**30}, "pool_pass_through", {"memory_bytes": TWO_CALLS_BYTES}, True),
 }
 
 
 @pytest.mark.parametrize(
-    ("settings", "host", "refuses"),
+    ("settings", "changes", "host", "refuses"),
     [pytest.param(*row, id=name, marks=() if name == "card" else pytest.mark.slow) for name, row in SHORTAGES.items()],
 )
 def test_ten_clients_share_memory_for_two(
-    tmp_path: Path, settings: dict[str, object], host: dict[str, object], refuses: bool
+    tmp_path: Path, settings: dict[str, object], changes: str, host: dict[str, object], refuses: bool
 ) -> None:
     """Each call is answered rightly or refused for memory, with a delay; nothing is left behind."""
     start = Barrier(CLIENTS)
@@ -59,7 +59,9 @@ def test_ten_clients_share_memory_for_two(
     # Copies that take a while keep the memory, so that the calls do meet.
     slow = {"kind": "slow_copy", "at": 10, "count": CLIENTS * CALLS, "duration_ms": 5}
     with (
-        Server("--acl-config", write_config(tmp_path, slow, **host), "--streams", str(CLIENTS), *flags) as server,
+        Server(
+            "--acl-config", write_config(tmp_path, slow, **host), "--streams", str(CLIENTS), *flags, changes=changes
+        ) as server,
         aclgrad.Client(server.address, retries=0) as client,
         ThreadPoolExecutor(CLIENTS) as threads,
     ):

@@ -16,7 +16,6 @@ from tools.serving import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.once]
 
-FLAGS = ("--idle-trim-s", "2", "--log-level", "debug")
 SHAPE = (8, 64, 112, 112)
 TENSOR_BYTES = 4 * 8 * 64 * 112 * 112
 CALLS = 4
@@ -34,7 +33,7 @@ def burst(client: aclgrad.Client) -> None:
 def test_memory_goes_back(tmp_path: Path) -> None:
     # Device memory is the server's own memory here, so that what RSS tells is both.
     config = write_config(tmp_path, host_pointers=False, strict=False)
-    with Server("--acl-config", config, *FLAGS) as server, aclgrad.Client(server.address) as client:
+    with Server("--acl-config", config, changes="idle_trim_s=2") as server, aclgrad.Client(server.address) as client:
         process = psutil.Process(server.process_id)
         before = process.memory_info().rss
         burst(client)

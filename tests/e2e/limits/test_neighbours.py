@@ -85,7 +85,7 @@ def test_compressed_messages_take_memory_only_when_it_is_claimed() -> None:
     options = [("grpc.default_compression_algorithm", grpc.Compression.Gzip), ("grpc.max_send_message_length", -1)]
     gradient = np.zeros((15, 512, 512), np.float32)
     with (
-        Server("--idle-trim-s", "0.2") as server,
+        Server(changes="idle_trim_s=0.2") as server,
         grpc.insecure_channel(server.address, options) as channel,
         aclgrad.Client(server.address, retries=0) as other,
         ThreadPoolExecutor(24) as threads,

@@ -23,7 +23,7 @@ MESSAGE = b"\x0f" + bytes(12 * MIB)
 
 def test_messages_beyond_the_memory_are_refused_or_wait() -> None:
     with (
-        Server("--memory-limit-bytes", str(LIMIT_BYTES), "--idle-trim-s", "0.2") as server,
+        Server("--memory-limit-bytes", str(LIMIT_BYTES), changes="idle_trim_s=0.2") as server,
         ThreadPoolExecutor(CALLS) as threads,
         aclgrad.Client(server.address, timeout_s=60) as other,
     ):

@@ -15,12 +15,15 @@ pytestmark = [pytest.mark.alone, pytest.mark.once, pytest.mark.slow]
 HELD = re.compile(r"loop held for [\d.]+ ms, ([\d.]+) ms of it on the CPU: .*")
 LIMIT_MS = 50
 """Of CPU time: on a busy machine, a callback may wait for the processor for as long as others like."""
-FLAGS = ("--shape-only", "off", "--loop-alarm-ms", "10")
+FLAGS = ("--shape-only", "off")
 
 
 def test_no_kind_of_call_holds_the_loop(tmp_path: Path, objects: Objects) -> None:
     config = write_config(tmp_path, host_pointers=False)
-    with sharing_server(tmp_path, "--acl-config", config, *FLAGS) as server, open_channel(server) as channel:
+    with (
+        sharing_server(tmp_path, "--acl-config", config, *FLAGS, changes="loop_alarm_ms=10") as server,
+        open_channel(server) as channel,
+    ):
         calls = list(CALLS.values())
         gradients = [execute(channel, call) for call in calls]
         assert execute_batch(channel, calls * 2) == gradients * 2

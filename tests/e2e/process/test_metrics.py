@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.wire.messages import OperatorCall, encode_request
-from aclgrad_server.admin.metric_table import METRICS
+from aclgrad_server.admin.metrics import METRICS
 from aclgrad_server.supervisor.metrics import RESTARTS, UP, WORKER
 from tests.docs.snippets import ROOT
 from tests.e2e.admin_pages import ask, scrape, value

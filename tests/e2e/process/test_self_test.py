@@ -143,7 +143,7 @@ def test_an_unfit_device_leaves_a_process_that_is_alive_and_not_ready(
     config = write_config(tmp_path, fault, faults_after_launches=0)
     hang = ("--hang-timeout-s", HANG_S) if "hang" in fault["kind"] else ()
     log = tmp_path / "log"
-    with starting(log, "--acl-config", config, "--pool-pass-through", "true", *hang) as (process, admin):
+    with starting(log, "--acl-config", config, *hang, changes="pool_pass_through") as (process, admin):
         wait_until(lambda: ask(admin, "/readyz") == (503, f"not ready: {why}\n"))
         wait_until(lambda: logged in log.read_text())
         assert ask(admin, "/livez") == (200, "alive\n")

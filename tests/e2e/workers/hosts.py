@@ -110,13 +110,15 @@ def calling(address: str) -> Iterator[list[BaseException]]:
 
 
 @contextmanager
-def starting_host(log: Path, *flags: str, **options: bool) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def starting_host(
+    log: Path, *flags: str, changes: str = "", **options: bool
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yields a host that may never be ready, and its admin address; no process of it is left afterwards."""
     with (
         log.open("w") as errors,
         subprocess.Popen(
-            command("--backend", "host", "--listen", "127.0.0.1:0", "--workers", "2", *flags),
-            env=clean_environment(),
+            command("--backend", "host", "--listen", "127.0.0.1:0", "--workers", "2", *flags, changes=changes),
+            env=clean_environment(changes),
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -138,7 +138,7 @@ def test_unfit_card_keeps_its_workers_alive_and_not_ready(tmp_path: Path) -> Non
     """A new process would find the same card."""
     config = write_config(tmp_path, {"kind": "launch_error", "at": 1, "code": 507015}, faults_after_launches=0)
     log = tmp_path / "log"
-    with starting_host(log, "--acl-config", config, "--pool-pass-through", "true") as (process, admin):
+    with starting_host(log, "--acl-config", config, changes="pool_pass_through") as (process, admin):
         wait_until(lambda: log.read_text().count("; never ready: look at the card") == 2)
         processes = children_of(process.pid)
         assert ask(admin, "/readyz")[0] == 503

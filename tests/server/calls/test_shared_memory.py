@@ -61,7 +61,7 @@ def refusal(memory: SharedMemory, range: SharedRange, mode: int = os.O_RDONLY) -
 
 def test_only_where_it_is_turned_on_and_only_over_a_unix_socket() -> None:
     """The flag of the server is not advised if it would not help."""
-    SharedMemory(True, "aclgrad-", ()).require("unix:")
+    SharedMemory(True, ()).require("unix:")
     remote = "ipv4:127.0.0.1:5"
     for enabled, peer, remedy in (
         (False, "unix:", "start the server with --shared-memory"),
@@ -69,24 +69,22 @@ def test_only_where_it_is_turned_on_and_only_over_a_unix_socket() -> None:
         (False, remote, "connect to a unix: address"),
     ):
         with pytest.raises(SharedMemoryUnavailableError, match=remedy) as caught:
-            SharedMemory(enabled, "aclgrad-", ()).require(peer)
+            SharedMemory(enabled, ()).require(peer)
         assert ("--shared-memory" in str(caught.value)) == (peer == "unix:")
 
 
 def test_an_object_of_the_servers_own_user_by_default(path: Path) -> None:
-    with SharedMemory(True, "aclgrad-", ()).open("field", range_of(path, 60, 40), os.O_RDONLY) as file:
+    with SharedMemory(True, ()).open("field", range_of(path, 60, 40), os.O_RDONLY) as file:
         assert os.pread(file, 40, 60) == bytes(range(60, 100))
         # Nobody who is started meanwhile has it.
         assert not os.get_inheritable(file)
-    assert "user" in refusal(SharedMemory(True, "aclgrad-", (os.geteuid() + 1,)), range_of(path))
-    # A prefix is taken literally.
-    assert "name it /acl.rad-" in refusal(SharedMemory(True, "acl.rad-", ()), range_of(path))
+    assert "user" in refusal(SharedMemory(True, (os.geteuid() + 1,)), range_of(path))
 
 
 @pytest.mark.parametrize("mode", [os.O_RDONLY, os.O_RDWR], ids=["input", "output"])
 def test_without_permission(path: Path, mode: int) -> None:
     with as_nobody(path):
-        told = refusal(SharedMemory(True, "aclgrad-", (os.geteuid(),)), range_of(path), mode)
+        told = refusal(SharedMemory(True, (os.geteuid(),)), range_of(path), mode)
     assert "Permission denied" in told
     assert "for the server's user too" in told
 
@@ -94,12 +92,12 @@ def test_without_permission(path: Path, mode: int) -> None:
 @pytest.mark.parametrize("error", [DeadlinePassedError("late"), DeviceLostError("lost")], ids=repr)
 def test_errors_of_the_call_are_not_taken_for_those_of_the_file(path: Path, error: AclgradError) -> None:
     """They are kinds of OSError as well; a lost device that is not told as such would not end the server."""
-    with pytest.raises(type(error)), SharedMemory(True, "aclgrad-", ()).open("field", range_of(path), os.O_RDONLY):
+    with pytest.raises(type(error)), SharedMemory(True, ()).open("field", range_of(path), os.O_RDONLY):
         raise error
 
 
 def test_an_error_of_the_file_is_told_as_one_of_the_field(path: Path) -> None:
-    memory = SharedMemory(True, "aclgrad-", ())
+    memory = SharedMemory(True, ())
     with (
         pytest.raises(InvalidFieldError, match=r"failed: Bad file descriptor.*room in /dev/shm"),
         memory.open("field", range_of(path), os.O_RDONLY) as file,
@@ -136,5 +134,5 @@ def use(memory: SharedMemory, path: Path, is_open: bool) -> None:
 @pytest.mark.parametrize("is_open", [False, True], ids=["object", "duplicate"])
 def test_a_server_without_a_free_file_says_that_it_is_its_own_shortage(path: Path, is_open: bool) -> None:
     with pytest.raises(ServerBusyError, match=r"no free file .*LimitNOFILE") as caught:
-        use(SharedMemory(True, "aclgrad-", ()), path, is_open)
+        use(SharedMemory(True, ()), path, is_open)
     assert caught.value.retry_after_s

@@ -81,14 +81,14 @@ def test_memory_that_is_touched_is_resident() -> None:
 class Memory:
     """A share of the memory that is used, and trims that take as long as they are told to."""
 
-    def __init__(self, idle_trim_s: float = 0.0) -> None:
+    def __init__(self) -> None:
         self.used = 0.0
         self.trims = self.looks = 0
         self.may_end: asyncio.Event | None = asyncio.Event()
         self.may_end.set()
         self.calls = new_calls()
         self.error: OSError | None = None
-        self.watch = MemoryWatch(1000, idle_trim_s, self.trim, self.calls, self._used_bytes)
+        self.watch = MemoryWatch(1000, self.trim, self.calls, self._used_bytes)
 
         self.heartbeat = Heartbeat()
 
@@ -205,19 +205,17 @@ async def test_look_that_fails_keeps_the_last_value_and_the_next_one_counts(capl
     assert memory.heartbeat.failure() is None
 
 
-@pytest.mark.parametrize(("idle_trim_s", "count"), [(0.001, 1), (0.0, 0)])
-async def test_memory_goes_back_once_after_calls(
-    monkeypatch: pytest.MonkeyPatch, idle_trim_s: float, count: int
-) -> None:
+async def test_memory_goes_back_once_after_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_module, "INTERVAL_S", 0.002)
-    memory = Memory(idle_trim_s)
+    monkeypatch.setattr(memory_module, "IDLE_TRIM_S", 0.001)
+    memory = Memory()
     async with memory.watched():
         for round_ in range(2):
             await memory.is_looked_at(5)
-            assert memory.trims == round_ * count
+            assert memory.trims == round_
             context = FakeContext()
             memory.calls.begin("Method", context)
             await memory.is_looked_at(5)
-            assert memory.trims == round_ * count, "a call is there"
+            assert memory.trims == round_, "a call is there"
             context.end()
-            await wait_until(lambda expected=(round_ + 1) * count: memory.trims == expected)
+            await wait_until(lambda expected=round_ + 1: memory.trims == expected)

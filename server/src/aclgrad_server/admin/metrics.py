@@ -1,6 +1,14 @@
-"""`/metrics`: what the table of `metric_table` reads from the server, in Prometheus's text format."""
+"""`/metrics`: attributes of the server in Prometheus's text format. Nothing that hangs keeps it from answering.
 
-from collections.abc import Iterator
+docs/metrics.md repeats the table. No label has an identity, an address, or a text of a client.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -8,13 +16,234 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from aclgrad_server.admin.metric_table import METRICS
-from aclgrad_server.admin.metric_values import Kind, Metric, Values
+from aclgrad.v1 import operator_service_pb2 as pb
+from aclgrad.v1.error_reason_pb2 import ErrorReason
+from aclgrad_server import logs
 from aclgrad_server.state import ServerState
+from aclgrad_server.statistics.calls import CANCELLED, OK, STAGES
 from aclgrad_server.statistics.histogram import Histogram, bound_s
+from aclgrad_server.status.picture import VERSION
 
-_LAST_BUCKET = 28
+Labels = tuple[str, ...]
+Sources = Mapping[Any, Any]
+"""What the values of some metrics are read from, by labels."""
+
+_METHODS: Final = tuple(pb.DESCRIPTOR.services_by_name["OperatorService"].methods_by_name)
+_REASONS: Final = (OK, CANCELLED, *(name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()[1:]))
+_LAST_BUCKET: Final = 28
 """Longer durations than 2**28 us, about 268 s, are only in the bucket without an end."""
+_BOUNDS: Final = [str(bound_s(number)) for number in range(_LAST_BUCKET + 1)]
+
+
+class Metric(NamedTuple):
+    """One metric. What does not exist, or is not known yet, has no value: `read` returns None."""
+
+    name: str
+    kind: str
+    labels: Labels
+    help: str
+    sources: Callable[[ServerState], Sources]
+    read: Callable[[Any], float | Histogram | None]
+
+
+def _rpcs(state: ServerState) -> Sources:
+    # From the start with every reason: Prometheus's rate() does not count what a new series begins with.
+    return dict.fromkeys(product(_METHODS, _REASONS), 0) | state.calls.statistics.rpcs()
+
+
+def _bytes(direction: str) -> Callable[[ServerState], Sources]:
+    """Reads the sum over the operators of each method."""
+
+    def sources(state: ServerState) -> Sources:
+        found: Counter[Labels] = Counter()
+        for (method, _), row in dict(state.calls.statistics.rows).items():
+            found[method,] += getattr(row, direction)
+        return found
+
+    return sources
+
+
+def _rooms(state: ServerState) -> Sources:
+    admission = state.admission
+    return {} if admission is None else {(name,): room for name, room in admission.rooms.items()}
+
+
+def _one(source: object) -> Sources:
+    return {} if source is None else {(): source}
+
+
+def _of_device(state: ServerState, source: object) -> Sources:
+    device = state.device
+    return {} if device is None or source is None else {(str(device.index),): source}
+
+
+def _device_up(state: ServerState) -> Sources:
+    if state.unopened_device is not None:
+        return {(str(state.unopened_device),): 0}
+    return _of_device(state, None if state.device is None else int(state.device.is_up))
+
+
+def _info(state: ServerState) -> Sources:
+    library = state.library
+    if library is None or state.product is None:
+        return {}
+    return {(VERSION, state.product, library.name, library.runtime_version): 1}
+
+
+def _metrics(
+    sources: Callable[[ServerState], Sources],
+    labels: Labels,
+    *rows: tuple[str, str] | tuple[str, str, str | Callable[[Any], float | None]],
+    kind: str = "gauge",
+) -> Iterator[Metric]:
+    """Yields metrics of the same sources: the source itself, an attribute of it, or what a function makes of it."""
+    for name, help, *rest in rows:
+        (read,) = rest or (_itself,)
+        made = attrgetter(read) if isinstance(read, str) else read
+        yield Metric(name, "counter" if name.endswith("_total") else kind, labels, help, sources, made)
+
+
+def _itself(source: Any) -> Any:
+    return source
+
+
+METRICS: Final = (
+    *_metrics(
+        lambda state: state.calls.statistics.calls(),
+        ("operator", "method", "reason"),
+        (
+            "aclgrad_calls_total",
+            "operator calls that ended; each call of a batch counts, a batch that fails as a whole counts once",
+        ),
+    ),
+    *_metrics(_rpcs, ("method", "reason"), ("aclgrad_rpcs_total", "RPCs that ended")),
+    *_metrics(
+        lambda state: dict(state.calls.statistics.rows),
+        ("method", "operator"),
+        ("aclgrad_rpc_duration_seconds", "time from the arrival of an RPC until its reply has left", "durations"),
+        kind="histogram",
+    ),
+    *_metrics(
+        lambda state: {(stage,): each for stage, each in zip(STAGES, state.calls.statistics.stages, strict=True)},
+        ("stage",),
+        (
+            "aclgrad_stage_duration_seconds",
+            "time of successful RPCs in each stage: receive, plan, wait (admission), run (device), reply",
+        ),
+        kind="histogram",
+    ),
+    *_metrics(_bytes("received_bytes"), ("method",), ("aclgrad_received_bytes_total", "bytes of messages received")),
+    *_metrics(_bytes("sent_bytes"), ("method",), ("aclgrad_sent_bytes_total", "bytes of messages sent")),
+    *_metrics(
+        lambda state: {(cause,): count for cause, count in state.refusals().items()},
+        ("cause",),
+        (
+            "aclgrad_refused_rpcs_total",
+            "RPCs refused before they ran: draining, memory, address, identity, share (of the caller), or queue (full)",
+        ),
+    ),
+    *_metrics(
+        lambda state: _one(state.calls),
+        (),
+        ("aclgrad_slow_clients_total", "calls cut because their client was too slow", "slow_clients"),
+        ("aclgrad_memory_cuts_total", "unfinished calls cut because memory was short", "memory_cuts"),
+        ("aclgrad_active_rpcs", "RPCs that have begun and whose reply has not left", "active_count"),
+    ),
+    *_metrics(
+        _rooms,
+        ("room",),
+        ("aclgrad_running_calls", "places in use, for large calls and for small ones", "places.used"),
+        ("aclgrad_running_calls_limit", "places", "running_limit"),
+        ("aclgrad_waiting_calls", "calls that wait for memory or a place", "waiting_count"),
+        ("aclgrad_waiting_calls_limit", "calls that may wait", "waiting_limit"),
+    ),
+    *_metrics(
+        lambda state: _one(state.admission),
+        (),
+        ("aclgrad_utilization_ratio", "running and waiting calls per place: for autoscalers", "utilization"),
+        ("aclgrad_reply_bytes", "replies that clients have not fetched", "replies.used"),
+        ("aclgrad_reply_bytes_limit", "the most that such replies may take", "replies.limit"),
+    ),
+    *_metrics(
+        lambda state: _of_device(state, state.admission and state.admission.large.memory),
+        ("device",),
+        ("aclgrad_claimed_bytes", "memory that admission has given out", "used"),
+        ("aclgrad_claimed_bytes_limit", "memory that admission may give out", "limit"),
+        ("aclgrad_memory_waiting_calls", "calls that wait for this device's memory", "waiting_count"),
+    ),
+    *_metrics(
+        lambda state: _of_device(state, getattr(state.device, "sample", None)),
+        ("device",),
+        ("aclgrad_pool_allocated_bytes", "pool: memory that calls hold", "pool.allocated_bytes"),
+        ("aclgrad_pool_reserved_bytes", "pool: memory taken from the device", "pool.reserved_bytes"),
+        ("aclgrad_pool_workspace_bytes", "pool: memory that idle streams keep", "pool.workspace_bytes"),
+        ("aclgrad_pool_limit_bytes", "pool: the most that it takes", "pool.limit_bytes"),
+        ("aclgrad_pool_largest_free_bytes", "pool: largest free block", "pool.largest_free_bytes"),
+        ("aclgrad_streams", "streams that exist", "streams"),
+        ("aclgrad_leased_streams", "streams in use", "leased_streams"),
+        ("aclgrad_abandoned_calls", "unfinished work that nobody waits for", "abandoned_calls"),
+        ("aclgrad_executor_cache_entries", "kept executors", "executors.entry_count"),
+        ("aclgrad_device_free_bytes", "free memory of the device", "free_bytes"),
+        ("aclgrad_device_total_bytes", "memory of the device", "total_bytes"),
+        (
+            "aclgrad_device_sample_age_seconds",
+            "age of the device's figures, which are sampled every second; they age if the driver hangs",
+            lambda it: time.monotonic() - it.time_s,
+        ),
+        ("aclgrad_pool_allocations_total", "pool: blocks given out", "pool.allocation_count"),
+        ("aclgrad_pool_hits_total", "pool: blocks given out without asking the device", "pool.hit_count"),
+        ("aclgrad_pool_retries_total", "pool: blocks that needed a trim first", "pool.retry_count"),
+        ("aclgrad_pool_out_of_memory_total", "pool: refused blocks", "pool.out_of_memory_count"),
+        ("aclgrad_executor_cache_hits_total", "calls that found a kept executor", "executors.hit_count"),
+        ("aclgrad_executor_cache_misses_total", "calls that found none", "executors.miss_count"),
+    ),
+    *_metrics(_device_up, ("device",), ("aclgrad_device_up", "1, or 0 once the device is lost or unfit")),
+    *_metrics(
+        lambda state: _of_device(state, state.device),
+        ("device",),
+        (
+            "aclgrad_device_oldest_step_seconds",
+            "how long the longest request to the driver has taken; of a kernel, the time since its call's deadline",
+            "oldest_step_s",
+        ),
+    ),
+    *_metrics(
+        lambda state: _one(state.loop_lag),
+        (),
+        ("aclgrad_event_loop_lag_seconds", "how much later than asked for the main loop's beat ran"),
+        kind="histogram",
+    ),
+    *_metrics(
+        lambda state: _one(state.memory),
+        (),
+        ("aclgrad_memory_used_bytes", "resident memory of the process", "used_bytes"),
+        ("aclgrad_memory_limit_bytes", "memory that the process may use", "limit_bytes"),
+        ("aclgrad_memory_pressure", "0; 1 above the soft limit; 2 above the hard limit", "pressure"),
+    ),
+    *_metrics(
+        _one,
+        (),
+        ("aclgrad_hang_timeout_seconds", "age at which a step is a hang", "settings.hang_timeout_s"),
+        ("aclgrad_ready", "1 if calls are welcome, as /readyz says", "is_ready"),
+        (
+            "aclgrad_event_loop_heartbeat_age_seconds",
+            "time since the main loop last ran",
+            lambda it: it.heartbeat.age_s(),
+        ),
+        (
+            "aclgrad_certificate_remaining_seconds",
+            "time until the TLS certificate expires",
+            lambda it: it.certificates and it.certificates.expires_at - time.time(),
+        ),
+        ("aclgrad_start_time_seconds", "unix time at which the server became ready", "ready_at"),
+        ("aclgrad_log_lines_dropped_total", "log lines that nobody read in time", lambda _: logs.dropped_lines()),
+    ),
+    *_metrics(
+        _info,
+        ("version", "product", "library", "runtime_version"),
+        ("aclgrad_info", "1; what the server runs is in the labels"),
+    ),
+)
 
 
 class Metrics(Collector):
@@ -33,26 +262,22 @@ class Metrics(Collector):
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Family]:
-        for metric in METRICS:
-            yield _family(metric, metric.read(self._state))
+        for name, kind, labels, help, sources, read in METRICS:
+            family = _FAMILIES[kind](name, help, labels=labels)
+            for values, source in sources(self._state).items():
+                value = read(source)
+                if isinstance(value, Histogram):
+                    family.add_metric(values, *_buckets(value))
+                elif value is not None:
+                    family.add_metric(values, value)
+            yield family
 
 
-def _family(metric: Metric, values: Values) -> Family:
-    if metric.kind is Kind.HISTOGRAM:
-        histograms = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-        for labels, value in values.items():
-            assert isinstance(value, Histogram)
-            histograms.add_metric(labels, *_buckets(value))
-        return histograms
-    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-    family = kind(metric.name, metric.help, labels=metric.labels)
-    for labels, value in values.items():
-        assert not isinstance(value, Histogram)
-        family.add_metric(labels, value)
-    return family
-
-
-_BOUNDS = [str(bound_s(number)) for number in range(_LAST_BUCKET + 1)]
+_FAMILIES: Final[Mapping[str, Any]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:

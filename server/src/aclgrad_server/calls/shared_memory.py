@@ -20,18 +20,18 @@ from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.plan import OperatorPlan, check_reply_size
 
 RETRY_AFTER_FILES_S: Final = 1.0
+PREFIX: Final = "aclgrad-"
+_NAME: Final = re.compile(rf"/{PREFIX}[A-Za-z0-9._-]{{1,200}}")
 _FOLDER: Final = "/dev/shm"
 _FLAGS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_OFFSET: Final = 2**62
 
 
 class SharedMemory:
-    """What the server lets clients name: objects whose names have a prefix and whose files have one of these owners."""
+    """What the server lets clients name: objects whose names begin so and whose files have one of these owners."""
 
-    def __init__(self, enabled: bool, prefix: str, owners: Sequence[int]) -> None:
+    def __init__(self, enabled: bool, owners: Sequence[int]) -> None:
         self._enabled = enabled
-        self._name = re.compile(re.escape(f"/{prefix}") + r"[A-Za-z0-9._-]{1,200}")
-        self._prefix = prefix
         self._owners = tuple(owners) or (os.geteuid(),)
 
     def require(self, peer: str) -> None:
@@ -63,8 +63,8 @@ class SharedMemory:
     @contextmanager
     def open(self, field: str, named: SharedRange, mode: int) -> Iterator[int]:
         """Yields the open file of an object that holds the range; raises InvalidFieldError if there is none."""
-        if not self._name.fullmatch(named.name):
-            remedy = f"name it /{self._prefix} and up to 200 letters, digits, dots, dashes and underscores"
+        if not _NAME.fullmatch(named.name):
+            remedy = f"name it /{PREFIX} and up to 200 letters, digits, dots, dashes and underscores"
             raise InvalidFieldError.at(f"{field}.name", f"is {named.name!r}", remedy)
         if not 0 <= named.offset <= _MAX_OFFSET:
             raise InvalidFieldError.at(

@@ -77,8 +77,6 @@ class Device:
             # Small calls have as many of their own.
             stream_limit=2 * settings.streams,
             copy_threads=COPY_THREADS,
-            pool_high_water_bytes=settings.pool_keep_bytes,
-            pool_pass_through=settings.pool_pass_through,
             # By default executors are kept if the library is known to rerun them correctly.
             executor_limit=EXECUTOR_LIMIT if is_on(settings.executor_cache, library.is_host) else 0,
             deterministic=settings.deterministic,

@@ -26,7 +26,6 @@ from aclgrad_server.settings import Settings
 
 log = logging.getLogger(__name__)
 
-COMPRESSIONS: Final = {"none": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
 _COMPRESSION_BITS: Final = 1 << grpc.Compression.NoCompression | 1 << grpc.Compression.Gzip
 """The algorithms that are accepted, and not `deflate`, whose messages nobody could tell from others."""
 _UNIX: Final = "unix:"

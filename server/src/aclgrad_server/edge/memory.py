@@ -17,6 +17,7 @@ INTERVAL_S: Final = 0.05
 BUSY_INTERVAL_S: Final = 0.01
 """Between two looks when more than half is used: messages on one machine bring 2 GB in a second."""
 TRIM_INTERVAL_S: Final = 0.2
+IDLE_TRIM_S = 30.0
 CUT_COUNT: Final = 16  # calls that are cut at once under pressure
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -35,13 +36,12 @@ class MemoryWatch:
     """Frees memory, cuts calls that are being received, and refuses new ones, in that order, as memory runs out.
 
     gRPC tells neither how much of a message has arrived nor what it holds, so the whole process is watched. Free memory
-    is also given back once when no call came for `idle_trim_s`; 0: never.
+    is also given back once when no call came for IDLE_TRIM_S.
     """
 
     def __init__(
         self,
         limit_bytes: int,
-        idle_trim_s: float,
         trim: Callable[[], Awaitable[None]],
         calls: Calls,
         used_bytes: Callable[[], int] = resident_bytes,
@@ -49,7 +49,6 @@ class MemoryWatch:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         """As of the last look."""
-        self._idle_trim_s = idle_trim_s
         self._trim = trim
         self._calls = calls
         self._read_used_bytes = used_bytes
@@ -88,7 +87,7 @@ class MemoryWatch:
         """Says whether calls have come since the last trim, and none for a while."""
         if self._calls.any() or self._calls.event_count != self._seen:
             self._seen, self._seen_at = self._calls.event_count, time.monotonic()
-        is_quiet = time.monotonic() - self._seen_at >= self._idle_trim_s > 0
+        is_quiet = time.monotonic() - self._seen_at >= IDLE_TRIM_S
         return is_quiet and self._seen != self._trimmed
 
     def look(self) -> None:

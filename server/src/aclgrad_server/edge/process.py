@@ -1,17 +1,13 @@
-"""What the process may use beside memory: open files, and time on the event loop."""
+"""The open files of the process."""
 
-import asyncio
 import logging
 import resource
-import time
-from typing import Any, Final
+from typing import Final
 
 log = logging.getLogger(__name__)
 
 OTHER_FILES: Final = 768
 """Files other than connections of clients: those of the admin listener (512), shared memory, devices, libraries."""
-_POLLER: Final = "_handle_events"
-"""gRPC's callback that copies received messages, on which the server has no influence but their size."""
 
 
 def ensure_open_files(connection_limit: int) -> int:
@@ -30,28 +26,3 @@ def ensure_open_files(connection_limit: int) -> int:
         log.warning(message, allowed, connection_limit, needed)
     # A small limit leaves the other files, which are seldom as many, a half.
     return min(connection_limit, max(1, allowed - min(OTHER_FILES, allowed // 2)))
-
-
-def install_loop_alarm(limit_s: float) -> None:
-    """Logs each callback of an event loop that takes longer. It costs far less than asyncio's own debug mode."""
-    run = asyncio.Handle._run  # noqa: SLF001 - there is no public hook
-
-    def timed_run(handle: Any) -> None:
-        wall, cpu = time.perf_counter(), time.thread_time()
-        run(handle)
-        wall = time.perf_counter() - wall
-        if wall > limit_s:
-            cpu = time.thread_time() - cpu
-            name = _name_of(handle._callback)  # noqa: SLF001
-            held = "gRPC held the loop" if name == _POLLER else "loop held"
-            log.warning("%s for %.1f ms, %.1f ms of it on the CPU: %s", held, wall * 1e3, cpu * 1e3, name)
-
-    asyncio.Handle._run = timed_run  # type: ignore[assignment, method-assign]  # noqa: SLF001
-
-
-def _name_of(callback: Any) -> str:
-    """Returns what runs: the coroutine of a task, or the callback itself."""
-    task = getattr(callback, "__self__", None)
-    if isinstance(task, asyncio.Task):
-        return str(getattr(task.get_coro(), "__qualname__", task.get_coro()))
-    return str(getattr(callback, "__name__", callback))

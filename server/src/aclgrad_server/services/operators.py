@@ -34,9 +34,7 @@ class OperatorService:
         self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
         self._shape_only = library.shape_only
         self._path = path
-        self._shared_memory = SharedMemory(
-            settings.shared_memory, settings.shared_memory_prefix, settings.shared_memory_owner
-        )
+        self._shared_memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
         self._max_call_bytes = settings.max_call_bytes or path.device.pool_limit_bytes // 2
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:

@@ -1,0 +1,70 @@
+"""The server with what only tests and measurements change of it: `python -m tools.changed_server FLAGS`.
+
+TEST_SERVER has words: `pool_pass_through` makes every block an allocation of its own, `keep_bytes=0` has the pool give
+back all that is free, `idle_trim_s=0.2` when memory goes back, and `loop_alarm_ms=10` logs what holds the event loop.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from functools import partial
+from typing import Any, Final
+
+from aclgrad_server import __main__ as server
+from aclgrad_server.devices import native
+from aclgrad_server.edge import memory
+from aclgrad_server.supervisor import worker
+from tools.serving import CHANGES
+
+_POLLER: Final = "_handle_events"
+"""gRPC's callback that copies received messages, on which the server has no influence but their size."""
+
+log = logging.getLogger(__name__)
+
+
+def _change(words: str) -> None:
+    changes = dict(word.partition("=")[::2] for word in words.split())
+    if "pool_pass_through" in changes:
+        native.Device = partial(native.Device, pool_pass_through=True)
+    if "keep_bytes" in changes:
+        kept = int(changes["keep_bytes"])
+        native.Device = partial(native.Device, pool_high_water_bytes=kept)
+    if "idle_trim_s" in changes:
+        memory.IDLE_TRIM_S = float(changes["idle_trim_s"])
+    if "loop_alarm_ms" in changes:
+        _install_loop_alarm(float(changes["loop_alarm_ms"]) / 1000)
+    worker.COMMAND = (sys.executable, "-m", "tools.changed_server", "worker")
+
+
+def _install_loop_alarm(limit_s: float) -> None:
+    """Logs each callback of an event loop that takes longer. It costs far less than asyncio's own debug mode."""
+    run = asyncio.Handle._run  # noqa: SLF001 - there is no public hook
+
+    def timed_run(handle: Any) -> None:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        run(handle)
+        wall = time.perf_counter() - wall
+        if wall > limit_s:
+            cpu = time.thread_time() - cpu
+            name = _name_of(handle._callback)  # noqa: SLF001
+            held = "gRPC held the loop" if name == _POLLER else "loop held"
+            log.warning("%s for %.1f ms, %.1f ms of it on the CPU: %s", held, wall * 1e3, cpu * 1e3, name)
+
+    asyncio.Handle._run = timed_run  # noqa: SLF001
+
+
+def _name_of(callback: Any) -> str:
+    """Returns what runs: the coroutine of a task, or the callback itself."""
+    task = getattr(callback, "__self__", None)
+    if isinstance(task, asyncio.Task):
+        return str(getattr(task.get_coro(), "__qualname__", task.get_coro()))
+    return str(getattr(callback, "__name__", callback))
+
+
+if __name__ == "__main__":
+    # As the server itself does before it imports gRPC.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    _change(os.environ.get(CHANGES, ""))
+    server.main()
