@@ -25,7 +25,7 @@ class Pipe:
     def fill(self) -> int:
         """Writes until lines are dropped, and returns how many were written and dropped."""
         for number in range(3 * MAX_LINES):
-            self.writer.write(f"{number:<1000}")
+            self.writer.enqueue(f"{number:<1000}")
             # Once the pipe is full, nothing leaves the queue any more, so lines are dropped in one place alone.
             while number == FULL and select.select([], [self.file], [], 0)[1]:
                 time.sleep(0.001)
@@ -57,7 +57,7 @@ def pipe() -> Iterator[Pipe]:
 
 def test_lines_are_written_in_order_and_what_is_no_utf8_is_escaped(pipe: Pipe) -> None:
     for line in (*map(str, range(100)), "grün \udcff"):
-        pipe.writer.write(line)
+        pipe.writer.enqueue(line)
     assert pipe.lines() == [*map(str, range(100)), "grün \\udcff"]
 
 
@@ -77,7 +77,7 @@ def test_count_stands_where_lines_are_missing(pipe: Pipe) -> None:
     while read.count(b"\n") < 200:
         read += os.read(pipe.reader, 4096)
     for number in range(10):
-        pipe.writer.write(f"later {number}")
+        pipe.writer.enqueue(f"later {number}")
     lines = (read.decode() + "\n".join(pipe.lines())).splitlines()
     kept = [line for line in lines if line.strip().isdecimal()]
     told = lines[len(kept)]
@@ -89,18 +89,18 @@ def test_reader_that_is_gone_stops_nobody(pipe: Pipe) -> None:
     os.close(pipe.reader)
     pipe.reader = os.open(os.devnull, os.O_RDONLY)
     for number in range(3 * MAX_LINES):
-        pipe.writer.write(str(number))
+        pipe.writer.enqueue(str(number))
     assert pipe.writer.flush(60)
 
 
 def test_non_blocking_file_is_waited_for(pipe: Pipe) -> None:
     os.set_blocking(pipe.file, False)
     for number in range(1000):
-        pipe.writer.write(f"{number:<1000}")
+        pipe.writer.enqueue(f"{number:<1000}")
     assert not pipe.writer.flush(0.05)
     assert [int(line) for line in pipe.lines()] == list(range(1000))
 
 
 def test_thread_ends_with_the_process(pipe: Pipe) -> None:
     pipe.writer.flush(60)
-    assert {each.daemon for each in threading.enumerate() if each.name == "log-writer"} == {True}
+    assert {each.daemon for each in threading.enumerate() if "_monitor" in each.name} == {True}

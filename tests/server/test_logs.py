@@ -15,7 +15,16 @@ FORGED = "2026-01-01T00:00:00Z ERROR root: forged"
 
 def record(message: str, *arguments: object, **more: object) -> logging.LogRecord:
     return logging.makeLogRecord(
-        {"name": "a.b", "levelname": "INFO", "levelno": 20, "msg": message, "args": arguments, "created": 1.5} | more
+        {
+            "name": "a.b",
+            "levelname": "INFO",
+            "levelno": 20,
+            "msg": message,
+            "args": arguments,
+            "created": 1.5,
+            "msecs": 500.0,
+        }
+        | more
     )
 
 

@@ -5,7 +5,7 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from logging.handlers import QueueHandler, QueueListener
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -17,79 +17,83 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_LINES: Final = 4096  # lines that wait to be written: some megabytes at most
+MAX_LINES: Final = 4096  # that wait to be written: some megabytes at most
 MAX_LOGGED: Final = 1000  # of a text that may hold what a client sent
 FLUSH_LIMIT_S: Final = 1.0  # how long the end of the process waits for those who read its log
 _STDERR: Final = 2
 _GRPC: Final = "grpc._cython.cygrpc"
 
 
-class LineHandler(logging.Handler):
-    """Queues lines for a thread that writes them to a file, in order, and notes the number of dropped lines.
+class LineHandler(QueueHandler):
+    """Queues lines for a thread that writes them to a file, in order, and drops those that are too many.
 
-    It is not a `Queue`: a destructor that logs in the middle of `put` would wait for the lock of `Queue` for ever.
+    A line says in their place how many were dropped. The queue is no `Queue`: a destructor that logs in the middle of
+    `put` would wait for the lock of `Queue` for ever.
     """
 
     def __init__(self, file: int = _STDERR, form: Form | None = None) -> None:
         """Takes an open file, which it does not close, and the form of the lines, text by default."""
-        super().__init__()
-        self.form = form or TextForm()
-        self.setFormatter(self.form)
-        self._file = file
-        # Each text with its number of lines, and the number of those dropped before it.
-        self._queue: SimpleQueue[tuple[str | threading.Event, int, int]] = SimpleQueue()
-        self._queued = self._dropped = 0  # lines; written by `write` alone
-        self._written = self._told = 0  # lines; written by the thread alone
-        # A daemon, because the thread never ends if the file's reader stops.
-        threading.Thread(target=self._run, name="log-writer", daemon=True).start()
+        queue: SimpleQueue[Any] = SimpleQueue()
+        super().__init__(queue)
+        self.setFormatter(form or TextForm())
+        self._lines = queue
+        self.dropped_lines = 0
+        # Its thread is a daemon, which never ends if the file's reader stops: nobody calls `stop`.
+        QueueListener(queue, _Writer(self, file)).start()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            line = self.format(record)
-        except Exception:
-            # logging itself would write a traceback to standard error, and block.
-            line = self._own_line("ERROR", f"a line of {record.pathname}:{record.lineno} cannot be formatted")
-        self.write(line)
+    def prepare(self, record: logging.LogRecord) -> str:
+        return self.format(record)
 
-    def write(self, text: str, lines: int = 1) -> None:
-        """Queues lines, or counts them as dropped if too many wait. One thread at a time may call this."""
-        if self._queued - self._written + lines > MAX_LINES:
-            self._dropped += lines
+    def enqueue(self, record: Any) -> None:
+        if self._lines.qsize() >= MAX_LINES:
+            self.dropped_lines += 1
         else:
-            self._queued += lines
-            self._queue.put((text, lines, self._dropped))
+            self._lines.put((record, self.dropped_lines))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        # logging itself would write a traceback to standard error, and block.
+        self.enqueue(self.own_line("ERROR", f"a line of {record.pathname}:{record.lineno} cannot be formatted"))
 
     @property
-    def dropped_lines(self) -> int:
-        return self._dropped
+    def is_empty(self) -> bool:
+        return self._lines.empty()
+
+    def own_line(self, level: str, text: str) -> str:
+        return self.format(logging.makeLogRecord({"name": __name__, "levelname": level, "msg": text}))
 
     def flush(self, limit_s: float = FLUSH_LIMIT_S) -> bool:  # type: ignore[override]
         """Waits, at most for the limit, until everything queued so far is written; says whether it is."""
         reached = threading.Event()
-        self._queue.put((reached, 0, self._dropped))
+        self._lines.put((reached, self.dropped_lines))
         return reached.wait(limit_s)
 
-    def _run(self) -> None:
-        while True:
-            text, lines, dropped = self._queue.get()
-            self._tell_dropped(dropped)
-            if isinstance(text, threading.Event):
-                text.set()
-            else:
-                self._write(text)
-                self._written += lines
-            if self._queue.empty():
-                # There may be no later line that notes it.
-                self._tell_dropped(self._dropped)
+
+class _Writer(logging.Handler):
+    """Writes what a LineHandler has queued."""
+
+    def __init__(self, lines: LineHandler, file: int) -> None:
+        super().__init__()
+        self._lines = lines
+        self._file = file
+        self._told = 0
+
+    def handle(self, record: Any) -> bool:
+        line, dropped = record
+        self._tell_dropped(dropped)
+        if isinstance(line, threading.Event):
+            line.set()
+        else:
+            self._write(line)
+        if self._lines.is_empty:
+            # There may be no later line that notes it.
+            self._tell_dropped(self._lines.dropped_lines)
+        return True
 
     def _tell_dropped(self, dropped: int) -> None:
         if dropped > self._told:
             told = f"{dropped - self._told} log lines were dropped: stderr was not read"
-            self._write(self._own_line("WARNING", told))
             self._told = dropped
-
-    def _own_line(self, level: str, text: str) -> str:
-        return self.format(logging.makeLogRecord({"name": __name__, "levelname": level, "msg": text}))
+            self._write(self._lines.own_line("WARNING", told))
 
     def _write(self, line: str) -> None:
         """Writes to the descriptor itself: a thread that blocks with the lock of `sys.stderr` would prevent an exit."""
@@ -102,15 +106,6 @@ class LineHandler(logging.Handler):
                 select.select([], [self._file], [])
             except OSError:
                 return  # closed, or its reader is gone: there is nobody to tell
-
-
-def write_entries(name: str, entries: Sequence[tuple[float, Mapping[str, Any]]]) -> None:
-    """Logs entries of time and fields, all at once and whatever the level."""
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, LineHandler) and handler.lock is not None:
-            text = "\n".join(handler.form.entry(name, seconds, told) for seconds, told in entries)
-            with handler.lock:
-                handler.write(text, len(entries))
 
 
 def dropped_lines() -> int:
@@ -149,9 +144,10 @@ def _raised(arguments: Any) -> tuple[type[BaseException], BaseException, Traceba
 def last_words(form: Form, *lines: str) -> None:
     """Writes to standard error before the process ends, after what was logged; waits only for a moment."""
     logging.shutdown()
-    handler = LineHandler()
+    handler = LineHandler(form=form)
     for line in lines:
-        handler.write(form.last(line))
+        last = {"name": __package__, "levelname": "CRITICAL", "msg": line, "is_last": True}
+        handler.handle(logging.makeLogRecord(last))
     handler.flush()
 
 

@@ -36,7 +36,6 @@ from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
-from aclgrad_server.services.access_log import AccessLog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
@@ -75,7 +74,6 @@ class Server:
         self._completions = Completions()
         self._health = Health(settings.client_timeout_s, state.host_id)
         self._grpc: grpc.aio.Server | None = None
-        self._access_log = AccessLog() if settings.access_log else None
         self._load_report: LoadReport | None = None
         self._file_watch = FileWatch([])
         self._tasks = BackgroundTasks(state.heartbeat, on_failure=self._health.set_dead)
@@ -125,7 +123,7 @@ class Server:
         self._load_report = report = LoadReport(state)
         name = name_of(state.addresses if state.place is None else state.place.endpoints[state.place.index])
         handlers = Handlers(
-            state.calls, admission, access, self._access_log, settings.max_message_bytes, report, name
+            state.calls, admission, access, settings.access_log, settings.max_message_bytes, report, name
         )
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
@@ -170,9 +168,7 @@ class Server:
         if state.admission is not None:
             state.admission.sweep()
         if state.access is not None:
-            state.access.audit.sweep()
-        if self._access_log is not None:
-            self._access_log.flush()
+            state.access.repeated.sweep()
         state.recent.sweep()
         if self._load_report is not None:
             self._load_report.sweep()
@@ -225,8 +221,6 @@ class Server:
             # Only streams of health and reflection are left, and calls that are being refused.
             await self._grpc.stop(STOP_GRACE_S if drained else None)
         self._file_watch.stop()
-        if self._access_log is not None:
-            self._access_log.flush()
         await self._tasks.stop()
         if drained and not self.is_device_lost:
             drained = await self._close_device()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerBusyError
-from aclgrad_server.access.audit import Audit
+from aclgrad_server.access import audit
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of
 from aclgrad_server.calls.gate import Bounds
@@ -13,7 +13,7 @@ from aclgrad_server.calls.pace import Pace
 from aclgrad_server.calls.room import RETRY_AFTER_S
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
-from aclgrad_server.log_forms import UNKNOWN
+from aclgrad_server.log_forms import UNKNOWN, fields
 
 AUTHORIZATION: Final = "authorization"
 _SCHEME: Final = "bearer"
@@ -36,7 +36,8 @@ class Access:
         self._in_flight: dict[str, int] = {}
         self._bounds: dict[str, Bounds] = {}
         self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
-        self.audit = Audit()
+        self.repeated = audit.RepeatedRefusals()
+        audit.log.filters[:] = [self.repeated]
         self.refusals = 0
         """How many calls were refused because their caller is unknown or lacks the right."""
         self.share_refusals = 0
@@ -75,7 +76,12 @@ class Access:
         except (NotAuthenticatedError, PermissionDeniedError) as error:
             self.refusals += 1
             who = identity.name if identity else "unknown"
-            self.audit.refused(address, who, error.message.partition(";")[0], peer, method, request_id, trace_id)
+            why = error.message.partition(";")[0]
+            told = {"why": why, "identity": who, "peer": peer, "method": method}
+            told |= {"request_id": request_id, "trace_id": trace_id}
+            # The request id, which a client chose, comes last.
+            words, caller = (why, who, peer, method, request_id), {"caller": (address, who, why)}
+            audit.log.warning("refused %s: identity %s of %s, %s %s", *words, extra=fields(told) | caller)
             raise
         return identity
 

@@ -29,7 +29,7 @@ from aclgrad_server.calls.decompression import decompressed
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
-from aclgrad_server.services.access_log import AccessLog
+from aclgrad_server.services.access_log import log_call
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.statistics.calls import OPERATOR_METHODS
 
@@ -52,7 +52,7 @@ class Handlers:
         calls: Calls,
         admission: Admission,
         access: Access | None = None,
-        access_log: AccessLog | None = None,
+        has_access_log: bool = False,
         max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
         load_report: LoadReport | None = None,
         server_name: str | None = None,
@@ -64,7 +64,7 @@ class Handlers:
         self._calls = calls
         self._admission = admission
         self._access = access
-        self._access_log = access_log
+        self._has_access_log = has_access_log
         self._max_message_bytes = max_message_bytes
         self._load_report = load_report
         self._name = () if server_name is None else ((SERVER, server_name),)
@@ -131,8 +131,8 @@ class Handlers:
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
-        if self._access_log is not None:
-            call.at_end(partial(self._access_log.add, call))
+        if self._has_access_log:
+            call.at_end(partial(log_call, call))
         try:
             self._calls.admit()
             self._calls.check_address(call)
