@@ -27,7 +27,7 @@ class Authority:
         """Returns the paths of a new certificate and of its key; an earlier pair of the name is replaced."""
         made = self._ca.issue_cert(*(sans or LOCAL), not_after=not_after, not_before=not_before)
         chain = b"".join(each.bytes() for each in made.cert_chain_pems)
-        return self._write(f"{name}.crt", chain), self._write(f"{name}.key", made.private_key_pem.bytes())
+        return self._write(f"{name}.crt", chain), self._write(f"{name}.key", made.private_key_pem.bytes(), 0o600)
 
     def server_flags(self, name: str = "server", *sans: str) -> tuple[str, ...]:
         certificate, key = self.pair(name, *sans)
@@ -38,10 +38,11 @@ class Authority:
         own = [Path(file).read_bytes() for file in reversed(pair or ())] or [None, None]
         return grpc.secure_channel(address, grpc.ssl_channel_credentials(self.ca_pem, *own))
 
-    def _write(self, name: str, content: bytes) -> str:
+    def _write(self, name: str, content: bytes, mode: int = 0o644) -> str:
         path = self._folder / name
         # As a careful program does: nobody sees half of it.
         new = path.with_suffix(".new")
+        new.touch(mode)
         new.write_bytes(content)
         new.replace(path)
         return str(path)

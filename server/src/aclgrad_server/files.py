@@ -1,14 +1,11 @@
 """Files that the server trusts: who else may change them, and what they hold as of their last change."""
 
-import errno
-import grp
 import logging
 import os
-import pwd
 import stat
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -16,7 +13,6 @@ log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 0.5
 MAX_BYTES: Final = 16 * 2**20  # of a file
-MAX_LINKS: Final = 40  # on the way to a file, as for the kernel
 _ROOT: Final = 0
 
 Value = TypeVar("Value")
@@ -26,91 +22,44 @@ class UnusableFileError(ValueError):
     """A file cannot be used; the message names it, and says why and what to do about it."""
 
 
-def read_trusted(path: Path) -> bytes:
-    """Returns the content of a regular file that no other user can change; raises UnusableFileError."""
+def read_trusted(path: Path, *, is_key: bool = False) -> bytes:
+    """Returns the content of a regular file that not everybody can change, nor others read if it is a private key.
+
+    Raises UnusableFileError.
+    """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnusableFileError(f"{path} is no file; give the path of one")
-        check_trusted(path)
-        # If it has become a pipe by now, nobody waits for one who writes to it.
+        # If it is a pipe, nobody waits for one who writes to it.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise UnusableFileError(f"{path} is no file; give the path of one")
+            _check(path, status, is_key)
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        remedy = f"user {os.geteuid()} has to read it"
+        raise UnusableFileError(f"{path} cannot be read: {error.strerror or error}; {remedy}") from error
     if len(content) > MAX_BYTES:
         raise UnusableFileError(f"{path} has more than {MAX_BYTES >> 20} MiB; give the path of the right file")
     return content
 
 
 def check_trusted(path: Path) -> None:
-    """Raises UnusableFileError if another user can change a file or put another one in its place.
-
-    Only root and the user of the server may own the file, and the folders and links that lead to it, and write to them.
-    A file that is not there is named by whoever opens it, but nobody else may be able to put one there meanwhile.
-    """
-    try:
-        for each in _way_to(path):
-            if (why := _distrust(each)) is not None:
-                raise UnusableFileError(f"{path} is not trusted: {why}")
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    """Raises UnusableFileError if everybody can change a file. Whoever opens it names one that is not there."""
+    with suppress(OSError):
+        _check(path, path.stat(), is_key=False)
 
 
-def _way_to(path: Path) -> Iterator[Path]:
-    """Yields each folder and link that leads to a file, then the file; ends after the first that is not there."""
-    at, links = Path("/"), 0
-    names = deque(path.absolute().parts)
-    while names:
-        name = names.popleft()
-        each = at.parent if name == ".." else at / name
-        yield each
-        if each.is_symlink():
-            links += 1
-            if links > MAX_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            names.extendleft(reversed(each.readlink().parts))
-        elif each.exists():
-            at = each
-        else:
-            return
-
-
-def _unreadable(path: Path, error: OSError) -> UnusableFileError:
-    return UnusableFileError(f"{path} cannot be read: {error.strerror or error}; user {os.geteuid()} has to read it")
-
-
-def _distrust(path: Path) -> str | None:
-    """Returns why a file, a folder or a link is not trusted, or that another user can make it; with the remedy."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        if path.parent.stat().st_mode & stat.S_ISVTX:
-            return f"it is not there, and others may make it in {path.parent}; give another place, or make it first"
-        return None
-    is_link = stat.S_ISLNK(status.st_mode)
-    if os.statvfs(path.parent if is_link else path).f_flag & os.ST_RDONLY:
-        # A container's own view: nobody in it can write there.
-        return None
-    user = os.geteuid()
-    if status.st_uid not in (_ROOT, user):
-        return f"{path} belongs to user {status.st_uid}; chown it to {user}, whom the server runs as, or to root"
-    if is_link or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
-        # Nobody writes to a link. In a sticky folder, users can replace only what is their own.
-        return None
+def _check(path: Path, status: os.stat_result, is_key: bool) -> None:
+    """A key has PostgreSQL's rule: 0600 or less, or 0640 or less if root owns it, as in a Secret of Kubernetes."""
+    user, owner = os.geteuid(), status.st_uid
     if status.st_mode & stat.S_IWOTH:
-        return f"everybody may write to {path}; chmod o-w {path}"
-    if status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid, user):
-        return f"group {status.st_gid} may write to {path}; chmod g-w {path}"
-    return None
-
-
-def _is_private_group(group: int, user: int) -> bool:
-    """Whether the group has the user alone, as many systems make one for each user, of the same name."""
-    try:
-        own, found = pwd.getpwuid(user), grp.getgrgid(group)
-        return own.pw_gid == group and found.gr_name == own.pw_name and set(found.gr_mem) <= {own.pw_name}
-    except KeyError:
-        return False
+        raise UnusableFileError(f"{path} is not trusted: everybody may write to {path}; chmod o-w {path}")
+    if is_key and owner not in (_ROOT, user):
+        raise UnusableFileError(
+            f"{path} belongs to user {owner}; chown it to {user}, whom the server runs as, or to root"
+        )
+    if is_key and status.st_mode & (0o037 if owner == _ROOT else 0o077):
+        raise UnusableFileError(f"others may use the key {path}; chmod it to 0600, or to 0640 if root owns it")
 
 
 class Reloaded(Generic[Value]):

@@ -29,6 +29,7 @@ def self_signed(folder: Path, key: Key) -> tuple[Path, Path]:
     pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     (folder / "crt").write_bytes(certificate.public_bytes(pem))
     (folder / "key").write_bytes(key.private_bytes(pem, form, serialization.NoEncryption()))
+    (folder / "key").chmod(0o600)
     return folder / "crt", folder / "key"
 
 
@@ -41,9 +42,10 @@ def test_keys_that_clients_of_grpc_do_not_take_are_refused(tmp_path: Path) -> No
     ):
         Certificates(*self_signed(tmp_path, key), None)
     for key, told in (
-        (ec.generate_private_key(ec.SECP521R1()), "has a key of ECDSA P-521; give RSA, or"),
-        (ed25519.Ed25519PrivateKey.generate(), "has a key of Ed25519; give RSA, or"),
-        (ec.generate_private_key(ec.SECP256K1()), "make no TLS connection"),
+        (ec.generate_private_key(ec.SECP521R1()), r"that clients do not take \(secp521r1\); give RSA"),
+        (ed25519.Ed25519PrivateKey.generate(), r"that clients do not take \(Ed25519PublicKey\); give RSA"),
+        (rsa.generate_private_key(65537, 1024), r"that clients do not take \(RSAPublicKey\); give RSA of 2048 bits"),
+        (ec.generate_private_key(ec.SECP256K1()), r"that clients do not take \(secp256k1\)"),
     ):
         with pytest.raises(UnusableFileError, match=told):
             Certificates(*self_signed(tmp_path, key), None)

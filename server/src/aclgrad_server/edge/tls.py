@@ -1,16 +1,17 @@
 """TLS: certificates that follow their files, checked before gRPC gets them; connections and calls in flight go on."""
 
 import logging
-import os
-import ssl
-import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from aclgrad_server.files import Reloaded, UnusableFileError, read_trusted
 from aclgrad_server.settings import Settings
@@ -19,13 +20,8 @@ log = logging.getLogger(__name__)
 
 SESSIONS_S: Final = 60.0
 """How long clients may resume sessions. The certificate of one that does is not looked at, and may have expired."""
-_UNFIT: Final = {
-    bytes.fromhex("300506032b6570032100"): "Ed25519",
-    bytes.fromhex("06072a8648ce3d020106052b81040023"): "ECDSA P-521",
-}
-"""Kinds of public keys, as they stand in a certificate, that OpenSSL takes and gRPC's clients do not."""
-_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
-_KEY: Final = b"PRIVATE KEY-----"
+_CURVES: Final = (ec.SECP256R1, ec.SECP384R1)
+_LEAST_RSA_BITS: Final = 2048
 
 
 class Certificates:
@@ -37,10 +33,10 @@ class Certificates:
         """Raises UnusableFileError if they cannot be used."""
         self._clock = clock
         self._files = certificate, key, client_ca
-        self.told: dict[str, Any] = {}
-        """What clients learn of the certificate, as `ssl.SSLSocket.getpeercert` has it."""
+        self.names: tuple[str, ...] = ()
+        """For which hosts the certificate in use is."""
         self.expires_at = 0.0
-        """Unix time at which the certificate in use is no longer valid."""
+        """Unix time at which it is no longer valid."""
         self.current = Reloaded("TLS certificate", [each for each in self._files if each], self._read)
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -60,14 +56,14 @@ class Certificates:
 
     def _read(self) -> Any:
         certificate, key, client_ca = self._files
-        chain, secret = read_trusted(certificate), read_trusted(key)
+        chain, secret = read_trusted(certificate), read_trusted(key, is_key=True)
+        own = _check_pair(certificate, chain, key, secret)
         authorities = None if client_ca is None else read_trusted(client_ca)
-        told = _check_pair(certificate, chain, key, secret)
         if client_ca is not None and authorities is not None:
-            _check_authorities(client_ca, authorities)
-        if key.stat().st_mode & stat.S_IROTH:
-            log.warning("every user of this machine may read %s; chmod o-r it", key)
-        self.told, self.expires_at = told, ssl.cert_time_to_seconds(told["notAfter"])
+            certificates_of(client_ca, authorities)
+        self.names, self.expires_at = _names(own), own.not_valid_after_utc.timestamp()
+        until = f"{own.not_valid_after_utc:%Y-%m-%d %H:%M:%S} UTC"
+        log.info("TLS certificate for %s, valid until %s", ", ".join(self.names) or "no name", until)
         return grpc.ssl_server_certificate_configuration([(secret, chain)], root_certificates=authorities)
 
 
@@ -78,74 +74,53 @@ def open_certificates(settings: Settings) -> Certificates | None:
     return Certificates(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
 
 
-def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> dict[str, Any]:
-    """Returns what a client learns of the pair; raises UnusableFileError unless a handshake with it succeeds now."""
-    if _CERTIFICATE not in chain:
-        raise UnusableFileError(f"{certificate} has no certificate; give a PEM file with the chain, the server's first")
-    if _KEY not in secret:
-        raise UnusableFileError(f"{key} has no key; give a PEM file with the private key of {certificate}")
-    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    # The certificate vouches for itself: whether its authority is known is up to the clients.
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+def certificates_of(path: Path, content: bytes) -> Sequence[x509.Certificate]:
+    """Returns the certificates of a PEM file; raises UnusableFileError if it has none or others."""
     try:
-        with _in_memory(chain + b"\n" + secret) as file:
-            server.load_cert_chain(file, password=_no_password)
-        client.load_verify_locations(cadata=chain.decode("ascii"))
-        told, encoded = _handshake(server, client)
-    except ssl.SSLCertVerificationError as error:
-        raise UnusableFileError(f"{certificate}: {error.verify_message}; give one that clients accept now") from error
-    except (ssl.SSLError, ValueError) as error:
-        if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-            raise UnusableFileError(
-                f"{key} is not the key of {certificate}; give the two that were made together"
-            ) from error
-        raise UnusableFileError(f"{certificate} and {key} make no TLS connection: {error}; give PEM files") from error
-    for key_type in (name for sign, name in _UNFIT.items() if sign in encoded):
-        raise UnusableFileError(f"{certificate} has a key of {key_type}; give RSA, or ECDSA P-256 or P-384")
-    names = ", ".join(name for _, name in told.get("subjectAltName", ()))
-    log.info("TLS certificate for %s, valid until %s", names or "no name", told["notAfter"])
-    return told
+        return x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise UnusableFileError(
+            f"{path} has no certificate: {error}; give a PEM file with certificates alone"
+        ) from error
 
 
-def _check_authorities(path: Path, authorities: bytes) -> None:
+def _check_pair(certificate: Path, chain: bytes, key: Path, secret: bytes) -> x509.Certificate:
+    """Returns the server's own certificate; raises UnusableFileError unless clients of gRPC take the pair now."""
+    own = certificates_of(certificate, chain)[0]
+    public = own.public_key()
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=authorities.decode("ascii"))
-    except (ssl.SSLError, ValueError) as error:
-        problem = f"{path} has no certificate of an authority: {error}"
-        raise UnusableFileError(f"{problem}; give a PEM file with those that sign the clients' certificates") from error
-
-
-def _handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[dict[str, Any], bytes]:
-    """Returns what the client learns of the server's certificate, and the certificate."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        client.wrap_bio(to_client, to_server),
-        server.wrap_bio(to_server, to_client, server_side=True),
-    ]
-    while ends:
-        for end in tuple(ends):
-            try:
-                end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            ends.remove(end)
-            if not end.server_side:
-                told: Any = end.getpeercert()
-                encoded = end.getpeercert(binary_form=True) or b""
-    return dict(told), encoded
-
-
-@contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    """Yields the path of a file with this content: the module ssl reads a key from a file alone."""
-    file = os.memfd_create("tls")
+        pair = load_pem_private_key(secret, password=None)
+    except TypeError as error:
+        raise UnusableFileError(
+            f"{key} has a password, and nobody is there to give it: write it without one"
+        ) from error
+    except ValueError as error:
+        raise UnusableFileError(f"{key} has no key; give a PEM file with the private key of {certificate}") from error
+    form = Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    if pair.public_key().public_bytes(*form) != public.public_bytes(*form):
+        raise UnusableFileError(f"{key} is not the key of {certificate}; give the two that were made together")
+    is_fit = isinstance(public, rsa.RSAPublicKey) and public.key_size >= _LEAST_RSA_BITS
+    if not (is_fit or (isinstance(public, ec.EllipticCurvePublicKey) and isinstance(public.curve, _CURVES))):
+        kind = public.curve.name if isinstance(public, ec.EllipticCurvePublicKey) else type(public).__name__
+        remedy = f"give RSA of {_LEAST_RSA_BITS} bits, or ECDSA P-256 or P-384"
+        raise UnusableFileError(f"{certificate} has a key that clients do not take ({kind}); {remedy}")
+    now, remedy = datetime.now(UTC), "give one that clients accept now"
+    if now < own.not_valid_before_utc:
+        raise UnusableFileError(f"{certificate}: certificate is not yet valid; {remedy}, or set the clock")
+    if now >= own.not_valid_after_utc:
+        raise UnusableFileError(f"{certificate}: certificate has expired; {remedy}")
     try:
-        os.write(file, content)
-        yield f"/proc/self/fd/{file}"
-    finally:
-        os.close(file)
+        usages = own.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return own
+    if ExtendedKeyUsageOID.SERVER_AUTH not in usages:
+        raise UnusableFileError(f"{certificate}: certificate is not for servers; {remedy}")
+    return own
 
 
-def _no_password() -> str:
-    raise ValueError("the key has a password, and nobody is there to give it: write it without one")
+def _names(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(str(each.value) for each in names)
