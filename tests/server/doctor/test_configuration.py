@@ -104,8 +104,6 @@ def test_the_operators_of_cann_beside_its_home(tmp_path: Path) -> None:
     assert found["ASCEND_OPP_PATH"].verdict is Verdict.PASSED
 
 
-def test_who_chooses_the_cards_of_a_container() -> None:
-    for variable, noted in (("ASCEND_RT_VISIBLE_DEVICES", set()), ("ASCEND_VISIBLE_DEVICES", {"Ray"})):
-        found = examined(configuration.containers, {variable: "0", "RAY_JOB_ID": "1"}, is_ascend=True)
-        assert set(found) == (noted and {variable, *noted})
-        assert {finding.verdict for finding in found.values()} <= {Verdict.NOTED}
+def test_docker_chooses_cards_by_its_own_variable() -> None:
+    found = examined(configuration.variables, GOOD | {"ASCEND_VISIBLE_DEVICES": "0"}, is_ascend=True)
+    assert found["ASCEND_VISIBLE_DEVICES"].verdict is Verdict.NOTED

@@ -43,3 +43,11 @@ def test_a_container_that_grants_too_little(monkeypatch: pytest.MonkeyPatch) -> 
     assert "--pids-limit" in found["processes and threads"].message
     monkeypatch.setattr(container.os, "getuid", lambda: 2**31 - 2)
     assert examined(container.container, is_ascend=True)["user"].verdict is Verdict.FAILED
+
+
+def test_too_little_memory_for_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "/dev/shm" not in examined(container.container), "shared memory is off"
+    monkeypatch.setattr(container, "_SHARED_BYTES", 2**60)
+    finding = examined(container.container, shared_memory=True)["/dev/shm"]
+    assert finding.verdict is Verdict.FAILED
+    assert "--shm-size" in finding.message

@@ -37,14 +37,3 @@ def test_a_machine_without_cann_is_told_what_was_looked_for() -> None:
     assert found["libnnopbase.so"].verdict is Verdict.FAILED
     assert found["libopapi.so"].verdict is Verdict.NOTED
     assert "set_env.sh" in found["libascendcl.so"].message
-
-
-def test_packages_of_one_version_with_the_same_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = examined(libraries.versions)
-    assert set(found) == {"aclgrad", "aclgrad-native", "aclgrad-server"}
-    assert {finding.verdict for finding in found.values()} == {Verdict.PASSED}
-    monkeypatch.setattr(libraries, "version", lambda name: "0.2.0" if name == "aclgrad-native" else "0.1.0")
-    told = examined(libraries.versions)["aclgrad-native"]
-    assert (told.verdict, told.message) == (Verdict.FAILED, "0.2.0; install version 0.1.0, as of aclgrad-server")
-    monkeypatch.setattr(libraries.native, "operator_symbols", lambda: sorted(SYMBOLS - {MISSING}))
-    assert MISSING in examined(libraries.versions)["operator table"].message

@@ -1,15 +1,14 @@
-"""Device nodes, memory, limits and addresses."""
+"""Device nodes, and the cards that they tell of."""
 
 import os
-import resource
-import socket
 from pathlib import Path
 
 import pytest
 
 from aclgrad.check.rows import Verdict
 from aclgrad_server.doctor import machine
-from aclgrad_server.exits import StartError
+from aclgrad_server.doctor.machine import cards_of
+from aclgrad_server.settings import Settings
 from tests.server.doctor.subjects import examined
 
 
@@ -55,73 +54,32 @@ def test_a_machine_without_a_card(nodes: Path) -> None:
     assert examined(machine.nodes) == {}
 
 
-def test_memory_that_is_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(processes: int) -> None:
-        raise StartError("give the container more")
-
-    assert examined(machine.memory)["memory"].verdict is Verdict.PASSED
-    assert "/dev/shm" not in examined(machine.memory), "shared memory is off"
-    monkeypatch.setattr(machine, "check_memory", refuse)
-    finding = examined(machine.memory)["memory"]
-    assert (finding.verdict, finding.message.endswith("; give the container more")) == (Verdict.FAILED, True)
-    monkeypatch.setattr(machine, "_SHARED_BYTES", 2**60)
-    finding = examined(machine.memory, shared_memory=True)["/dev/shm"]
-    assert finding.verdict is Verdict.FAILED
-    assert "--shm-size" in finding.message
-
-
-def test_memory_and_addresses_of_several_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(machine, "check_memory", lambda processes: asked.append(processes))
-    told = examined(machine.memory, cards=(0, 1, 2, 0), memory_limit_bytes=400 * 2**20)["memory"].message
-    assert (asked, told) == ([4], "400 MiB, 100 for each of 4 workers")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        unix = f"unix:{tmp_path}/socket"
-        found = examined(
-            machine.addresses, cards=(0, 1), listen=(f"127.0.0.1:{port - 2}", unix, "127.0.0.1:0"), admin="off"
-        )
-    shared = f"--listen 127.0.0.1:{port - 2}"
-    assert list(found) == [
-        *(shared, f"{shared}, worker 0", f"{shared}, worker 1"),
-        *(f"--listen {unix}", f"--listen {unix}, worker 1", "--listen 127.0.0.1:0"),
-    ]
-    assert "Address already in use" in found[f"{shared}, worker 1"].message
-
-
 @pytest.mark.parametrize(
-    ("hard", "verdict"), [(2815, Verdict.FAILED), (2816, Verdict.PASSED), (resource.RLIM_INFINITY, Verdict.PASSED)]
+    ("settings", "variables", "cards"),
+    [
+        ({}, {}, [0, 1, 2]),
+        ({}, {"ASCEND_RT_VISIBLE_DEVICES": "0,2"}, [0, 1]),
+        ({}, {"ASCEND_RT_VISIBLE_DEVICES": "0,1,2,3"}, [0, 1, 2]),
+        ({"device": (2,)}, {}, [2]),
+        ({"device": (2, 0), "workers": 3}, {}, [2, 0, 2]),
+        ({"workers": 1}, {}, [0]),
+    ],
 )
-def test_a_low_limit_of_open_files(hard: int, verdict: Verdict, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, hard))
-    assert examined(machine.limits)["open files"].verdict is verdict
+def test_cards_are_those_of_the_nodes(
+    settings: dict[str, object],
+    variables: dict[str, str],
+    cards: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "NODES", f"{tmp_path}/davinci[0-9]*")
+    for number in range(3):
+        (tmp_path / f"davinci{number}").touch()
+    (tmp_path / "davinci_manager").touch()
+    assert cards_of(Settings(**settings), variables, is_ascend=True) == cards
 
 
-def test_addresses_that_are_free(tmp_path: Path) -> None:
-    listen = (f"unix:{tmp_path}/socket", "127.0.0.1:0", "localhost:0")
-    found = examined(machine.addresses, listen=listen, admin="127.0.0.1:0")
-    assert {name: finding.message for name, finding in found.items()} == dict.fromkeys(
-        [*(f"--listen {address}" for address in listen), "--admin 127.0.0.1:0"], "is free"
-    )
-
-
-def test_addresses_that_cannot_be_used(tmp_path: Path) -> None:
-    answered, long = f"unix:{tmp_path}/answered", f"unix:{tmp_path}/{'x' * 107}"
-    with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket(socket.AF_UNIX) as other:
-        other.bind(answered.removeprefix("unix:"))
-        other.listen()
-        port = f"127.0.0.1:{taken.getsockname()[1]}"
-        bad = {
-            port: "Address already in use; stop what listens there",
-            "192.0.2.1:50051": "Cannot assign requested address",
-            "nowhere.invalid:50051": "cannot be bound",
-            f"unix:{tmp_path}/nowhere/socket": "is no folder",
-            long: "shorter path",
-            answered: "another process answers",
-        }
-        found = examined(machine.addresses, listen=tuple(bad), admin="off", insecure=True)
-    assert len(found) == len(bad)
-    for address, told in bad.items():
-        finding = found[f"--listen {address}"]
-        assert finding.verdict is Verdict.FAILED
-        assert told in finding.message
+def test_a_machine_without_a_card_has_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it has no card is a finding of another examination."""
+    monkeypatch.setattr(machine, "NODES", f"{tmp_path}/davinci[0-9]*")
+    assert cards_of(Settings(), {}, is_ascend=True) == [0]

@@ -130,10 +130,7 @@ def test_rates_are_those_of_the_last_minute() -> None:
     found = recent.by_operator()
     assert set(found) == set(OPERATORS)
     for each in found.values():
-        assert abs(each.seconds - WINDOW_S) <= 5
         assert abs(each.calls_per_s - 10) < 1
-        assert each.reasons == {"SERVER_BUSY": each.calls // 5, "CANCELLED": each.calls // 5}
-        assert each.failures == each.calls // 5
         assert 0.004 < each.durations.quantile_s(0.5) < 0.008
     lag_s = recent.loop_lag().quantile_s(0.99)
     assert lag_s is not None

@@ -91,11 +91,6 @@ class Identities:
         self.of_unix_sockets = of_unix_sockets
         """Who calls over a unix socket without a token."""
 
-    @property
-    def has_sans(self) -> bool:
-        """Whether a certificate can prove an identity."""
-        return bool(self._by_san)
-
     def of_token(self, token: bytes) -> Identity | None:
         """Returns the identity of a token, in a time that tells nothing of the tokens that there are.
 

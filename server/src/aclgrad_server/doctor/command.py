@@ -14,24 +14,20 @@ import click
 from aclgrad.check.rows import Origin, Row, Verdict
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices import native
-from aclgrad_server.doctor import configuration, container, libraries, machine, security, workers
+from aclgrad_server.doctor import configuration, container, libraries, machine
 from aclgrad_server.doctor.device import device
+from aclgrad_server.doctor.start import start
 from aclgrad_server.doctor.subject import Examination, Found, Subject, bad
 from aclgrad_server.settings import UnusableSettingsError, given_flags, read_settings
 
 EXAMINATIONS: Final[tuple[Examination, ...]] = (
     configuration.settings,
-    security.security,
+    start,
     configuration.variables,
-    configuration.containers,
     libraries.versions,
     libraries.libraries,
     machine.nodes,
-    workers.workers,
-    machine.memory,
-    machine.limits,
     container.container,
-    machine.addresses,
 )
 _BAD: Final = 1
 _INTERRUPTED: Final = 130
@@ -91,7 +87,7 @@ def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
         yield from _timed(here, "settings", iter([("", bad(line, "see aclgrad-server --help")) for line in error.args]))
         return
     is_ascend = any("libascendcl" in path for path, _ in native.library_files(settings.backend))
-    subject = Subject(settings, given, os.environ, is_ascend, workers.cards_of(settings, os.environ, is_ascend))
+    subject = Subject(settings, given, os.environ, is_ascend, machine.cards_of(settings, os.environ, is_ascend))
     for examination in (*EXAMINATIONS, device) if with_device else EXAMINATIONS:
         yield from _timed(here, examination.__name__, _whatever_happens(examination(subject)))
 

@@ -1,4 +1,4 @@
-"""Settings with the source of each, and the variables of CANN and of what starts containers."""
+"""Settings with the source of each, and the variables of CANN."""
 
 import os
 import shutil
@@ -53,6 +53,9 @@ def variables(subject: Subject) -> Iterator[Found]:
         free = _free_bytes(traces)
         found = f"CANN's traces go to {traces}, which has {free / 2**20:.0f} MiB"
         yield "trace folder", judged(free >= LOG_BYTES, found, "set ASCEND_WORK_PATH to a larger one", free_bytes=free)
+    if wanted := given.get("ASCEND_VISIBLE_DEVICES"):
+        remedy = "only Ascend's Docker runtime reads it: give devices with it or with --device, not with both"
+        yield "ASCEND_VISIBLE_DEVICES", noted(f"is {wanted!r}; {remedy}")
     level = given.get("ASCEND_GLOBAL_LOG_LEVEL", "3")
     if level != "3":
         yield "ASCEND_GLOBAL_LOG_LEVEL", noted(f"is {level}; 3, errors alone, is the default and right for service")
@@ -63,19 +66,6 @@ def variables(subject: Subject) -> Iterator[Found]:
         remedy = "source set_env.sh of the CANN that is to be used, and no other: calls fail with 561002 otherwise"
         is_same = os.path.isdir(operators) and (not home or _is_within(operators, home))
         yield "ASCEND_OPP_PATH", judged(is_same, operators, remedy)
-
-
-def containers(subject: Subject) -> Iterator[Found]:
-    """The variables with which Docker's runtime for Ascend and Ray choose devices."""
-    given = subject.environment
-    if not subject.is_ascend:
-        return
-    if wanted := given.get("ASCEND_VISIBLE_DEVICES"):
-        remedy = "only Ascend's Docker runtime reads it: give devices with it or with --device, not with both"
-        yield "ASCEND_VISIBLE_DEVICES", noted(f"is {wanted!r}; {remedy}")
-    if any(name.startswith("RAY_") for name in given) and "ASCEND_RT_VISIBLE_DEVICES" not in given:
-        remedy = 'ask for it as resources={"NPU": 1}, because num_gpus does not count it'
-        yield "Ray", noted(f"runs this process, and has assigned no card; {remedy}")
 
 
 def log_folder(environment: Mapping[str, str]) -> Path:

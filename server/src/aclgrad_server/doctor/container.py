@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,8 @@ _GROUPS: Final = Path("/sys/fs/cgroup")
 _OTHER_THREADS: Final = 128
 """Those of gRPC, the interpreter and the loader; CANN starts more than the streams need."""
 _CANN_THREADS: Final = 512
+_SHARED_BYTES: Final = 64 * 2**20
+"""Docker's default size of /dev/shm, which holds only a few tensors."""
 
 
 def container(subject: Subject) -> Iterator[Found]:
@@ -32,6 +35,10 @@ def container(subject: Subject) -> Iterator[Found]:
     remedy = f"raise the limit to {needed} (docker: --pids-limit {needed}; Kubernetes: podPidsLimit of the kubelet)"
     found = "no limit" if allowed is None else f"the container may have {allowed}"
     yield "processes and threads", judged(allowed is None or allowed >= needed, found, remedy)
+    if settings.shared_memory:
+        free = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0
+        remedy = "give the container more (docker: --shm-size 1g), or drop --shared-memory"
+        yield "/dev/shm", judged(free > _SHARED_BYTES, f"{free / 2**20:.0f} MiB are free", remedy)
     if subject.is_ascend:
         yield "user", judged(_has_name(), f"user {os.getuid()}", "add an entry to /etc/passwd: CANN asks for the name")
 

@@ -3,29 +3,20 @@
 import ctypes
 import os
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from aclgrad.check.rows import Finding
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad_server.devices import native
-from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
+from aclgrad_server.doctor.subject import Found, Subject, bad, fine, noted
 
-_PACKAGES: Final = ("aclgrad", "aclgrad-native", "aclgrad-server")
 _DRIVER: Final = "libascend_hal.so"
 _REMEDY: Final = "source CANN's set_env.sh and mount the driver's lib64, or give --backend host or a path"
 
 
 def versions(subject: Subject) -> Iterator[Found]:
-    """The packages, which must have the same version, and the machine's driver and CANN."""
-    found = {name: version(name) for name in _PACKAGES}
-    for name in _PACKAGES:
-        is_same = found[name] == found["aclgrad-server"]
-        yield name, judged(is_same, found[name], f"install version {found['aclgrad-server']}, as of aclgrad-server")
-    rows = {spec.symbol for spec in OPERATORS.values()} - set(native.operator_symbols())
-    if rows:
-        yield "operator table", bad(f"aclgrad-native has no row for {', '.join(sorted(rows))}", "install one version")
+    """The versions of the machine's driver and of CANN's packages, which have to fit each other."""
     installed = native.installed_versions(subject.environment) if subject.is_ascend else {}
     for name, each in installed.items():
         yield name, fine(each)

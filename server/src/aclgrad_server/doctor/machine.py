@@ -1,24 +1,17 @@
-"""The resources of the machine or the container: device nodes, memory, limits, addresses."""
+"""The device nodes, and the files of the driver."""
 
 import glob
 import os
-import resource
-import shutil
-import socket
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from aclgrad.check.rows import Finding
-from aclgrad_server.doctor.subject import Found, Subject, bad, fine, judged, noted
-from aclgrad_server.doctor.workers import NODES
-from aclgrad_server.edge.memory_limit import check_memory, memory_limit
-from aclgrad_server.edge.process import OTHER_FILES
-from aclgrad_server.exits import StartError
-from aclgrad_server.limits import MAX_CONNECTIONS
-from aclgrad_server.place import share_of
-from aclgrad_server.settings import OFF
+from aclgrad_server.devices.visible import VISIBLE, visible_cards
+from aclgrad_server.doctor.subject import Found, Subject, bad, judged, noted
+from aclgrad_server.settings import Settings
+from aclgrad_server.supervisor.cards import workers_of
 
+NODES: Final = "/dev/davinci[0-9]*"
 _MANAGERS: Final = ("/dev/davinci_manager", "/dev/devmm_svm", "/dev/hisi_hdc")
 _DRIVER_FILES: Final = (
     "/usr/local/Ascend/driver/lib64",
@@ -26,10 +19,16 @@ _DRIVER_FILES: Final = (
     "/etc/ascend_install.info",
     "/usr/local/dcmi",
 )
-_UNIX: Final = "unix:"
-_MAX_SOCKET_PATH: Final = 107
-_SHARED_BYTES: Final = 64 * 2**20
-"""Docker's default size of /dev/shm, which holds only a few tensors."""
+
+
+def cards_of(settings: Settings, environment: Mapping[str, str], is_ascend: bool) -> Sequence[int]:
+    """Returns the device of each worker. Nodes tell how many cards there are: a driver may hang, and is not asked."""
+    if is_ascend and not settings.device:
+        count = len(glob.glob(NODES))
+        if (visible := environment.get(VISIBLE)) is not None:
+            count = min(count, len(visible_cards(visible)))
+        settings = settings.model_copy(update={"device": tuple(range(count or 1))})
+    return workers_of(settings)
 
 
 def nodes(subject: Subject) -> Iterator[Found]:
@@ -84,81 +83,3 @@ def _node(node: str) -> Finding:
     found = f"owner {status.st_uid}:{status.st_gid}, mode {status.st_mode & 0o777:o}, for user {os.getuid()}"
     remedy = f"run as user {status.st_uid} or in group {status.st_gid} (UID and GID of the image)"
     return judged(os.access(node, os.R_OK | os.W_OK), found, remedy)
-
-
-def memory(subject: Subject) -> Iterator[Found]:
-    """The memory that the workers may use, and /dev/shm."""
-    limit, count = memory_limit(subject.settings.memory_limit_bytes), len(subject.cards)
-    found = f"{limit / 2**20:.0f} MiB"
-    if count > 1:
-        found += f", {share_of(limit, count) / 2**20:.0f} for each of {count} workers"
-    try:
-        check_memory(processes=count)
-        yield "memory", fine(found, limit_bytes=limit)
-    except StartError as error:
-        yield "memory", bad(found, str(error), limit_bytes=limit)
-    if subject.settings.shared_memory:
-        free = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0
-        remedy = "give the container more (docker: --shm-size 1g), or drop --shared-memory"
-        found = f"{free / 2**20:.0f} MiB are free"
-        yield "/dev/shm", judged(free > _SHARED_BYTES, found, remedy, free_bytes=free)
-
-
-def limits(subject: Subject) -> Iterator[Found]:
-    """Resource limits that the server or CANN runs into."""
-    needed = MAX_CONNECTIONS + OTHER_FILES
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    remedy = f"raise the hard limit to {needed} (ulimit -Hn, docker: --ulimit nofile={needed})"
-    yield "open files", judged(hard == resource.RLIM_INFINITY or hard >= needed, _limit(hard), remedy)
-    _, locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    yield "locked memory", fine(_limit(locked))
-    _, processes = resource.getrlimit(resource.RLIMIT_NPROC)
-    yield "threads of this user", fine(_limit(processes))
-
-
-def _limit(value: int) -> str:
-    return "unlimited" if value == resource.RLIM_INFINITY else str(value)
-
-
-def addresses(subject: Subject) -> Iterator[Found]:
-    """The addresses to listen on."""
-    for address in subject.settings.listen:
-        for each, whose in _addresses(address, len(subject.cards)):
-            yield f"--listen {address}{whose}", _unix(each) if each.startswith(_UNIX) else _tcp(each)
-    if subject.settings.admin != OFF:
-        yield f"--admin {subject.settings.admin}", _tcp(subject.settings.admin)
-
-
-def _addresses(address: str, worker_count: int) -> Iterator[tuple[str, str]]:
-    """Yields the address and, if there are several workers, each one's own with whose it is."""
-    yield address, ""
-    host, _, port = address.rpartition(":")
-    is_unix = address.startswith(_UNIX)
-    # Worker 0 has the path itself, and what follows port 0 is not known.
-    for number in range(int(is_unix), worker_count if worker_count > 1 and (is_unix or int(port)) else 0):
-        yield f"{address}.{number}" if is_unix else f"{host}:{int(port) + 1 + number}", f", worker {number}"
-
-
-def _tcp(address: str) -> Finding:
-    host, _, port = address.rpartition(":")
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(place)
-    except OSError as error:
-        return bad(f"cannot be bound: {error.strerror or error}", "stop what listens there, or give another address")
-    return fine("is free")
-
-
-def _unix(address: str) -> Finding:
-    path = Path(address.removeprefix(_UNIX))
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
-        return bad(f"has more than {_MAX_SOCKET_PATH} bytes", "give a shorter path")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        return bad(f"{path.parent} is no folder that user {os.getuid()} may write to", "make it, or give another path")
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(1)
-        if client.connect_ex(str(path)) == 0:
-            return bad("another process answers there", "stop it, or give another path")
-    return fine("is free")

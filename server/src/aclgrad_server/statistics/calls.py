@@ -114,7 +114,7 @@ class CallStatistics:
                 found[method, reason] += count
         return dict(found)
 
-    def failures(self) -> dict[Failure, int]:
+    def failures(self) -> Counter[Failure]:
         """Returns the number of calls that failed; one that its client cancelled did not."""
         found: Counter[Failure] = Counter()
         for (method, operator), row in dict(self.rows).items():
@@ -124,7 +124,7 @@ class CallStatistics:
         for (operator, reason), count in dict(self.items).items():
             if reason != OK:
                 found[Failure(operator, BATCH, reason)] += count
-        return dict(found)
+        return found
 
     def _row(self, method: str, operator: str, reason: str) -> Row:
         """Returns the row of an operator that has none of this name: a new one, if the name is one of ours."""

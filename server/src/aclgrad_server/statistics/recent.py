@@ -1,43 +1,30 @@
 """Rates and latencies of the last minute, from copies of the counts that are made every few seconds."""
 
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from aclgrad_server.statistics.calls import CANCELLED, OK, OPERATOR_METHODS, CallStatistics, Failure
+from aclgrad_server.statistics.calls import OPERATOR_METHODS, CallStatistics, Failure
 from aclgrad_server.statistics.histogram import Histogram
 
 INTERVAL_S: Final = 5.0
 WINDOW_S: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Recent:
-    """What one operator did within `seconds`. Durations are those of RPCs; batches are under "none"."""
+class Recent(NamedTuple):
+    """What one operator did. Durations are those of RPCs; batches are under "none"."""
 
-    seconds: float
-    calls: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-    """How many calls ended with each reason other than OK."""
-    durations: Histogram = field(default_factory=Histogram)
-
-    @property
-    def calls_per_s(self) -> float:
-        return self.calls / self.seconds
-
-    @property
-    def failures(self) -> int:
-        """How many failed: a client that has gone is no failure of ours."""
-        return sum(count for reason, count in self.reasons.items() if reason != CANCELLED)
+    calls_per_s: float
+    durations: Histogram
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
     time_s: float
-    calls: dict[tuple[str, str, str], int]
-    failures: dict[Failure, int]
+    calls: Counter[str]
+    failures: Counter[Failure]
     durations: dict[str, Histogram]
     loop_lag: Histogram
 
@@ -62,31 +49,16 @@ class RecentCalls:
         """Returns what the operators did that had calls within the window; any thread may ask."""
         now = self._copy()
         before = self._before(now.time_s)
-        calls: Counter[str] = Counter()
-        reasons: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for (operator, method, reason), count in now.calls.items():
-            new = count - before.calls.get((operator, method, reason), 0)
-            calls[operator] += new
-            if new and reason != OK:
-                reasons[operator][reason] = reasons[operator].get(reason, 0) + new
-        seconds = max(now.time_s - before.time_s, 1e-3)
-        nothing = Histogram()
-        return {
-            operator: Recent(
-                seconds,
-                count,
-                reasons[operator],
-                now.durations.get(operator, nothing).since(before.durations.get(operator, nothing)),
-            )
-            for operator, count in calls.items()
-            if count
-        }
+        seconds, nothing = max(now.time_s - before.time_s, 1e-3), Histogram()
+        found = {}
+        for operator, count in (now.calls - before.calls).items():
+            durations = now.durations.get(operator, nothing).since(before.durations.get(operator, nothing))
+            found[operator] = Recent(count / seconds, durations)
+        return found
 
-    def failures(self) -> dict[Failure, int]:
+    def failures(self) -> Counter[Failure]:
         """Returns how many calls failed within the window; any thread may ask."""
-        before = self._before(self._clock()).failures
-        now = self._statistics.failures()
-        return {failure: count - before.get(failure, 0) for failure, count in now.items()}
+        return self._statistics.failures() - self._before(self._clock()).failures
 
     def loop_lag(self) -> Histogram:
         """Returns how late the beats within the window were; any thread may ask."""
@@ -104,5 +76,7 @@ class RecentCalls:
             if method in OPERATOR_METHODS:
                 mine = row.durations.copy()
                 durations[operator] = durations[operator].plus(mine) if operator in durations else mine
-        counts = self._statistics.calls(), self._statistics.failures()
-        return _Copy(self._clock(), *counts, durations, self._loop_lag.copy())
+        calls: Counter[str] = Counter()
+        for (operator, _, _), count in self._statistics.calls().items():
+            calls[operator] += count
+        return _Copy(self._clock(), calls, self._statistics.failures(), durations, self._loop_lag.copy())
