@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 UNKNOWN: Final = "-"
@@ -67,8 +68,9 @@ class JsonForm(JsonFormatter):
         names = {"asctime": "time", "levelname": "level", "name": "logger", "exc_info": "exception"}
         who = {} if worker is None else {"worker": worker}
         told = ("asctime", "levelname", "name", "message")
-        super().__init__(told, rename_fields=names | {"stack_info": "stack"}, static_fields=who)
-        self._skip_fields |= {"fields", "caller", "is_last"}
+        left_out = [*RESERVED_ATTRS, "fields", "caller", "is_last", "color_message"]
+        names["stack_info"] = "stack"
+        super().__init__(told, rename_fields=names, static_fields=who, reserved_attrs=left_out)
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
         super().add_fields(log_data, record, message_dict)

@@ -29,10 +29,9 @@ MAX_HEADER_BYTES: Final = 16 * 2**10
 """The headers of a request. Beyond: the request is refused."""
 CONNECTION_LIMIT_S: Final = 5.0
 """The time from accepting a connection to the end of its one reply. Beyond: the connection is closed."""
-ACCEPTED_AT_ONCE: Final = MAX_CONNECTIONS // 2
-"""Accepted in one turn of the loop: fewer than may be open, so that new ones never replace one just accepted."""
-BACKLOG: Final = 1024
-"""Connections that the kernel keeps until they are accepted; further clients retry a second later."""
+BACKLOG: Final = MAX_CONNECTIONS // 2
+"""Connections that the kernel keeps, and that are accepted in one turn of the loop: fewer than may be open, so that new
+ones never replace one just accepted. Further clients retry a second later."""
 
 
 class AdminListener:
@@ -54,7 +53,7 @@ class AdminListener:
             workers=1,
             proxy_headers=False,
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-            backlog=ACCEPTED_AT_ONCE,
+            backlog=BACKLOG,
             # Of its log, only failures of our own pages; bad requests are their senders' concern.
             log_config=None,
             log_level="error",
@@ -63,7 +62,7 @@ class AdminListener:
         )
         logging.getLogger("uvicorn.error").addFilter(_is_ours)
         # uvicorn handles signals only on the main thread, so it does not touch them here.
-        self._server = _Server(config)
+        self._server = uvicorn.Server(config)
         # A daemon: it never keeps the process from ending.
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
 
@@ -112,15 +111,6 @@ class _Connection(H11Protocol):
         self.transport.abort()
         # Now, because the loop reports the loss only after it has accepted all waiting connections.
         self.connections.discard(self)
-
-
-class _Server(uvicorn.Server):
-    """asyncio has one number for connections accepted at once and for those that the kernel keeps; here they differ."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(BACKLOG)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
