@@ -15,7 +15,7 @@ from aclgrad_server.calls import call as call_module
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.planning import Planner
+from aclgrad_server.devices.planning import Planner
 from tests.server.fakes import FakeContext, FakeDevice, new_call, settle, tensor
 
 # Nothing here waits for time.

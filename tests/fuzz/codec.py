@@ -9,7 +9,7 @@ from aclgrad.errors import MalformedRequestError
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire import scan
 from aclgrad.wire.messages import BATCH_CALLS
-from aclgrad_server.devices.native import extract_payloads
+from aclgrad_server.devices.planning import extract_payloads
 from tests.client.wire.agreement import KINDS, assert_agrees_with_protobuf
 
 _KINDS = tuple(KINDS.values())

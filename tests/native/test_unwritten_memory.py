@@ -16,9 +16,8 @@ from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
-from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device
-from aclgrad_server.plan import plan_call
+from aclgrad_server.devices.device import Completions, Device
+from aclgrad_server.devices.planning import plan_call
 from aclgrad_server.settings import Settings
 
 NO_LIMIT = 2**62
@@ -35,8 +34,7 @@ async def device(library: aclgrad_native.AclLibrary) -> AsyncIterator[Device]:
 async def run(device: Device, name: str, arrays: dict[str, np.ndarray], attributes: Any) -> np.ndarray:
     views = tuple(view_of_array(name, array) for name, array in arrays.items())
     plan = plan_call(OperatorCall(name, views, attributes), Product.ATLAS_A2, NO_LIMIT)
-    prepared = plan.with_prepared(device.prepare(plan))
-    reply = await device.execute(prepared, plan.contents(()), time.monotonic() + 60, lambda: None)
+    reply = await device.execute(plan, plan.contents(()), time.monotonic() + 60, lambda: None)
     return array_of_view(decode_response(reply)[0])
 
 

@@ -16,9 +16,8 @@ from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.device import Content, OnEnd
-from aclgrad_server.plan import OperatorPlan, plan_call
+from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
@@ -136,9 +135,6 @@ class FakeDevice:
 
     def close(self) -> None:
         self.is_closed = True
-
-    def prepare(self, plan: OperatorPlan) -> object:
-        return None
 
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         reply: bytes = await self._until_done(self._execute(plan, contents, deadline), on_end)

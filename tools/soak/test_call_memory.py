@@ -13,7 +13,7 @@ from aclgrad.operators.cases import TypedCase
 from aclgrad.products import Product
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.plan import plan_call
+from aclgrad_server.devices.planning import plan_call
 from tools.serving import Server
 from tools.soak.long_shapes import MAX_BESIDE_BYTES, MAX_OF_TENSORS, long_arrays, long_calls
 

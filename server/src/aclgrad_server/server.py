@@ -19,11 +19,10 @@ from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.path import Path
-from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.device import Completions, Device
 from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
 from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
@@ -34,7 +33,7 @@ from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
-from aclgrad_server.limits import MAX_CONNECTIONS, REPLY_BYTES, WORK_PER_S
+from aclgrad_server.limits import MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
@@ -109,9 +108,11 @@ class Server:
         if access is not None:
             admission.bounds = access.bounds
         state.admission = admission
+        # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s
+        max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(max_work))
         limit_bytes, shape_only = settings.max_tensor_bytes, library.shape_only
-        planner = Planner(product, limit_bytes, shape_only, device.prepare, turned_off, max_work)
+        planner = Planner(product, limit_bytes, shape_only, turned_off, max_work, max_roi_work)
         path = Path(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit, shares_ports=state.place is not None),

@@ -15,7 +15,7 @@ from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, enco
 from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.batch import MAX_LOGGED_CALLS, execute_batch
 from aclgrad_server.calls.path import Path
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.devices.planning import OperatorPlan
 from tests.server.fakes import FakeContext, FakeDevice, new_call, path_of, pooling_call, settle, tensor
 
 GOOD = encode_request(pooling_call(1, 2, 2))

@@ -13,8 +13,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.path import Path
+from aclgrad_server.devices.planning import OperatorPlan, plan_call
 from aclgrad_server.limits import GROUP_S, WORK_PER_S
-from aclgrad_server.plan import OperatorPlan, plan_call
 from tests.server.fakes import (
     FakeContext,
     FakeDevice,

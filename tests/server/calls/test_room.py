@@ -6,8 +6,8 @@ from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.gate import Bounds
 from aclgrad_server.calls.room import Room
+from aclgrad_server.devices.planning import is_small
 from aclgrad_server.limits import MAX_WAITING_SMALL_CALLS, SMALL_BYTES, SMALL_S, WORK_PER_S
-from aclgrad_server.plan import is_small
 from tests.server.calls.test_admission import A, B
 from tests.server.fakes import Clock, begun, settle
 

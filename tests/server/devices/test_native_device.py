@@ -15,11 +15,10 @@ import pytest
 from aclgrad.errors import DeadlinePassedError, DeviceLostError, InvalidFieldError, LimitExceededError
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import COPY_THREADS, Device
+from aclgrad_server.devices.device import COPY_THREADS, Completions, Device
 from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.planning import plan_call
 from aclgrad_server.devices.visible import VISIBLE
-from aclgrad_server.plan import OperatorPlan, plan_call
 from aclgrad_server.settings import Settings
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until
 
@@ -74,11 +73,6 @@ class Ends:
         self.count += 1
 
 
-def prepared_plan(device: Device, plan: OperatorPlan | None = None) -> OperatorPlan:
-    plan = plan or pooling_plan(1, 2, 2)
-    return plan.with_prepared(device.prepare(plan))
-
-
 def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -89,9 +83,9 @@ def keep_copying(device: Device) -> list["asyncio.Future[bytes]"]:
 
 
 async def test_call_reaches_the_device_and_its_end_is_reported(device: Device) -> None:
-    prepared, ends = prepared_plan(device), Ends()
-    reply = await device.execute(prepared, prepared.contents(()), LATER, ends)
-    assert reply == prepared.reply_prefix + bytes(16)
+    plan, ends = pooling_plan(1, 2, 2), Ends()
+    reply = await device.execute(plan, plan.contents(()), LATER, ends)
+    assert reply == plan.reply_prefix + bytes(16)
     assert ends.count == 1
 
 
@@ -167,8 +161,7 @@ async def test_others_run_while_the_errors_of_a_batch_are_translated(device: Dev
     )
     attributes = {"output_size": (1, 2, 2), "stride": (1, 1, 1), "padding": (0, 0, 0)}
     plan = plan_call(OperatorCall("max_unpool3d_backward", inputs, attributes), Product.ATLAS_A2, NO_LIMIT, True)
-    prepared = prepared_plan(device, plan)
-    calls = [(prepared, prepared.contents(()), b"")] * 1000
+    calls = [(plan, plan.contents(()), b"")] * 1000
     others: list[int] = []
     batch = asyncio.ensure_future(device.execute_all(calls, LATER, 1, lambda: others.append(0)))
     while not batch.done():
@@ -212,11 +205,11 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
     """It waits behind another kernel, which has time, for longer than a kernel may take after its deadline."""
     hang = {"kind": "hang", "at": 1, "count": 2, "duration_ms": round(KERNEL_S * 1000)}
     device, losses = await open_one(faults=[hang])
-    prepared, ends = prepared_plan(device), Ends()
-    contents = prepared.contents(())
-    running = [asyncio.ensure_future(device.execute(prepared, contents, LATER, ends)) for _ in range(2)]
+    plan, ends = pooling_plan(1, 2, 2), Ends()
+    contents = plan.contents(())
+    running = [asyncio.ensure_future(device.execute(plan, contents, LATER, ends)) for _ in range(2)]
     late = [
-        asyncio.ensure_future(device.execute(prepared, contents, time.monotonic() + left_s, ends))
+        asyncio.ensure_future(device.execute(plan, contents, time.monotonic() + left_s, ends))
         for left_s in (LATE_S, KERNEL_S - HANG_TIMEOUT_S)
     ]
     oldest_step_s = 0.0
@@ -226,7 +219,7 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
         await asyncio.sleep(0.01)
     assert [type(each.exception()) for each in late] == [DeadlinePassedError] * 2
     assert oldest_step_s < HANG_TIMEOUT_S, "work that waits is shown as a step of the driver"
-    assert await asyncio.gather(*running) == [prepared.reply_prefix + bytes(16)] * 2
+    assert await asyncio.gather(*running) == [plan.reply_prefix + bytes(16)] * 2
     await wait_until(lambda: ends.count == 4)
     assert losses == []
     assert device.is_up
@@ -266,8 +259,8 @@ async def test_what_a_late_batch_held_is_free_when_its_end_is_reported(open_one:
     """Its results are there at the deadline; the kernel of its first call still runs then."""
     hang = {"kind": "hang", "at": 1, "duration_ms": round(SLOW_S * 1000)}
     device, _ = await open_one(host_pointers=host_pointers, faults=[hang])
-    prepared, ends = prepared_plan(device), Ends()
-    calls = [(prepared, prepared.contents(()), b"")] * 3
+    plan, ends = pooling_plan(1, 2, 2), Ends()
+    calls = [(plan, plan.contents(()), b"")] * 3
     begin_s = time.monotonic()
     _, errors = await device.execute_all(calls, begin_s + LATE_S, 1, ends)
     assert [type(each) for each in errors] == [DeadlinePassedError] * 3

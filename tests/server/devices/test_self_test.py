@@ -24,9 +24,9 @@ from aclgrad.tensors import TensorType
 from aclgrad_server.devices import self_test as module
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.planning import OperatorPlan
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.exits import StartError
-from aclgrad_server.plan import OperatorPlan
 from tests.server.fakes import FakeDevice
 
 WRONG, OTHER, THIRD = "max_unpool3d_backward", "roi_align_v2_backward", "upsample_nearest2d_backward"

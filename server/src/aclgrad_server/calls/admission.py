@@ -14,6 +14,7 @@ from aclgrad.errors import AclgradError, LimitExceededError
 from aclgrad_server.calls.gate import Bounds, Claim, Gate
 from aclgrad_server.calls.pace import Pace
 from aclgrad_server.calls.room import Room
+from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import (
     ASKING_S,
     LONGEST_PAUSE_S,
@@ -21,7 +22,6 @@ from aclgrad_server.limits import (
     RECEIVE_BYTES_PER_S,
     SMALL_BYTES,
 )
-from aclgrad_server.plan import check_size
 
 _NO_BOUNDS: Final = Bounds()
 

@@ -13,11 +13,10 @@ from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path, Ran
 from aclgrad_server.devices.device import PlannedCall
-from aclgrad_server.devices.native import extract_payloads
+from aclgrad_server.devices.planning import check_reply_size, extract_payloads
 from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
-from aclgrad_server.plan import check_reply_size
 from aclgrad_server.statistics.calls import OK, OperatorAndReason
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from aclgrad.tensors import Announced
 from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.path import Path
-from aclgrad_server.devices.native import extract_payloads
+from aclgrad_server.devices.planning import extract_payloads
 from aclgrad_server.devices.staged import StagedTensor
 
 

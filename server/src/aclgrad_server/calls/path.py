@@ -11,11 +11,10 @@ from aclgrad.tensors import Announced
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, deadline_passed
 from aclgrad_server.calls.gate import Claim
-from aclgrad_server.calls.planning import Planner
 from aclgrad_server.devices.device import Device, PlannedCall
+from aclgrad_server.devices.planning import OperatorPlan, Planner, Source, check_reply_size, is_small
 from aclgrad_server.devices.staged import StagedTensor
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
-from aclgrad_server.plan import OperatorPlan, Source, check_reply_size, is_small
 from aclgrad_server.statistics.calls import RUN, WAIT
 
 

@@ -16,8 +16,8 @@ from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
 from aclgrad_server.calls.path import Path
+from aclgrad_server.devices.planning import OperatorPlan, check_reply_size
 from aclgrad_server.devices.staged import StagedTensor
-from aclgrad_server.plan import OperatorPlan, check_reply_size
 
 RETRY_AFTER_FILES_S: Final = 1.0
 PREFIX: Final = "aclgrad-"

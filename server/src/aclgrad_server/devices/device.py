@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from aclgrad.errors import AclgradError, DeviceLostError
 from aclgrad_server.devices import native
-from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
+from aclgrad_server.devices.planning import OperatorPlan
 from aclgrad_server.devices.staged import StagedTensor
-from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_POOL_BYTES, WORK_PER_S
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
 
 log = logging.getLogger(__name__)
@@ -30,8 +29,9 @@ COPY_THREADS: Final = 2  # threads of the device that copy pieces of tensors
 TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
-Opened = TypeVar("Opened")
 OnEnd = Callable[[], None]
+Ticket = Callable[[Any], None]
+"""Native code returns it with the result or the exception of its work, and the event loop calls it with them."""
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
 """One call of a batch: what stands before its output in the reply comes last."""
@@ -49,6 +49,88 @@ class DeviceSample:
     leased_streams: int
     abandoned_calls: int
     executors: native.ExecutorStatistics
+
+
+class Completions:
+    """Passes the results of native threads to their tickets, on the event loop on which it was made."""
+
+    def __init__(self) -> None:
+        self.native = native.Completions()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.native.file, self._drain)
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._loss: Callable[[], AclgradError] | None = None
+
+    async def run(
+        self,
+        submit: Callable[..., native.Cancellation | None],
+        *arguments: Any,
+        on_end: Callable[[], None] | None = None,
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> Any:
+        """Returns the result of work, or raises its exception; cancelled work that has not begun is dropped.
+
+        `on_end` and `on_failure` are called even if the caller no longer waits.
+        """
+        future = self._loop.create_future()
+        ticket: Ticket = partial(_end, future, on_end, on_failure)
+        cancellation = None
+        try:
+            cancellation = submit(ticket, *arguments)
+        except Exception as error:
+            ticket(error)
+        if self._loss is not None and not future.done():
+            future.set_exception(self._loss())
+        self._waiting.add(future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if cancellation is not None:
+                cancellation.cancel()
+            raise
+        finally:
+            self._waiting.discard(future)
+            # The exception refers to this frame and the future to the exception. This cycle would keep the frames of
+            # all callers, and so the messages of the call, until the next garbage collection.
+            del future, ticket
+
+    def lose(self, new_error: Callable[[], AclgradError]) -> None:
+        """Ends every wait, now and later, with its own error, because work that hangs in the driver never reports."""
+        self._loss = new_error
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(new_error())
+
+    def close(self) -> None:
+        self._loop.remove_reader(self.native.file)
+
+    def _drain(self) -> None:
+        for ticket, result in self.native.drain():
+            if ticket is None:
+                continue
+            try:
+                ticket(result)
+            except Exception:
+                # Handles the other tickets even if one fails.
+                log.exception("a callback of finished work failed")
+
+
+def _end(
+    future: "asyncio.Future[Any]",
+    on_end: Callable[[], None] | None,
+    on_failure: Callable[[Exception], None] | None,
+    result: Any,
+) -> None:
+    # The coroutine may have been cancelled, or may have received the error of a lost device.
+    if not future.done():
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+    if on_end is not None:
+        on_end()
+    if on_failure is not None and isinstance(result, Exception):
+        on_failure(result)
 
 
 class Device:
@@ -86,8 +168,6 @@ class Device:
         self._hang_timeout_s = settings.hang_timeout_s
         self._completions = completions
         self._on_lost = on_lost
-        # A slow kernel on a busy processor must not look like a lost device.
-        self._max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(WORK_PER_S * settings.hang_timeout_s))
         self.index = index
         self.is_up = True
         """False once the device is lost or unfit."""
@@ -101,20 +181,11 @@ class Device:
         self.pool_limit_bytes = max(0, self._device.pool_limit_bytes - small_bytes)
         """What calls may claim that are not small."""
 
-    def prepare(self, plan: OperatorPlan) -> native.CallPlan:
-        """Returns the plan in the form that the device takes."""
-        inputs = []
-        for tensor, rule in zip(plan.inputs, plan.rules, strict=True):
-            type = tensor.type if rule is None else rule.device_type(tensor.type)
-            check, is_prefix = native.check_of(rule, tensor.type, self._max_roi_work)
-            inputs.append((type.shape, type.dtype.acl, is_prefix, check))
-        output, symbol = plan.output, plan.spec.symbol
-        form = output.shape, output.dtype.acl, plan.output_bytes, plan.reply_prefix, plan.is_empty
-        return native.CallPlan(symbol, inputs, plan.attributes, *form)
-
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         """Returns the plan's ExecuteOperatorResponse."""
-        reply: bytes = await self._execute(self._device.submit, plan, contents, deadline=deadline, on_end=on_end)
+        hung_at = deadline + self._hang_timeout_s
+        work = plan.native, contents, deadline, hung_at, _released(on_end)
+        reply: bytes = await self._run(self._device.submit, *work, plan=plan, hung_at=hung_at)
         return reply
 
     async def execute_into(
@@ -122,17 +193,17 @@ class Device:
     ) -> None:
         """Runs the operator and keeps its output on the device."""
         natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
-        submit = self._device.submit_into
-        await self._execute(submit, plan, natives, target.native, deadline=deadline, on_end=on_end)
+        hung_at = deadline + self._hang_timeout_s
+        work = plan.native, natives, target.native, deadline, hung_at, _released(on_end)
+        await self._run(self._device.submit_into, *work, plan=plan, hung_at=hung_at)
 
     async def execute_all(
         self, calls: Sequence[PlannedCall], deadline: float, streams: int, on_end: OnEnd
     ) -> tuple[bytes, list[AclgradError | None]]:
         """Runs many on so many streams; returns outputs behind their prefixes, and the error of each that failed."""
-        natives = [(plan.prepared, contents, prefix) for plan, contents, prefix in calls]
+        natives = [(plan.native, contents, prefix) for plan, contents, prefix in calls]
         # Waits no longer than the deadline: a late call has its own status, and the other results are sent with it.
-        submit = self._device.submit_batch
-        reply, errors = await self._submit(submit, natives, deadline, _released(on_end), streams, hung_at=math.inf)
+        reply, errors = await self._run(self._device.submit_batch, natives, deadline, _released(on_end), streams)
         translated: list[AclgradError | None] = []
         for number, ((plan, _, _), error) in enumerate(zip(calls, errors, strict=True), 1):
             translated.append(None if error is None else self._error_of(error, plan))
@@ -142,21 +213,21 @@ class Device:
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[StagedTensor]:
         """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
-        natives = await self._submit(self._device.stage, _released(on_end), tensors, deadline)
-        return [StagedTensor(each, self._submit) for each in natives]
+        natives = await self._run(self._device.stage, _released(on_end), tensors, deadline)
+        return [StagedTensor(each, self._run) for each in natives]
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
         """Returns the pieces as one."""
-        joined: bytes = await self._submit(self._device.join, pieces)
+        joined: bytes = await self._run(self._device.join, pieces)
         return joined
 
     async def release_finished(self) -> None:
         """Reclaims what abandoned calls held, if the device is done with it."""
-        await self._submit(self._device.release_finished)
+        await self._run(self._device.release_finished)
 
     async def trim(self) -> None:
         """Releases cached memory that is not in use."""
-        await self._submit(self._device.trim)
+        await self._run(self._device.trim)
 
     async def take_sample(self) -> DeviceSample:
         """Asks the driver, and keeps the answer as `sample`. Nobody asks twice at once: the driver may hang."""
@@ -168,7 +239,7 @@ class Device:
         return await asyncio.shield(self._sampling)
 
     async def _sample(self) -> DeviceSample:
-        state = await self._submit(self._device.state)
+        state = await self._run(self._device.state)
         self.sample = DeviceSample(time.monotonic(), *state)
         return self.sample
 
@@ -192,28 +263,21 @@ class Device:
         # The device also closes the library, because a device runtime must end before the process does.
         del self._device
 
-    async def _execute(
-        self, submit: Callable[..., Any], plan: OperatorPlan, *arguments: Any, deadline: float, on_end: OnEnd
-    ) -> Any:
-        """Submits a call, which ends with its kernel; if the kernel hangs beyond the deadline, the device is lost."""
-        hung_at = deadline + self._hang_timeout_s
-        work = plan.prepared, *arguments, deadline, hung_at, _released(on_end)
-        return await self._submit(submit, *work, plan=plan, hung_at=hung_at)
-
-    async def _submit(
+    async def _run(
         self,
         submit: Callable[..., Any],
         *arguments: Any,
         plan: OperatorPlan | None = None,
-        hung_at: float | None = None,
+        hung_at: float = math.inf,
         on_end: OnEnd | None = None,
     ) -> Any:
-        """Returns the result of native work, or raises our error; checks failures even if the caller has gone."""
-        look = None if hung_at is None else partial(self._look, hung_at)
+        """Returns the result of native work, or raises our error. A kernel that still runs at `hung_at` is a loss."""
         try:
-            return await self._completions.run(submit, *arguments, on_end=on_end, on_failure=look)
+            return await self._completions.run(
+                submit, *arguments, on_end=on_end, on_failure=partial(self._look, hung_at)
+            )
         except (native.AclError, native.InvalidValueError) as error:
-            raise self._error_of(error, plan) from error
+            raise error_of_native(error, plan) from error
 
     def _look(self, hung_at: float, error: Exception) -> None:
         """Checks whether failed work means a lost device, even if its client has gone."""
@@ -221,18 +285,17 @@ class Device:
             is_hung = error.fault == "timeout" and time.monotonic() >= hung_at
             ours = error_of_fault("device_lost", KERNEL_TIMEOUT) if is_hung else error_of_native(error)
             ours.__cause__ = error
-            if isinstance(ours, DeviceLostError):
-                self._lose(ours)
+            self._lose_by(ours)
 
     def _error_of(self, error: Exception, plan: OperatorPlan | None = None) -> AclgradError:
         ours = error_of_native(error, plan)
-        if isinstance(ours, DeviceLostError):
-            self._lose(ours)
+        self._lose_by(ours)
         return ours
 
-    def _lose(self, error: DeviceLostError) -> None:
-        self.is_up = False
-        self._on_lost(self, error)
+    def _lose_by(self, error: AclgradError) -> None:
+        if isinstance(error, DeviceLostError):
+            self.is_up = False
+            self._on_lost(self, error)
 
 
 def _released(on_end: OnEnd) -> Ticket:

@@ -12,7 +12,7 @@ from aclgrad.errors import (
     ServerFaultError,
 )
 from aclgrad_server.devices import native
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.devices.planning import OperatorPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
 RETRY_AFTER_MEMORY_S: Final = 0.1

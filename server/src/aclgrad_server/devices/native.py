@@ -1,16 +1,12 @@
-"""The native runtime, which only this module of the server imports: its names, and its checks of requests.
-
-The checks are the scan of messages, and the rules of `aclgrad.operators.values`.
-"""
+"""The native runtime, which only this module of the server imports: its names, and the rules of
+`aclgrad.operators.values` as its checks."""
 
 from dataclasses import astuple
 
 import aclgrad_native
-from aclgrad.errors import LimitExceededError, MalformedRequestError
 from aclgrad.masks import MaskLayout, Pooling
 from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, WindowRule
 from aclgrad.tensors import TensorType
-from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad_native import AclError as AclError
 from aclgrad_native import AclLibrary as AclLibrary
 from aclgrad_native import CallPlan as CallPlan
@@ -20,26 +16,18 @@ from aclgrad_native import Device as Device
 from aclgrad_native import ExecutorStatistics as ExecutorStatistics
 from aclgrad_native import InvalidValueError as InvalidValueError
 from aclgrad_native import LibraryError as LibraryError
+from aclgrad_native import MalformedMessageError as MalformedMessageError
 from aclgrad_native import OutOfMemoryError as OutOfMemoryError
 from aclgrad_native import PoolStatistics as PoolStatistics
+from aclgrad_native import RestTooLargeError as RestTooLargeError
 from aclgrad_native import StagedTensor as StagedTensor
+from aclgrad_native import extract_payloads as extract_payloads
 from aclgrad_native import installed_versions as installed_versions
 from aclgrad_native import library_files as library_files
 from aclgrad_native import open as open
 from aclgrad_native import operator_symbols as operator_symbols
 
 ValueCheck = aclgrad_native.IndexCheck | aclgrad_native.ArgmaxCheck | aclgrad_native.BoxCheck
-
-
-def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
-    """A faster `aclgrad.wire.scan`; raises LimitExceededError for more than MAX_REST_BYTES of rest."""
-    try:
-        return aclgrad_native.extract_payloads(message, path, MAX_REST_BYTES)
-    except aclgrad_native.RestTooLargeError:
-        problem = f"has more than {MAX_REST_BYTES} bytes besides the data of its tensors"
-        raise LimitExceededError.at("message", problem, "send tensors in Tensor.data, and no unknown fields") from None
-    except aclgrad_native.MalformedMessageError as error:
-        raise MalformedRequestError(str(error)) from None
 
 
 def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tuple[ValueCheck | None, bool]:

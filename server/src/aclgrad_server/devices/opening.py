@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aclgrad_server.devices import native
-from aclgrad_server.devices.completions import Completions
-from aclgrad_server.devices.device import Device, OnLost
+from aclgrad_server.devices.device import Completions, Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.exits import StartError

@@ -20,8 +20,8 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.devices import native
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.planning import OperatorPlan, check_size, plan_call
 from aclgrad_server.exits import StartError
-from aclgrad_server.plan import OperatorPlan, check_size, plan_call
 
 log = logging.getLogger(__name__)
 
@@ -134,10 +134,9 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
 
 
 async def _run(device: Device, sample: Sample, timeout_s: float) -> bytes:
-    prepared = sample.plan.with_prepared(device.prepare(sample.plan))
     # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
     async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
-        return await device.execute(prepared, prepared.contents(()), time.monotonic() + timeout_s, lambda: None)
+        return await device.execute(sample.plan, sample.plan.contents(()), time.monotonic() + timeout_s, lambda: None)
 
 
 def _name(device: Device) -> str:

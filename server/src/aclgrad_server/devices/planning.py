@@ -1,24 +1,41 @@
-"""A call that has passed the checks of the operator table and this server's limits, in the form that a device takes."""
+"""From received bytes to plans: calls that pass the operator table's checks and this server's limits.
+
+A call of the same form as an earlier one is not parsed and checked again.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
-from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
+from aclgrad.errors import (
+    AclgradError,
+    InputValuesRequiredError,
+    InvalidFieldError,
+    LimitExceededError,
+    MalformedRequestError,
+    OperatorTurnedOffError,
+)
+from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
-from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
-from aclgrad_server.limits import SMALL_BYTES, SMALL_S, WORK_PER_S
+from aclgrad.wire.limits import MAX_REST_BYTES
+from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
+from aclgrad_server.devices import native
+from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
 Source = type[Announced] | type[SharedRange]
 """The source of bytes that are not in the message: chunks, or shared memory."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 _WORK_OF_AN_ELEMENT: Final = 16  # additions for each element that any operator may need
 _CALL_WORK: Final = 1500.0  # what a call takes besides its additions: some ten microseconds
+_MAX_PLANS: Final = 1024
+_MAX_KEPT_BYTES: Final = 4096
+"""Requests of more bytes, payloads not counted, have names or lists that nobody sends twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +52,9 @@ class OperatorPlan:
     is_empty: bool  # whether an input has no elements: operators leave the output untouched then
     uses_shared_memory: bool
     reply_prefix: bytes  # what stands before the output's data in an ExecuteOperatorResponse
-    work: float = 0.0  # about how many additions it takes
-    output_memory: SharedRange | None = None  # where the output is to go, unless into the response
-    prepared: Any = None  # the plan in the form that the device takes
-
-    def with_prepared(self, prepared: Any) -> "OperatorPlan":
-        """Returns the same plan with a device's form of it."""
-        return replace(self, prepared=prepared)
+    work: float  # about how many additions it takes
+    output_memory: SharedRange | None  # where the output is to go, unless into the response
+    native: native.CallPlan  # the plan in the form that the device takes
 
     def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = _NOTHING) -> list[Any]:
         """Returns the bytes of each input: a staged tensor, a part of the call's message, or None."""
@@ -81,28 +94,86 @@ def _content(data: memoryview | Announced | SharedRange | None, payloads: Sequen
     return data if isinstance(data, memoryview) else None
 
 
+class Planner:
+    """Reads requests for one product; `turned_off` has the operators that are refused, each with the reason."""
+
+    def __init__(
+        self,
+        product: Product,
+        max_tensor_bytes: int,
+        shape_only: bool | None = None,
+        turned_off: Mapping[str, str] = _NOTHING,
+        max_work: float = math.inf,
+        max_roi_work: int = MAX_ROI_WORK,
+    ) -> None:
+        self._turned_off = turned_off
+        self._rules = product, max_tensor_bytes, shape_only, max_work, max_roi_work
+        self._kept_plan_of_form = lru_cache(_MAX_PLANS)(self._plan_of_form)
+
+    def read(self, request: bytes | memoryview) -> tuple[OperatorPlan, list[memoryview]]:
+        """Returns the plan of an ExecuteOperatorRequest, and its payloads; raises a RequestError."""
+        rest, payloads = extract_payloads(request, REQUEST_PAYLOADS)
+        plan_of_form = self._kept_plan_of_form if len(rest) <= _MAX_KEPT_BYTES else self._plan_of_form
+        return plan_of_form(rest, tuple(map(len, payloads))), payloads
+
+    def plan(self, call: OperatorCall) -> OperatorPlan:
+        """Returns the plan of a call; raises a RequestError, which has the operator if there is one of that name."""
+        try:
+            if why := self._turned_off.get(call.operator):
+                raise OperatorTurnedOffError(
+                    f"operator {call.operator} is turned off because it failed the server's self-test: {why}",
+                    field="operator",
+                    remedy="use a server on another card; the log of this one says more",
+                    metadata={"operator": call.operator, "why": why},
+                )
+            return plan_call(call, *self._rules)
+        except AclgradError as error:
+            if call.operator in OPERATORS:
+                error.operator = call.operator
+            raise
+
+    def _plan_of_form(self, rest: bytes, lengths: tuple[int, ...]) -> OperatorPlan:
+        """Returns a plan whose payloads are announced: it depends only on their lengths."""
+        return self.plan(parse_request(rest, [Announced(index, length) for index, length in enumerate(lengths)]))
+
+
+def extract_payloads(message: bytes | memoryview, path: tuple[int, ...]) -> tuple[bytes, list[memoryview]]:
+    """A faster `aclgrad.wire.scan`; raises LimitExceededError for more than MAX_REST_BYTES of rest."""
+    try:
+        return native.extract_payloads(message, path, MAX_REST_BYTES)
+    except native.RestTooLargeError:
+        problem = f"has more than {MAX_REST_BYTES} bytes besides the data of its tensors"
+        raise LimitExceededError.at("message", problem, "send tensors in Tensor.data, and no unknown fields") from None
+    except native.MalformedMessageError as error:
+        raise MalformedRequestError(str(error)) from None
+
+
 def plan_call(
     call: OperatorCall,
     product: Product,
     max_tensor_bytes: int,
     shape_only: bool | None = None,
     max_work: float = math.inf,
+    max_roi_work: int = MAX_ROI_WORK,
 ) -> OperatorPlan:
     """Returns the plan of a call, or raises a RequestError; `shape_only` is that of `InputSpec.takes_shape`.
 
-    Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that.
+    Work in proportion to the tensors is never too much; `max_work` bounds additions beyond that. `max_roi_work` bounds
+    those of boxes, whose values are checked when the call runs.
     """
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
     inputs = tuple(given[each.name] for each in spec.inputs)
     rules = tuple(each.values(arguments, product) for each in spec.inputs)
-    size_bytes = 0
+    size_bytes, native_inputs = 0, []
     for tensor, rule in zip(inputs, rules, strict=True):
         _check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
         _check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         size_bytes += on_device.size_bytes
+        check, is_prefix = native.check_of(rule, tensor.type, max_roi_work)
+        native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
     output, name = spec.output.infer(arguments), spec.output.name
     if overflows(output):
         problem = f"would be {output}, whose size overflows 64 bits"
@@ -115,19 +186,24 @@ def plan_call(
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
         _check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in inputs)))
+    attributes = tuple(arguments.attributes[each.name] for each in spec.attributes)
+    is_empty = any(tensor.type.element_count == 0 for tensor in inputs)
+    prefix = response_prefix(name, output)
+    form = output.shape, output.dtype.acl, output.size_bytes, prefix, is_empty
     return OperatorPlan(
         spec,
         inputs,
         rules,
-        tuple(arguments.attributes[each.name] for each in spec.attributes),
+        attributes,
         output,
         output.size_bytes,
         output.size_bytes + size_bytes,
-        any(tensor.type.element_count == 0 for tensor in inputs),
+        is_empty,
         output_memory is not None or any(isinstance(tensor.data, SharedRange) for tensor in inputs),
-        response_prefix(name, output),
+        prefix,
         _CALL_WORK + work,
         output_memory,
+        native.CallPlan(spec.symbol, native_inputs, attributes, *form),
     )
 
 

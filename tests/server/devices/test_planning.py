@@ -7,31 +7,13 @@ from aclgrad.products import Product
 from aclgrad.tensors import Announced
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
-from aclgrad_server.calls.planning import Planner
-from aclgrad_server.devices.native import extract_payloads
-from aclgrad_server.plan import OperatorPlan
+from aclgrad_server.devices.planning import Planner, extract_payloads
 from tests.server.fakes import NO_LIMIT, pooling_call, tensor
 
 
-class Preparation:
-    """Counts the plans that a device is asked to prepare."""
-
-    def __init__(self) -> None:
-        self.plans: list[OperatorPlan] = []
-
-    def __call__(self, plan: OperatorPlan) -> int:
-        self.plans.append(plan)
-        return len(self.plans)
-
-
 @pytest.fixture
-def preparation() -> Preparation:
-    return Preparation()
-
-
-@pytest.fixture
-def planner(preparation: Preparation) -> Planner:
-    return Planner(Product.ATLAS_A2, NO_LIMIT, prepare=preparation)
+def planner() -> Planner:
+    return Planner(Product.ATLAS_A2, NO_LIMIT)
 
 
 def request(gradient: bytes = b"abcd", height: int = 2) -> bytes:
@@ -46,12 +28,10 @@ def test_plan_refers_to_the_payloads_of_its_request(planner: Planner) -> None:
     assert plan.contents(payloads) == [memoryview(b"abcd"), None]
 
 
-def test_requests_of_one_form_share_one_prepared_plan(planner: Planner, preparation: Preparation) -> None:
+def test_requests_of_one_form_share_one_plan(planner: Planner) -> None:
     first, second, other = (planner.read(each)[0] for each in (request(), request(b"efgh"), request(height=3)))
     assert first is second
-    assert first.prepared == 1
-    assert other.prepared == 2
-    assert [plan.output.shape for plan in preparation.plans] == [(1, 2, 2), (1, 3, 2)]
+    assert [plan.output.shape for plan in (first, other)] == [(1, 2, 2), (1, 3, 2)]
 
 
 def test_payload_of_another_length_is_another_form_and_what_is_refused_is_refused_again(planner: Planner) -> None:

@@ -12,7 +12,7 @@ from aclgrad.operators.spec import Arguments
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, TensorView, view_of_array
 from aclgrad.wire.messages import AttributeValue, OperatorCall, response_prefix
-from aclgrad_server.plan import check_reply_size, plan_call
+from aclgrad_server.devices.planning import check_reply_size, plan_call
 from tests.server.fakes import NO_LIMIT, tensor
 
 POOLING = "adaptive_avg_pool2d_backward"
