@@ -14,7 +14,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls import call as call_module
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.planning import Planner
 from tests.server.fakes import FakeContext, FakeDevice, new_call, settle, tensor
 
@@ -103,8 +103,8 @@ def run(data: bytes) -> None:
 async def _execute(messages: list[bytes], is_gone: bool, reads: int | None) -> None:
     client, device = Client(messages, is_gone, reads), FakeDevice()
     admission = Admission(1, 1, MEMORY_LIMIT)
-    path = Path(device, admission, PLANNER, MESSAGE_LIMIT)
-    call = asyncio.ensure_future(execute_chunked(path, new_call(client), MEMORY_LIMIT))
+    runner = Runner(device, admission, PLANNER, MESSAGE_LIMIT)
+    call = asyncio.ensure_future(execute_chunked(runner, MEMORY_LIMIT, new_call(client)))
     # Nothing here waits for time: a call that has not ended when all has come to rest waits for its client.
     while not call.done() and await _makes_progress(client):
         pass

@@ -15,7 +15,7 @@ from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
 
@@ -284,9 +284,9 @@ class FakeContext:
             callback(self)
 
 
-def path_of(device: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20) -> Path:
+def runner_of(device: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20) -> Runner:
     admission = Admission(running_limit, 16, 2**40)
-    return Path(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
+    return Runner(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
 
 
 def new_calls() -> Calls:

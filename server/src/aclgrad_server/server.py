@@ -18,7 +18,7 @@ from aclgrad.products import Product, product_of_soc
 from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Completions, Device
 from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
 from aclgrad_server.devices.opening import open_device
@@ -104,23 +104,23 @@ class Server:
         self._device = device
         places, waiting = settings.streams, settings.max_waiting_calls
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
-        admission = Admission(places, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, small_limit=places)
-        if access is not None:
-            admission.bounds = access.bounds
-        state.admission = admission
+        bounds = None if access is None else access.bounds
+        state.admission = admission = Admission(
+            places, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds, small_limit=places
+        )
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s
         max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(max_work))
         limit_bytes, shape_only = settings.max_tensor_bytes, library.shape_only
         planner = Planner(product, limit_bytes, shape_only, turned_off, max_work, max_roi_work)
-        path = Path(device, admission, planner, settings.max_message_bytes)
+        runner = Runner(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
             options=server_options(settings, connection_limit, shares_ports=state.place is not None),
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
         state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
-        service = OperatorService(state, product, library, path)
+        service = OperatorService(state, product, library, runner)
         self._load_report = report = LoadReport(state)
         name = name_of(state.addresses if state.place is None else state.place.endpoints[state.place.index])
         handlers = Handlers(

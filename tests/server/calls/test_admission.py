@@ -215,7 +215,7 @@ async def test_nothing_is_kept_of_addresses_that_asked_long_ago() -> None:
     for number in range(1000):
         (await admission.place(f"ipv4:198.51.100.{number}")).give_back()
         clock.now_s += 1
-    assert admission.asking_count <= ASKING_S + 1
+    assert admission.callers.asking_count <= ASKING_S + 1
 
 
 async def test_replies_share_a_limit_of_their_own() -> None:

@@ -14,18 +14,18 @@ from aclgrad.wire.limits import MAX_BATCH_CALLS
 from aclgrad.wire.messages import OperatorCall, decode_batch, encode_batch, encode_request
 from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.batch import MAX_LOGGED_CALLS, execute_batch
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.planning import OperatorPlan
-from tests.server.fakes import FakeContext, FakeDevice, new_call, path_of, pooling_call, settle, tensor
+from tests.server.fakes import FakeContext, FakeDevice, new_call, pooling_call, runner_of, settle, tensor
 
 GOOD = encode_request(pooling_call(1, 2, 2))
 BAD = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (), {}))
 MIB = 2**20
 
 
-async def outcomes(path: Path, requests: list[bytes]) -> list[object]:
+async def outcomes(runner: Runner, requests: list[bytes]) -> list[object]:
     """Returns the gradient of each call, or the type of its error."""
-    reply = await execute_batch(path, new_call(), encode_batch(requests))
+    reply = await execute_batch(runner, encode_batch(requests), new_call())
     results: list[object] = []
     for each in decode_batch(reply):
         if isinstance(each, tuple):
@@ -40,7 +40,7 @@ async def test_every_call_has_its_result_in_its_place() -> None:
     range = TensorView("grad_output", inputs[0].type, SharedRange("/aclgrad-x", 0, 4))
     shared = encode_request(OperatorCall("adaptive_avg_pool2d_backward", (range, inputs[1]), {}))
     refused = [errors.InvalidFieldError, errors.MalformedRequestError, errors.InvalidFieldError]
-    found = await outcomes(path_of(FakeDevice()), [GOOD, BAD, b"\xff", shared, GOOD])
+    found = await outcomes(runner_of(FakeDevice()), [GOOD, BAD, b"\xff", shared, GOOD])
     assert found == [b"\x01" * 16, *refused, b"\x01" * 16]
 
 
@@ -50,13 +50,13 @@ async def test_failure_on_the_device_is_that_of_its_call_alone() -> None:
             raise errors.DeviceMemoryError("full")
 
     device = FakeDevice(0, fail_sometimes)
-    assert await outcomes(path_of(device), [GOOD] * 3) == [b"\x01" * 16, errors.DeviceMemoryError, b"\x01" * 16]
+    assert await outcomes(runner_of(device), [GOOD] * 3) == [b"\x01" * 16, errors.DeviceMemoryError, b"\x01" * 16]
 
 
 async def test_batch_without_a_good_call_reaches_no_device() -> None:
     device = FakeDevice()
-    assert await outcomes(path_of(device), [BAD, BAD]) == [errors.InvalidFieldError] * 2
-    assert await outcomes(path_of(device), []) == []
+    assert await outcomes(runner_of(device), [BAD, BAD]) == [errors.InvalidFieldError] * 2
+    assert await outcomes(runner_of(device), []) == []
     assert device.executed == []
 
 
@@ -73,18 +73,18 @@ async def test_batch_beyond_a_limit_is_refused_before_it_is_computed(
 ) -> None:
     device = FakeDevice()
     with pytest.raises(errors.LimitExceededError, match=told):
-        await execute_batch(path_of(device, max_message_bytes=max_message_bytes), new_call(), encode_batch(requests))
+        await execute_batch(runner_of(device, max_message_bytes=max_message_bytes), encode_batch(requests), new_call())
     assert device.executed == []
 
 
 @pytest.mark.parametrize("requests", [[BAD] * 20, [GOOD] + [BAD] * 20], ids=["all_bad", "one_good"])
 async def test_statuses_that_exceed_the_message_limit_are_refused(requests: list[bytes]) -> None:
     """A small bad call has a large status: gRPC itself would refuse the reply, without a word of ours."""
-    path, context = path_of(FakeDevice(), max_message_bytes=4000), FakeContext()
+    runner, context = runner_of(FakeDevice(), max_message_bytes=4000), FakeContext()
     with pytest.raises(errors.LimitExceededError, match="--max-message-bytes"):
-        await execute_batch(path, new_call(context), encode_batch(requests))
+        await execute_batch(runner, encode_batch(requests), new_call(context))
     context.end()
-    assert path.admission.occupancy() == Occupancy(0, 0)
+    assert runner.admission.occupancy() == Occupancy(0, 0)
 
 
 async def test_large_replies_are_joined_by_the_device() -> None:
@@ -97,7 +97,7 @@ async def test_large_replies_are_joined_by_the_device() -> None:
 
     for requests, count in (([GOOD, BAD], 0), ([BAD] * 500, 1), ([GOOD, *[BAD] * 500], 1)):
         device = JoiningDevice()
-        assert len(await outcomes(path_of(device), requests)) == len(requests)
+        assert len(await outcomes(runner_of(device), requests)) == len(requests)
         assert device.joined == count
 
 
@@ -105,12 +105,12 @@ async def test_batch_that_is_late_is_refused_as_a_whole() -> None:
     call = new_call()
     call.deadline = time.monotonic() - 1
     with pytest.raises(errors.DeadlinePassedError):
-        await execute_batch(path_of(FakeDevice()), call, encode_batch([BAD] * 4000))
+        await execute_batch(runner_of(FakeDevice()), encode_batch([BAD] * 4000), call)
 
 
 async def test_log_names_some_of_many_failures(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    await outcomes(path_of(FakeDevice()), [BAD] * (MAX_LOGGED_CALLS + 5))
+    await outcomes(runner_of(FakeDevice()), [BAD] * (MAX_LOGGED_CALLS + 5))
     assert caplog.text.count("of the batch:") == MAX_LOGGED_CALLS
     assert "5 more calls of the batch failed" in caplog.text
 
@@ -125,7 +125,7 @@ async def test_others_run_while_a_batch_is_read() -> None:
             await asyncio.sleep(0)
 
     other = asyncio.ensure_future(count())
-    await outcomes(path_of(FakeDevice(), max_message_bytes=2**30), [BAD] * 4000)
+    await outcomes(runner_of(FakeDevice(), max_message_bytes=2**30), [BAD] * 4000)
     assert turns > 10
     other.cancel()
 
@@ -137,8 +137,8 @@ async def test_nothing_is_kept_of_a_batch_with_bad_calls() -> None:
     before = sys.getrefcount(batch)
     gc.disable()
     try:
-        path = path_of(FakeDevice())
-        reply = await execute_batch(path, new_call(), batch)
+        runner = runner_of(FakeDevice())
+        reply = await execute_batch(runner, batch, new_call())
         assert pb.BatchExecuteOperatorsResponse.FromString(reply).results[1].HasField("error")
         await settle()
         assert sys.getrefcount(batch) == before

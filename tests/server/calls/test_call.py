@@ -229,16 +229,16 @@ async def test_an_address_has_so_many_calls_open_and_no_more(calls: Calls, monke
     monkeypatch.setattr(active, "MAX_OPEN_CALLS", 2)
     contexts = [FakeContext(peer=f"ipv4:192.0.2.1:{port}") for port in (5, 5, 6)]
     running = [await begin(calls, work, context) for context in contexts[:2]]
-    calls.check_address(running[1][0])
+    calls.admit(running[1][0])
     running.append(await begin(calls, work, contexts[2]))
     with pytest.raises(ServerBusyError, match="this address has more than 2 calls open") as caught:
-        calls.check_address(running[2][0])
+        calls.admit(running[2][0])
     assert caught.value.retry_after_s
     assert calls.address_refusals == 1
     elsewhere = await begin(calls, work, FakeContext(peer="ipv4:192.0.2.2:5"))
-    calls.check_address(elsewhere[0])
+    calls.admit(elsewhere[0])
     contexts[0].end()
-    calls.check_address(running[2][0])
+    calls.admit(running[2][0])
     for _, task in (*running, elsewhere):
         task.cancel()
 
@@ -312,12 +312,13 @@ async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(cal
     calls.hold_reads(False)
     await task
     assert context.read_count == 1
+    other = calls.begin("Method", FakeContext())
     calls.refuse_for_memory(True)
     with pytest.raises(ServerBusyError, match="short of memory") as caught:
-        calls.admit()
+        calls.admit(other)
     assert caught.value.retry_after_s
     calls.refuse_for_memory(False)
-    calls.admit()
+    calls.admit(other)
 
 
 async def test_stopping_server_refuses_new_calls_and_those_without_a_message(calls: Calls) -> None:
@@ -325,7 +326,7 @@ async def test_stopping_server_refuses_new_calls_and_those_without_a_message(cal
     busy = await begin(calls, _receive_and_work, FakeContext([b"message"]))
     calls.refuse()
     with pytest.raises(ServerDrainingError, match="shutting down"):
-        calls.admit()
+        calls.admit(busy[0])
     assert calls.draining_refusals == 2
     assert isinstance(await error_of(silent), ServerDrainingError)
     assert await error_of(busy) is None

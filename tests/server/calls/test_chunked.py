@@ -13,7 +13,7 @@ from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_h
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Occupancy
 from aclgrad_server.calls.chunked import execute_chunked
-from tests.server.fakes import FakeContext, FakeDevice, FakeTensor, new_call, path_of, raising, settle, tensor
+from tests.server.fakes import FakeContext, FakeDevice, FakeTensor, new_call, raising, runner_of, settle, tensor
 
 GRADIENT = bytes(range(64))
 SHAPE = (1, 4, 4)
@@ -35,18 +35,18 @@ def chunks(size_bytes: int = 20) -> list[bytes]:
 
 
 class Server:
-    """A path with one fake device, and what is left of calls."""
+    """A runner with one fake device, and what is left of calls."""
 
     def __init__(self, device: FakeDevice | None = None) -> None:
         self.device = device or FakeDevice()
-        self.path = path_of(self.device, running_limit=1)
-        self.admission = self.path.admission
+        self.runner = runner_of(self.device, running_limit=1)
+        self.admission = self.runner.admission
 
     async def execute(self, *messages: bytes, max_call_bytes: int = 2**20) -> list[bytes]:
         """Returns the messages of the answer; nothing is left of the call afterwards."""
         context = FakeContext(messages)
         try:
-            await execute_chunked(self.path, new_call(context), max_call_bytes)
+            await execute_chunked(self.runner, max_call_bytes, new_call(context))
         finally:
             context.end()
             await settle()
@@ -125,7 +125,7 @@ async def test_memory_is_claimed_when_the_first_chunk_comes_and_a_place_after_th
     server = Server()
     for messages, claimed in (([header()], 0), ([header(), FIRST], CALL_BYTES)):
         call = new_call(FakeContext(messages, is_silent=True))
-        task = asyncio.ensure_future(execute_chunked(server.path, call, 2**20))
+        task = asyncio.ensure_future(execute_chunked(server.runner, 2**20, call))
         await settle()
         assert server.admission.occupancy() == Occupancy(0, 0, claimed)
         task.cancel()
@@ -137,7 +137,7 @@ async def test_memory_is_claimed_when_the_first_chunk_comes_and_a_place_after_th
 @pytest.mark.parametrize("steps", range(0, 60, 3))
 async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> None:
     server, context = Server(), FakeContext([header(), *chunks()])
-    task = asyncio.ensure_future(execute_chunked(server.path, new_call(context), 2**20))
+    task = asyncio.ensure_future(execute_chunked(server.runner, 2**20, new_call(context)))
     for _ in range(steps):
         await asyncio.sleep(0)
     task.cancel()
@@ -194,5 +194,5 @@ async def test_chunks_are_written_while_the_next_ones_come() -> None:
 
     server, context = Server(device_of(SlowTensor)), FakeContext([header(), *chunks()])
     async with asyncio.timeout(60):
-        await execute_chunked(server.path, new_call(context), 2**20)
+        await execute_chunked(server.runner, 2**20, new_call(context))
     assert reads[0] == 3

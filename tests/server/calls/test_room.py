@@ -5,7 +5,6 @@ import pytest
 from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.admission import Admission, Occupancy
 from aclgrad_server.calls.gate import Bounds
-from aclgrad_server.calls.room import Room
 from aclgrad_server.devices.planning import is_small
 from aclgrad_server.limits import MAX_WAITING_SMALL_CALLS, SMALL_BYTES, SMALL_S, WORK_PER_S
 from tests.server.calls.test_admission import A, B
@@ -82,14 +81,14 @@ async def test_a_small_call_beyond_those_is_refused_with_a_delay() -> None:
 
 
 async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
-    room = Room(Admission(1, 1), 4, 8, 100)
-    first = await room.place(A, most=3)
-    second = await room.place(B, most=3)
-    assert (first.units, second.units, room.places.used) == (3, 1, 4)
-    waiting = await begun(room.place(A))
+    admission = Admission(4, 8, 100)
+    first = await admission.place(A, most=3)
+    second = await admission.place(B, most=3)
+    assert (first.units, second.units, admission.large.places.used) == (3, 1, 4)
+    waiting = await begun(admission.place(A))
     first.give_back()
     await settle()
-    third = await room.place(B, most=8)
+    third = await admission.place(B, most=8)
     assert (waiting.result().units, third.units) == (1, 2)
 
 

@@ -1,6 +1,6 @@
 """A trace context is taken only as the W3C's text has it: https://www.w3.org/TR/trace-context/#traceparent-header."""
 
-from aclgrad_server.calls.trace import trace_id_of
+from aclgrad_server.calls.call import trace_id_of
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 VALID = f"00-{TRACE}-{PARENT}-01"

@@ -16,7 +16,8 @@ from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.load_report import INTERVAL_S, REST_RPS, REST_UTILIZATION, TRAILER, LoadReport, encode
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState
-from tests.server.fakes import Clock, FakeContext, new_calls
+from aclgrad_server.statistics.calls import OK, Row
+from tests.server.fakes import Clock, FakeContext
 
 
 def orca() -> Any:
@@ -51,18 +52,20 @@ class Scene:
     def pass_by(self, intervals: int, replies: int = 0, loop: float = 0.0) -> tuple[float, float]:
         """Returns the report after so many intervals with as many replies each and this part of the loop's time."""
         for _ in range(intervals):
-            for _ in range(replies):
-                self.report.of_reply()
+            self.reply(replies)
             self.clock.now_s += INTERVAL_S
             self.cpu_clock.now_s += INTERVAL_S * loop
             self.report.sweep()
         return self.told()
 
+    def reply(self, count: int) -> None:
+        """Counts so many operator calls as answered."""
+        row = self.state.calls.statistics.rows.setdefault(("ExecuteOperator", "pool"), Row("pool"))
+        row.reasons[OK] = row.reasons.get(OK, 0) + count
+
     def told(self) -> tuple[float, float]:
-        """Returns what the next reply would say, without what is added at rest; it counts as none."""
-        before = vars(self.report).copy()
-        key, content = self.report.of_reply()
-        vars(self.report).update(before)
+        """Returns what the next reply would say, without what is added at rest."""
+        key, content = self.report.trailer
         assert key == TRAILER == "endpoint-load-metrics-bin"
         read = OrcaLoadReport.FromString(content)
         return read.rps_fractional - REST_RPS, read.application_utilization - REST_UTILIZATION
@@ -96,7 +99,7 @@ def test_rate_and_busy_loop_are_averages_of_about_a_second() -> None:
 def test_report_is_renewed_no_sooner_than_it_is_due() -> None:
     scene = Scene()
     for _ in range(4):
-        scene.report.of_reply()
+        scene.reply(1)
         scene.clock.now_s += INTERVAL_S / 5
         scene.cpu_clock.now_s += INTERVAL_S / 5
         scene.report.sweep()
@@ -185,7 +188,7 @@ class Context(FakeContext):
         raise grpc.aio.AbortError
 
 
-async def trailers_of(method: str, report: LoadReport, failure: Exception | None = None) -> dict[str, str | bytes]:
+async def trailers_of(method: str, scene: Scene, failure: Exception | None = None) -> dict[str, str | bytes]:
     """Returns the trailers of a call that succeeds or fails."""
 
     async def reply(message: bytes, call: object) -> bytes:
@@ -196,20 +199,21 @@ async def trailers_of(method: str, report: LoadReport, failure: Exception | None
     async def fail(*_: object) -> Any:
         raise failure or AssertionError
 
-    handlers = Handlers(new_calls(), Admission(1, 1), load_report=report)
+    handlers = Handlers(scene.state.calls, Admission(1, 1), load_report=scene.report)
     context = Context()
     with suppress(grpc.aio.AbortError):
         if method == "ExecuteOperatorChunked":
             await handlers.stream(method, fail if failure else stream).stream_stream(None, context)
         else:
             await handlers.unary(method, fail if failure else reply).stream_unary(None, context)
+    context.end()
     return context.trailers
 
 
 @pytest.mark.parametrize("method", ["ExecuteOperator", "BatchExecuteOperators", "ExecuteOperatorChunked"])
 async def test_replies_to_operator_calls_carry_the_report(method: str) -> None:
     scene = Scene()
-    told = (await trailers_of(method, scene.report))[TRAILER]
+    told = (await trailers_of(method, scene))[TRAILER]
     assert told == encode(REST_RPS, REST_UTILIZATION)
     assert scene.pass_by(1, loop=1.0)[0] == pytest.approx(0.3 / INTERVAL_S)
 
@@ -217,7 +221,7 @@ async def test_replies_to_operator_calls_carry_the_report(method: str) -> None:
 @pytest.mark.parametrize("method", ["ListOperators", "GetServerStatus"])
 async def test_other_replies_carry_none_and_count_as_none(method: str) -> None:
     scene = Scene()
-    assert set(await trailers_of(method, scene.report)) == {"x-request-id"}
+    assert set(await trailers_of(method, scene)) == {"x-request-id"}
     assert scene.pass_by(1, loop=1.0)[0] == 0
 
 
@@ -226,5 +230,5 @@ async def test_other_replies_carry_none_and_count_as_none(method: str) -> None:
 async def test_failures_carry_none_and_count_as_none(method: str, failure: Exception) -> None:
     """A server that refuses its calls quickly would look like a fast one."""
     scene = Scene()
-    assert set(await trailers_of(method, scene.report, failure)) == {"x-request-id", "grpc-status-details-bin"}
+    assert set(await trailers_of(method, scene, failure)) == {"x-request-id", "grpc-status-details-bin"}
     assert scene.pass_by(1, loop=1.0)[0] == 0

@@ -9,7 +9,7 @@ from aclgrad_server.place import Place
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
 from aclgrad_server.state import ServerState
-from tests.server.fakes import FakeDevice, new_call, path_of
+from tests.server.fakes import FakeDevice, new_call, runner_of
 
 ID = "0123456789abcdef"
 SHARED = ("0.0.0.0:50051", "unix:/run/a.sock", "[::]:7000")
@@ -22,7 +22,7 @@ OWN = (
 async def host_of(place: Place | None) -> tuple[pb.Host, ServerState]:
     state = ServerState(Settings(), place)
     library = Library("libacl_host.so", "1", None, True, {}, True)
-    service = OperatorService(state, Product.ATLAS_A2, library, path_of(FakeDevice()))
+    service = OperatorService(state, Product.ATLAS_A2, library, runner_of(FakeDevice()))
     return pb.ListOperatorsResponse.FromString(await service.list_operators(b"", new_call())).host, state
 
 

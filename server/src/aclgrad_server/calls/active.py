@@ -61,17 +61,14 @@ class Calls:
         context.add_done_callback(lambda _: self._end(call))
         return call
 
-    def admit(self) -> None:
-        """Raises the error with which every new call is refused, if there is one."""
+    def admit(self, call: Call) -> None:
+        """Raises the error of a call that is refused: the server stops, or memory or its address has no room for it."""
         if self._is_refusing:
             self.draining_refusals += 1
             raise _draining()
         if self._is_short_of_memory:
             self.memory_refusals += 1
             raise _short_of_memory()
-
-    def check_address(self, call: Call) -> None:
-        """Raises ServerBusyError for a call of an address that has too many open."""
         # Whoever looks after the server has to see it then.
         if call.method != STATUS and self._addresses[address_of(call.peer)] > MAX_OPEN_CALLS:
             self.address_refusals += 1

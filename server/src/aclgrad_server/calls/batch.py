@@ -4,25 +4,36 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
-from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.path import Path, Ran
+from aclgrad_server.calls.call import Call, deadline_passed
+from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.unary import claim_memory, give_back
 from aclgrad_server.devices.device import PlannedCall
-from aclgrad_server.devices.planning import check_reply_size, extract_payloads
-from aclgrad_server.limits import SMALL_BYTES
+from aclgrad_server.devices.planning import check_reply_size, extract_payloads, is_small
+from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
-from aclgrad_server.statistics.calls import OK, OperatorAndReason
+from aclgrad_server.statistics.calls import OK, RUN, WAIT, OperatorAndReason
 
 log = logging.getLogger(__name__)
 
 MAX_LOGGED_CALLS: Final = 20  # failing calls of one batch that are logged
 _TURN_S: Final = 0.002  # how long one batch may hold the event loop before others get their turn
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a group of a batch: its outputs, each behind its prefix, and the error of each that failed."""
+
+    reply: bytes
+    errors: list[AclgradError | None]
 
 
 class _Turns:
@@ -37,14 +48,14 @@ class _Turns:
             self._end = time.monotonic() + _TURN_S
 
 
-async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
+async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
     """Returns the BatchExecuteOperatorsResponse; raises an AclgradError if the message as a whole is refused."""
     planned: dict[int, PlannedCall] = {}
     failures: dict[int, AclgradError] = {}
     turns = _Turns()
     for index, each in enumerate(split_batch(request, extract_payloads)):
         try:
-            plan, payloads = path.planner.read(each)
+            plan, payloads = runner.planner.read(each)
             if plan.uses_shared_memory:
                 raise InvalidFieldError.at(f"calls[{index}]", "names shared memory", "send such a call by itself")
             planned[index] = plan, plan.contents(payloads), result_prefix(plan.reply_prefix, plan.output_bytes)
@@ -55,10 +66,10 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
         call.check_deadline()
     call.operator = f"batch of {len(planned) + len(failures)}"
     size_bytes = sum(len(prefix) + plan.output_bytes for plan, _, prefix in planned.values())
-    check_reply_size("calls", size_bytes, path.max_message_bytes)
+    check_reply_size("calls", size_bytes, runner.max_message_bytes)
     ran: list[Ran] = []
     if planned:
-        ran = await path.batch(call, tuple(planned.values()))
+        ran = await run_calls(runner, call, tuple(planned.values()))
         errors = (error for group in ran for error in group.errors)
         failures |= {index: error for index, error in zip(planned, errors, strict=True) if error is not None}
     call.items = _items(planned, failures)
@@ -68,9 +79,57 @@ async def execute_batch(path: Path, call: Call, request: bytes) -> bytes:
     results |= await _statuses(call, failures, turns)
     # Statuses may be larger than what they stand for.
     size_bytes = sum(map(len, results.values()))
-    check_reply_size("calls", size_bytes, path.max_message_bytes)
+    check_reply_size("calls", size_bytes, runner.max_message_bytes)
     pieces = [results[index] for index in sorted(results)]
-    return b"".join(pieces) if size_bytes <= SMALL_BYTES else await path.device.join(pieces)
+    return b"".join(pieces) if size_bytes <= SMALL_BYTES else await runner.device.join(pieces)
+
+
+async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) -> list[Ran]:
+    """Runs plans in groups that take little time, and returns what came of each.
+
+    A group has as many streams as it has slots, and others get these between groups.
+    """
+    size_bytes, output_bytes, work = _needs(calls)
+    is_small_batch = is_small(size_bytes, work)
+    # Outputs may have to be joined, with those of other groups or with statuses.
+    reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
+    memory = await claim_memory(runner.admission, call, size_bytes, reply_bytes, is_small_batch)
+    ran, left_bytes = [], size_bytes
+    try:
+        for group in _groups(calls):
+            call.enter(WAIT)
+            try:
+                async with asyncio.timeout_at(call.deadline):
+                    slot = await runner.admission.place(call.caller, len(group), is_small_batch)
+            except TimeoutError:
+                ran.append(Ran(b"", [deadline_passed() for _ in group]))
+                continue
+            call.enter(RUN)
+            size_bytes, output_bytes, _ = _needs(group)
+            left_bytes -= size_bytes
+            end = partial(give_back, runner.admission, call, is_small_batch, slot, memory, size_bytes, output_bytes)
+            ran.append(Ran(*await runner.device.execute_all(group, call.deadline, slot.units, end)))
+    finally:
+        memory.give_back(left_bytes)
+    return ran
+
+
+def _needs(calls: Sequence[PlannedCall]) -> tuple[int, int, float]:
+    """Returns the bytes of calls together, those of their outputs, and their work."""
+    plans = [plan for plan, _, _ in calls]
+    size_bytes, output_bytes = sum(plan.size_bytes for plan in plans), sum(plan.output_bytes for plan in plans)
+    return size_bytes, output_bytes, sum(plan.work for plan in plans)
+
+
+def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:
+    """Yields calls that take about `GROUP_S` together, and single ones that take longer."""
+    start, work = 0, 0.0
+    for number, (plan, _, _) in enumerate(calls):
+        if number > start and work + plan.work > GROUP_S * WORK_PER_S:
+            yield calls[start:number]
+            start, work = number, 0.0
+        work += plan.work
+    yield calls[start:]
 
 
 def _items(planned: dict[int, PlannedCall], failures: dict[int, AclgradError]) -> Counter[OperatorAndReason]:

@@ -2,9 +2,10 @@
 
 import asyncio
 import itertools
+import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import grpc.aio
@@ -15,11 +16,17 @@ from aclgrad.errors import (
     MalformedRequestError,
 )
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
-from aclgrad_server.calls.trace import TRACEPARENT, trace_id_of
+from aclgrad_server.calls.decompression import GZIP
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.log_forms import UNKNOWN
 from aclgrad_server.statistics.calls import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, OperatorAndReason
 
+TRACEPARENT: Final = "traceparent"
+_TRACE: Final = re.compile(
+    # https://www.w3.org/TR/trace-context/: there is no version ff. A value of version 00 ends with the flags; later
+    # versions may add fields.
+    r"(?!ff|00.{54})[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?"
+)
 CANCELLATION_S: Final = 0.05  # for so long gRPC may take to cancel a call whose message it has refused
 _PROCESS: Final = secrets.token_hex(8)  # makes our request ids differ from those of other servers
 _numbers = itertools.count(1)
@@ -102,7 +109,7 @@ class Call:
         if message is grpc.aio.EOF:
             return None
         read: bytes = message
-        if self.decompress is not None:
+        if self.decompress is not None and read.startswith(GZIP):
             since, begin = self.waits_since, time.monotonic()
             self.waits_since = None  # it is not the client that is slow
             read = await self.decompress(read)
@@ -212,6 +219,12 @@ def _ids_of(context: Context) -> tuple[str, str]:
         elif key == TRACEPARENT:
             parents.append(value)
     return request_id or f"{_PROCESS}-{next(_numbers)}", trace_id_of(parents)
+
+
+def trace_id_of(values: Sequence[Any]) -> str:
+    """Returns the trace id of a call with these values of `traceparent`; UNKNOWN without exactly one valid value."""
+    match = _TRACE.fullmatch(values[0]) if len(values) == 1 and isinstance(values[0], str) else None
+    return match[1] if match else UNKNOWN
 
 
 def deadline_passed() -> DeadlinePassedError:

@@ -7,16 +7,16 @@ from aclgrad.errors import InvalidFieldError, LimitExceededError
 from aclgrad.tensors import Announced
 from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.planning import extract_payloads
 from aclgrad_server.devices.staged import StagedTensor
 
 
-async def execute_chunked(path: Path, call: Call, max_call_bytes: int) -> None:
+async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> None:
     """Sends the answer. The call claims all of its memory when its first chunk arrives, and a place after its last."""
     header = decode_header(await call.read(), extract_payloads)
     call.works()
-    plan = path.planner.plan(header.call)
+    plan = runner.planner.plan(header.call)
     call.operator = plan.spec.name
     if plan.uses_shared_memory:
         raise InvalidFieldError.at("chunk", "would come with shared memory", "send such a call as one message")
@@ -28,14 +28,14 @@ async def execute_chunked(path: Path, call: Call, max_call_bytes: int) -> None:
     await call.context.send_initial_metadata(())
     await call.peek()
     call.works()
-    async with path.staged(call, plan, Announced) as staged:
+    async with runner.staged(call, plan, Announced) as staged:
         for index, name in enumerate(header.chunked):
             await _receive(call, index, name, staged.inputs[name])
         if await call.read_or_end() is not None:
             problem = "has more chunks than its inputs take"
             raise InvalidFieldError.at("chunk", problem, "send exactly the elements of the shapes")
         call.works()
-        await path.run(call, plan, (), staged)
+        await runner.run(call, plan, (), staged)
         await call.write(encode_response_header(plan.spec.output.name, plan.output))
         await _send(call, staged.output, header.chunk_bytes)
 

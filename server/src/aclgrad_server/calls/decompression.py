@@ -9,11 +9,11 @@ from typing import Final
 from aclgrad.errors import LimitExceededError, MalformedRequestError
 from aclgrad_server.limits import SMALL_BYTES
 
-_MAGIC: Final = b"\x1f\x8b"
+GZIP: Final = b"\x1f\x8b"
 """How gzip begins (RFC 1952), and no protobuf message: it would be a field of wire type 7, which does not exist."""
 _LENGTH_BYTES: Final = 4  # at the end of gzip: the size of its content, modulo 2^32
 _OVERHEAD_BYTES: Final = 1024
-_GZIP: Final = 16 + zlib.MAX_WBITS
+_WINDOW: Final = 16 + zlib.MAX_WBITS
 _threads: Final = ThreadPoolExecutor(1, "decompress")
 """One thread, so that compressed messages take no more than one core."""
 
@@ -25,7 +25,7 @@ async def decompressed(
 
     Raises LimitExceededError for more than `limit_bytes`, and MalformedRequestError for what is no whole gzip.
     """
-    if not message.startswith(_MAGIC):
+    if not message.startswith(GZIP):
         return message
     size_bytes = _size_of(message, limit_bytes)
     if size_bytes <= SMALL_BYTES:
@@ -37,7 +37,7 @@ async def decompressed(
 
 def decompressed_small(message: bytes, limit_bytes: int = SMALL_BYTES) -> bytes:
     """Does the same at once, for a message of which nobody expects more than `SMALL_BYTES`."""
-    return _decompress(message, _size_of(message, limit_bytes)) if message.startswith(_MAGIC) else message
+    return _decompress(message, _size_of(message, limit_bytes)) if message.startswith(GZIP) else message
 
 
 def _size_of(message: bytes, limit_bytes: int) -> int:
@@ -54,7 +54,7 @@ def _size_of(message: bytes, limit_bytes: int) -> int:
 
 
 def _decompress(message: bytes, size_bytes: int) -> bytes:
-    stream = zlib.decompressobj(_GZIP)
+    stream = zlib.decompressobj(_WINDOW)
     try:
         # With 0, zlib would have no limit.
         content = stream.decompress(message, max(1, size_bytes))

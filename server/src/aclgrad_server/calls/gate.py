@@ -1,13 +1,21 @@
-"""Gives out bytes or places, in turns between the callers that wait."""
+"""Gives out bytes or slots, in turns between the callers that wait. No locks.
+
+A caller is an identity if the server has identities, and an address otherwise.
+"""
 
 import asyncio
 import sys
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final
 
-from aclgrad.errors import AclgradError
+from aclgrad.errors import AclgradError, ServerBusyError
+from aclgrad_server.limits import ASKING_S
+
+RETRY_AFTER_S: Final = 0.1
+_WAIT_S: Final = 1.0  # for which a queue is long enough if its limit follows the pace of calls
+_WEIGHT: Final = 1 / 16  # of the latest call in the mean time that calls run
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +27,96 @@ class Bounds:
     waiting: int = sys.maxsize
 
 
-class Callers(Protocol):
-    """What gates ask about callers."""
+class Callers:
+    """Who asks for something, how many claims of each caller wait, and what bounds it."""
 
-    def bounds(self, caller: str, /) -> Bounds:
-        """Returns what the caller may have."""
+    def __init__(self, bounds: Callable[[str], Bounds], clock: Callable[[], float]) -> None:
+        self.bounds = bounds
+        self.waiting: Counter[str] = Counter()
+        self._clock = clock
+        self._asked_at: OrderedDict[str, float] = OrderedDict()  # the last time of each caller, the oldest first
 
-    def others_ask(self, caller: str, /) -> bool:
-        """Returns whether another caller asks for something."""
+    @property
+    def asking_count(self) -> int:
+        """How many callers count as ones that ask."""
+        return len(self._asked_at)
 
-    def check_queue(self, caller: str, /) -> None:
-        """Raises ServerBusyError if one more call of the caller may not wait."""
+    def ask(self, caller: str) -> None:
+        """Counts a caller as one that asks, for `ASKING_S` from now."""
+        self._asked_at[caller] = self._clock()
+        self._asked_at.move_to_end(caller)
+        self.forget()
+
+    def others_ask(self, caller: str) -> bool:
+        """Returns whether another caller asked within `ASKING_S`, or waits."""
+        asking, waiting = self._asked_at, self.waiting
+        return len(asking) > (caller in asking) or len(waiting) > (caller in waiting)
+
+    def forget(self) -> None:
+        """Forgets callers that have not asked for `ASKING_S`."""
+        oldest = self._clock() - ASKING_S
+        while self._asked_at and next(iter(self._asked_at.values())) < oldest:
+            self._asked_at.popitem(last=False)
+
+
+class Queue:
+    """Counts the claims of one kind of calls that wait, for whatever.
+
+    At most `waiting_limit` claims wait; with `is_paced`, only as many as begin to run within a second.
+    """
+
+    def __init__(
+        self, callers: Callers, running_limit: int, waiting_limit: int, is_paced: bool, clock: Callable[[], float]
+    ) -> None:
+        self.callers = callers
+        self.running_limit = running_limit
+        self.waiting_count = 0
+        self.refusals = 0
+        """How many calls found the queue full."""
+        self.share_refusals = 0
+        """How many came from a caller that had its share of the queue."""
+        self._waiting: Counter[str] = Counter()
+        self._waiting_limit = waiting_limit
+        self._is_paced = is_paced
+        self._clock = clock
+        self._mean_run_s = 0.0
+
+    @property
+    def waiting_limit(self) -> int:
+        """How many claims may wait now."""
+        if not self._is_paced or self._mean_run_s * self._waiting_limit <= _WAIT_S * self.running_limit:
+            return self._waiting_limit
+        return max(self.running_limit, int(_WAIT_S * self.running_limit / self._mean_run_s))
+
+    def enter(self, caller: str) -> None:
+        """Counts a claim that waits; raises ServerBusyError if one more of the caller may not."""
+        limit, waiting = self.waiting_limit, self.callers.waiting
+        if self.waiting_count >= limit:
+            self.refusals += 1
+            raise _busy("the server", self.running_limit + limit)
+        share, bound = max(1, limit // 2), self.callers.bounds(caller).waiting
+        has_share = self._waiting[caller] >= share and self.callers.others_ask(caller)
+        if waiting[caller] >= bound or has_share:
+            self.share_refusals += 1
+            raise _busy("this client", self.running_limit + min(share, bound))
+        self.waiting_count += 1
+        self._waiting[caller] += 1
+        waiting[caller] += 1
+
+    def leave(self, caller: str) -> None:
+        """Counts a claim that waits no more."""
+        self.waiting_count -= 1
+        for waiting in (self._waiting, self.callers.waiting):
+            waiting[caller] -= 1
+            if not waiting[caller]:
+                del waiting[caller]
+
+    def ran(self, slot: "Claim") -> None:
+        """Gives back the slot of a call that has run."""
+        # A single long one says little about the next ones.
+        run_s = min(self._clock() - slot.since, _WAIT_S)
+        self._mean_run_s += _WEIGHT * (run_s - self._mean_run_s)
+        slot.give_back()
 
 
 @dataclass(slots=True, eq=False)
@@ -54,24 +141,26 @@ class Claim:
 
 
 class Gate:
-    """Gives out up to `limit` units, which are bytes or places.
+    """Gives out up to `limit` units, which are bytes or slots.
 
     The callers that wait take turns, each in its order of arrival, and nobody overtakes a claim that waits for room.
-    While several callers ask, one that already holds something gets no more than `share` units. What waits for a client
-    is so bounded at all times: else a slow one could hold all, and who asks next would wait for it.
+    While several callers ask, one that already holds something gets no more than `share` units. A claim whose client
+    can prolong it never exceeds the share: otherwise one slow client could hold everything.
     """
 
-    def __init__(self, limit: int, share: int, callers: "Callers", counts_bytes: bool = True) -> None:
+    def __init__(self, limit: int, share: int, queue: Queue, counts_bytes: bool = True) -> None:
         self.limit = limit
         self.used = 0
-        self.queues: OrderedDict[str, deque[Claim]] = OrderedDict()
         self.waiting_count = 0
-        self._share = max(1, share)
-        self._callers = callers
-        self._counts_bytes = counts_bytes
-        self._held: dict[str, int] = {}
         self.other: Gate | None = None
         """A gate whose units count with those of this one for what a caller may have at all times."""
+        self._share = max(1, share)
+        self._queue = queue
+        self._callers = queue.callers
+        self._counts_bytes = counts_bytes
+        self.held: dict[str, int] = {}
+        """How many units each caller has."""
+        self._waiting: OrderedDict[str, deque[Claim]] = OrderedDict()
         self._turns: dict[str, int] = {}
         """How many turns each caller that waits has had in this round."""
         self._loss: Callable[[], AclgradError] | None = None
@@ -81,12 +170,12 @@ class Gate:
         if self._loss is not None:
             raise self._loss()
         claim = Claim(self, caller, units, waits_for_client)
-        if self._has_room(units) and not self._exceeds_share(claim):
+        if self._has_room(claim):
             self._grant(claim)
             return claim
-        self._callers.check_queue(caller)
+        self._queue.enter(caller)
         claim.waiter = asyncio.get_running_loop().create_future()
-        self.queues.setdefault(caller, deque()).append(claim)
+        self._waiting.setdefault(caller, deque()).append(claim)
         self.waiting_count += 1
         self.serve()
         try:
@@ -101,35 +190,31 @@ class Gate:
             raise
         return claim
 
-    def held_by(self, caller: str) -> int:
-        """Returns how many units the caller has."""
-        return self._held.get(caller, 0)
-
     def widen(self, claim: Claim, most: int) -> None:
         """Adds units that nobody waits for to a granted claim, until it has `most`."""
-        while claim.units < most and self._has_room(1) and not self._exceeds_share(Claim(self, claim.caller, 1)):
+        while claim.units < most and self._has_room(Claim(self, claim.caller, 1)):
             claim.units += 1
             self.used += 1
-            self._held[claim.caller] += 1
+            self.held[claim.caller] += 1
 
     def give_back(self, caller: str, units: int) -> None:
         self.used -= units
-        self._held[caller] -= units
-        if not self._held[caller]:
-            del self._held[caller]
+        self.held[caller] -= units
+        if not self.held[caller]:
+            del self.held[caller]
         self.serve()
 
     def lose(self, new_error: Callable[[], AclgradError]) -> None:
         """Ends every wait, now and later, with an error of its own."""
         self._loss = new_error
-        for queue in self.queues.values():
+        for queue in self._waiting.values():
             for claim in queue:
                 if not claim.waiter.done():
                     claim.waiter.set_exception(new_error())
 
     def serve(self) -> None:
         """Grants what there is room for."""
-        while claim := self._next():
+        while self._waiting and (claim := self._next()):
             self._leave(claim)
             self._end_turn(claim.caller)
             self._grant(claim)
@@ -137,47 +222,56 @@ class Gate:
             if not claim.waiter.done():
                 claim.waiter.set_result(None)
 
-    def _has_room(self, units: int) -> bool:
-        return not self.queues and self.used + units <= self.limit
+    def _has_room(self, claim: Claim) -> bool:
+        return not self._waiting and self.used + claim.units <= self.limit and not self._exceeds_share(claim)
 
     def _exceeds_share(self, claim: Claim) -> bool:
-        held = self._held.get(claim.caller, 0)
-        in_all = held + (0 if self.other is None else self.other.held_by(claim.caller))
-        if not in_all:
-            return False
-        if self._counts_bytes and in_all + claim.units > self._callers.bounds(claim.caller).size_bytes:
+        caller = claim.caller
+        held = self.held.get(caller, 0)
+        in_all = held if self.other is None else held + self.other.held.get(caller, 0)
+        if in_all and self._counts_bytes and in_all + claim.units > self._callers.bounds(caller).size_bytes:
             return True
-        if not held:
+        if not held or held + claim.units <= self._share:
             return False
-        return held + claim.units > self._share and (claim.waits_for_client or self._callers.others_ask(claim.caller))
+        return claim.waits_for_client or self._callers.others_ask(caller)
 
     def _end_turn(self, caller: str) -> None:
         """Lets the next caller have its turn when this one has had all of its own."""
         turns = self._turns.pop(caller, 0) + 1
-        if caller not in self.queues:
+        if caller not in self._waiting:
             return
         if turns < self._callers.bounds(caller).turns:
             self._turns[caller] = turns
         else:
-            self.queues.move_to_end(caller)
+            self._waiting.move_to_end(caller)
 
     def _grant(self, claim: Claim) -> None:
         claim.is_granted = True
         self.used += claim.units
         if claim.units:
-            self._held[claim.caller] = self._held.get(claim.caller, 0) + claim.units
+            self.held[claim.caller] = self.held.get(claim.caller, 0) + claim.units
 
     def _next(self) -> Claim | None:
         """Returns the claim whose turn it is, if there is room for it."""
-        for queue in self.queues.values():
+        for queue in self._waiting.values():
             claim = queue[0]
             if not self._exceeds_share(claim):
                 return claim if self.used + claim.units <= self.limit else None
         return None
 
     def _leave(self, claim: Claim) -> None:
-        queue = self.queues[claim.caller]
+        queue = self._waiting[claim.caller]
         queue.remove(claim)
         self.waiting_count -= 1
+        self._queue.leave(claim.caller)
         if not queue:
-            del self.queues[claim.caller]
+            del self._waiting[claim.caller]
+
+
+def _busy(who: str, limit: int) -> ServerBusyError:
+    return ServerBusyError(
+        f"{who} has as many calls in flight and waiting as it may have, {limit}",
+        remedy=f"try again in {RETRY_AFTER_S} s",
+        retry_after_s=RETRY_AFTER_S,
+        metadata={"limit": str(limit)},
+    )

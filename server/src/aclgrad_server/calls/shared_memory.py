@@ -15,7 +15,7 @@ from aclgrad.errors import AclgradError, InvalidFieldError, ServerBusyError, Sha
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.planning import OperatorPlan, check_reply_size
 from aclgrad_server.devices.staged import StagedTensor
 
@@ -43,17 +43,17 @@ class SharedMemory:
             remedy = "send the data itself, or start the server with --shared-memory"
             raise SharedMemoryUnavailableError("the server takes no shared memory", remedy=remedy)
 
-    async def execute(self, path: Path, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
+    async def execute(self, runner: Runner, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
         """Returns the ExecuteOperatorResponse. The device's copy is checked, for clients may change their memory."""
         self.require(call.peer)
         name, target = plan.spec.output.name, plan.output_memory
         reply_bytes = plan.output_bytes if target is None else 0
         if target is None:
-            check_reply_size(f"outputs[{name}]", plan.reply_bytes, path.max_message_bytes)
-        async with path.staged(call, plan, SharedRange, reply_bytes) as staged:
+            check_reply_size(f"outputs[{name}]", plan.reply_bytes, runner.max_message_bytes)
+        async with runner.staged(call, plan, SharedRange, reply_bytes) as staged:
             for tensor, _ in plan.inputs_in(SharedRange):
                 await self._fill(tensor, staged.inputs[tensor.name], call.deadline)
-            await path.run(call, plan, payloads, staged)
+            await runner.run(call, plan, payloads, staged)
             if target is None:
                 return await staged.output.read(0, plan.output_bytes, plan.reply_prefix, call.deadline)
             with self.open(f"output_memory[{name}]", target, os.O_RDWR) as file:

@@ -127,15 +127,14 @@ class Handlers:
         request_id = (REQUEST_ID, call.request_id)
         if self._load_report is None or call.method not in OPERATOR_METHODS:
             return (request_id,)
-        return request_id, self._load_report.of_reply(), *self._name
+        return request_id, self._load_report.trailer, *self._name
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
         if self._has_access_log:
             call.at_end(partial(log_call, call))
         try:
-            self._calls.admit()
-            self._calls.check_address(call)
+            self._calls.admit(call)
             if self._access is not None:
                 await _identify(self._access, call)
             result = await behaviour(call)

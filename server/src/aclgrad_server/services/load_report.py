@@ -7,6 +7,7 @@ from typing import Final
 
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT
 from aclgrad_server.state import ServerState
+from aclgrad_server.statistics.calls import OK, OPERATOR_METHODS
 
 TRAILER: Final = "endpoint-load-metrics-bin"
 INTERVAL_S: Final = 0.25
@@ -43,15 +44,11 @@ class LoadReport:
         self._state = state
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), 0
+        self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), self._replies()
         self._rps = self._loop = self._places = 0.0
         self._places_sum, self._look_count = 0.0, 0
-        self._trailer = (TRAILER, encode(REST_RPS, REST_UTILIZATION))
-
-    def of_reply(self) -> tuple[str, bytes]:
-        """Counts a reply, and returns its trailer."""
-        self._reply_count += 1
-        return self._trailer
+        self.trailer = (TRAILER, encode(REST_RPS, REST_UTILIZATION))
+        """Of every reply to an operator call."""
 
     def sweep(self) -> None:
         """Renews the report if it is due. To be called on the event loop, some times a second."""
@@ -61,14 +58,19 @@ class LoadReport:
         self._look_count += 1
         if seconds < INTERVAL_S:
             return
-        cpu = self._cpu_clock()
-        self._rps += _WEIGHT * (self._reply_count / seconds - self._rps)
+        cpu, replies = self._cpu_clock(), self._replies()
+        self._rps += _WEIGHT * ((replies - self._reply_count) / seconds - self._rps)
         self._loop += _WEIGHT * ((cpu - self._cpu_at) / seconds - self._loop)
         self._places += _WEIGHT * (self._places_sum / self._look_count - self._places)
-        self._at, self._cpu_at, self._reply_count = now, cpu, 0
+        self._at, self._cpu_at, self._reply_count = now, cpu, replies
         self._places_sum, self._look_count = 0.0, 0
         utilization = max(0.0, self._loop, self._places, self._used_memory())
-        self._trailer = (TRAILER, encode(REST_RPS + self._rps, REST_UTILIZATION + utilization))
+        self.trailer = (TRAILER, encode(REST_RPS + self._rps, REST_UTILIZATION + utilization))
+
+    def _replies(self) -> int:
+        """Returns how many operator calls have succeeded since the start."""
+        rows = self._state.calls.statistics.rows.items()
+        return sum(row.reasons.get(OK, 0) for (method, _), row in rows if method in OPERATOR_METHODS)
 
     def _used_places(self) -> float:
         admission = self._state.admission

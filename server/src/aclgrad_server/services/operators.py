@@ -1,5 +1,6 @@
 """`aclgrad.v1.OperatorService`."""
 
+from functools import partial
 from typing import Final
 
 import grpc
@@ -12,12 +13,13 @@ from aclgrad.wire.messages import parse_message
 from aclgrad_server.calls.batch import execute_batch
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.chunked import execute_chunked
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
+from aclgrad_server.calls.unary import execute_unary
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.watch import refresh
 from aclgrad_server.exposure import UNIX
-from aclgrad_server.services.handlers import Handlers
+from aclgrad_server.services.handlers import Handlers, Unary
 from aclgrad_server.state import ServerState
 from aclgrad_server.status.picture import VERSION, picture_of
 
@@ -27,40 +29,29 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
-    def __init__(self, state: ServerState, product: Product, library: Library, path: Path) -> None:
-        settings, turned_off = state.settings, state.turned_off
+    def __init__(self, state: ServerState, product: Product, library: Library, runner: Runner) -> None:
+        turned_off = state.turned_off
         self._state = state
         self._product = product
         self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
         self._shape_only = library.shape_only
-        self._path = path
-        self._shared_memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
-        self._max_call_bytes = settings.max_call_bytes or path.device.pool_limit_bytes // 2
+        self._runner = runner
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
-        unary = {
+        settings, runner = self._state.settings, self._runner
+        shared_memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
+        max_call_bytes = settings.max_call_bytes or runner.device.pool_limit_bytes // 2
+        unary: dict[str, Unary] = {
             "ListOperators": self.list_operators,
             "GetServerStatus": self.get_server_status,
-            "ExecuteOperator": self.execute_operator,
-            "BatchExecuteOperators": self.batch_execute_operators,
+            "ExecuteOperator": partial(execute_unary, runner, shared_memory),
+            "BatchExecuteOperators": partial(execute_batch, runner),
         }
         methods = {name: handlers.unary(name, behaviour) for name, behaviour in unary.items()}
-        methods["ExecuteOperatorChunked"] = handlers.stream("ExecuteOperatorChunked", self.execute_operator_chunked)
+        chunked = partial(execute_chunked, runner, max_call_bytes)
+        methods["ExecuteOperatorChunked"] = handlers.stream("ExecuteOperatorChunked", chunked)
         return grpc.method_handlers_generic_handler(SERVICE, methods)
-
-    async def execute_operator(self, request: bytes, call: Call) -> bytes:
-        plan, payloads = self._path.planner.read(request)
-        call.operator = plan.spec.name
-        if plan.uses_shared_memory:
-            return await self._shared_memory.execute(self._path, call, plan, payloads)
-        return await self._path.unary(call, plan, payloads)
-
-    async def batch_execute_operators(self, request: bytes, call: Call) -> bytes:
-        return await execute_batch(self._path, call, request)
-
-    async def execute_operator_chunked(self, call: Call) -> None:
-        await execute_chunked(self._path, call, self._max_call_bytes)
 
     async def list_operators(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
@@ -71,7 +62,7 @@ class OperatorService:
         parse_message(pb.GetServerStatusRequest, request)
         if not call.sees_details:
             return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
-        await refresh(self._path.device)
+        await refresh(self._runner.device)
         return picture_of(self._state, with_private=True).SerializeToString()
 
 

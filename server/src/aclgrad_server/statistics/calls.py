@@ -81,7 +81,9 @@ class CallStatistics:
         row.reasons[reason] = row.reasons.get(reason, 0) + 1
         row.received_bytes += call.received_bytes
         row.sent_bytes += call.sent_bytes
-        row.durations.add(call.stage_since - call.start)
+        seconds = call.stage_since - call.start
+        row.durations.counts[int(seconds * 1e6).bit_length()] += 1
+        row.durations.total_s += seconds
         if reason == OK:
             for histogram, seconds in zip(self.stages, call.stages_s, strict=True):
                 histogram.counts[int(seconds * 1e6).bit_length()] += 1

@@ -12,7 +12,9 @@ from aclgrad.tensors import Announced, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Occupancy
-from aclgrad_server.calls.path import Path
+from aclgrad_server.calls.batch import run_calls
+from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.unary import run_plan
 from aclgrad_server.devices.planning import OperatorPlan, plan_call
 from aclgrad_server.limits import GROUP_S, WORK_PER_S
 from tests.server.fakes import (
@@ -21,9 +23,9 @@ from tests.server.fakes import (
     Gate,
     begun,
     new_call,
-    path_of,
     pooling_plan,
     raising,
+    runner_of,
     settle,
     tensor,
 )
@@ -31,14 +33,14 @@ from tests.server.fakes import (
 MIB = 2**20
 
 
-def occupied(path: Path) -> Occupancy:
-    return path.admission.occupancy()
+def occupied(runner: Runner) -> Occupancy:
+    return runner.admission.occupancy()
 
 
 async def test_reply_is_a_response_with_what_the_device_wrote() -> None:
     device, plan = FakeDevice(), pooling_plan(1, 2, 3)
     call = new_call()
-    reply = await path_of(device).unary(call, plan, ())
+    reply = await run_plan(runner_of(device), call, plan, ())
     (output,) = pb.ExecuteOperatorResponse.FromString(reply).outputs
     assert (output.name, list(output.shape), output.data) == ("out", [1, 2, 3], b"\x01" * 24)
     assert device.executed == [(plan, call.deadline)]
@@ -46,7 +48,7 @@ async def test_reply_is_a_response_with_what_the_device_wrote() -> None:
 
 async def test_call_without_elements_is_answered_with_an_empty_output() -> None:
     for shape in ((0, 4, 4), (2, 0, 4), (3, 4, 0)):
-        reply = await path_of(FakeDevice()).unary(new_call(), pooling_plan(*shape), ())
+        reply = await run_plan(runner_of(FakeDevice()), new_call(), pooling_plan(*shape), ())
         (output,) = pb.ExecuteOperatorResponse.FromString(reply).outputs
         assert (list(output.shape), output.data) == (list(shape), b"")
     # The output of an empty gradient has elements: zeros.
@@ -62,101 +64,101 @@ def announced_plan() -> OperatorPlan:
 
 async def test_payloads_are_those_of_the_message() -> None:
     device = FakeDevice()
-    await path_of(device).unary(new_call(), announced_plan(), (memoryview(b"abcd"),))
+    await run_plan(runner_of(device), new_call(), announced_plan(), (memoryview(b"abcd"),))
     assert device.contents == [[b"abcd", None]]
 
 
 async def test_reply_that_exceeds_the_message_limit_is_refused_before_it_is_computed() -> None:
     device = FakeDevice()
-    path = path_of(device)
+    runner = runner_of(device)
     with pytest.raises(LimitExceededError, match="--max-message-bytes"):
-        await path.unary(new_call(), pooling_plan(1, 512, 512), ())
+        await run_plan(runner, new_call(), pooling_plan(1, 512, 512), ())
     assert device.executed == []
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
 
 
 async def test_bytes_of_a_reply_stay_admitted_until_it_has_left() -> None:
     gate, context, plan = Gate(), FakeContext(), pooling_plan(1, 2, 3)
-    path = path_of(FakeDevice(0, gate))
+    runner = runner_of(FakeDevice(0, gate))
     gone = FakeContext()
-    tasks = [await begun(path.unary(new_call(each), plan, ())) for each in (context, gone)]
+    tasks = [await begun(run_plan(runner, new_call(each), plan, ())) for each in (context, gone)]
     gone.end()
     gate.is_open.set()
     await asyncio.gather(*tasks)
-    assert occupied(path) == Occupancy(0, 0, plan.output_bytes), "nothing of the one whose client has gone"
+    assert occupied(runner) == Occupancy(0, 0, plan.output_bytes), "nothing of the one whose client has gone"
     context.end()
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
 
 
 async def test_cancelled_call_keeps_its_place_and_memory_until_the_device_is_done() -> None:
     """One that only waits for a place gives its memory back at once."""
     gate, context, plan = Gate(), FakeContext(), pooling_plan(1, 2, 3)
-    path = path_of(FakeDevice(0, gate), running_limit=1)
-    running = await begun(path.unary(new_call(context), plan, ()))
-    waiting = await begun(path.unary(new_call(), pooling_plan(1, 9, 9), ()))
-    assert occupied(path).waiting == 1
+    runner = runner_of(FakeDevice(0, gate), running_limit=1)
+    running = await begun(run_plan(runner, new_call(context), plan, ()))
+    waiting = await begun(run_plan(runner, new_call(), pooling_plan(1, 9, 9), ()))
+    assert occupied(runner).waiting == 1
     for task in (waiting, running):
         task.cancel()
     context.end()
     await settle()
     assert running.cancelled()
-    assert occupied(path) == Occupancy(1, 0, plan.size_bytes)
+    assert occupied(runner) == Occupancy(1, 0, plan.size_bytes)
     gate.is_open.set()
     await settle()
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
 
 
 @pytest.mark.parametrize("error", [ServerFaultError("failed"), ZeroDivisionError()], ids=repr)
 async def test_failure_of_a_device_frees_the_place_and_the_bytes(error: Exception) -> None:
     context = FakeContext()
-    path = path_of(FakeDevice(0, raising(error)))
+    runner = runner_of(FakeDevice(0, raising(error)))
     with pytest.raises(type(error)):
-        await path.unary(new_call(context), pooling_plan(1, 9, 9), ())
+        await run_plan(runner, new_call(context), pooling_plan(1, 9, 9), ())
     context.end()
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
 
 
 async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> None:
     gate, context, plan = Gate(), FakeContext(), announced_plan()
-    path = path_of(FakeDevice(0, gate))
+    runner = runner_of(FakeDevice(0, gate))
     call = new_call(context)
-    async with path.staged(call, plan, Announced, reply_bytes=16) as staged:
-        assert occupied(path) == Occupancy(0, 0, plan.size_bytes)
+    async with runner.staged(call, plan, Announced, reply_bytes=16) as staged:
+        assert occupied(runner) == Occupancy(0, 0, plan.size_bytes)
         await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
-        running = await begun(path.run(call, plan, (), staged))
-        assert occupied(path) == Occupancy(1, 0, plan.size_bytes)
+        running = await begun(runner.run(call, plan, (), staged))
+        assert occupied(runner) == Occupancy(1, 0, plan.size_bytes)
         gate.is_open.set()
         await running
         assert await staged.output.read(0, 16, b"", call.deadline) == b"\x01" * 16
-    assert occupied(path) == Occupancy(0, 0, 16)
+    assert occupied(runner) == Occupancy(0, 0, 16)
     context.end()
-    assert occupied(path) == Occupancy(0, 0)
-    assert not path.device.staged
+    assert occupied(runner) == Occupancy(0, 0)
+    assert not runner.device.staged
 
 
 @pytest.mark.parametrize("error", [None, DeadlinePassedError("late")], ids=["call", "staging"])
 async def test_memory_is_given_back_if_staging_or_the_call_fails(error: DeadlinePassedError | None) -> None:
-    path, context = path_of(device := FakeDevice()), FakeContext()
+    runner, context = runner_of(device := FakeDevice()), FakeContext()
     device.stage_error = error
     with pytest.raises(type(error) if error else ZeroDivisionError):
-        async with path.staged(new_call(context), announced_plan(), Announced, reply_bytes=16):
+        async with runner.staged(new_call(context), announced_plan(), Announced, reply_bytes=16):
             raise ZeroDivisionError
     context.end()
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
     assert not device.staged
 
 
 @pytest.mark.parametrize("steps", range(12))
 async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> None:
     device, context = FakeDevice(), FakeContext()
-    path = path_of(device, running_limit=1)
+    runner = runner_of(device, running_limit=1)
 
     async def handle() -> None:
         call, plan = new_call(context), announced_plan()
-        async with path.staged(call, plan, Announced, reply_bytes=16) as staged:
+        async with runner.staged(call, plan, Announced, reply_bytes=16) as staged:
             await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
-            await path.run(call, plan, (), staged)
-            await path.unary(call, pooling_plan(1, 2, 2), ())
+            await runner.run(call, plan, (), staged)
+            await run_plan(runner, call, pooling_plan(1, 2, 2), ())
 
     task = asyncio.ensure_future(handle())
     for _ in range(steps):
@@ -166,24 +168,24 @@ async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> Non
     context.end()
     await settle()
     assert task.done()
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
     assert not device.staged
 
 
 async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> None:
     gate, context = Gate(), FakeContext()
-    path = path_of(FakeDevice(0, gate))
+    runner = runner_of(FakeDevice(0, gate))
     plans = [pooling_plan(1, 2, 2), pooling_plan(1, 2, 3)]
     calls = [(plan, plan.contents(()), b"prefix") for plan in plans]
-    task = await begun(path.batch(new_call(context), calls))
-    assert occupied(path) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
+    task = await begun(run_calls(runner, new_call(context), calls))
+    assert occupied(runner) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
     gate.is_open.set()
     (ran,) = await task
     assert ran.reply == b"prefix" + b"\x01" * 16 + b"prefix" + b"\x01" * 24
     assert ran.errors == [None, None]
-    assert occupied(path) == Occupancy(0, 0, 40)
+    assert occupied(runner) == Occupancy(0, 0, 40)
     context.end()
-    assert occupied(path) == Occupancy(0, 0)
+    assert occupied(runner) == Occupancy(0, 0)
 
 
 def laborious(plan: OperatorPlan) -> OperatorPlan:
@@ -194,40 +196,40 @@ def laborious(plan: OperatorPlan) -> OperatorPlan:
 async def test_others_run_between_the_groups_of_a_batch() -> None:
     """A batch of many seconds delays nobody by more than its group."""
     gate = Gate()
-    path = path_of(FakeDevice(0, gate), running_limit=1)
+    runner = runner_of(FakeDevice(0, gate), running_limit=1)
     plan = laborious(pooling_plan(1, 2, 2))
-    batch = await begun(path.batch(new_call(), [(plan, plan.contents(()), b"")] * 3))
+    batch = await begun(run_calls(runner, new_call(), [(plan, plan.contents(()), b"")] * 3))
     assert gate.arrived == 1
-    other = await begun(path.unary(new_call(FakeContext(peer="ipv4:192.0.2.9:1")), pooling_plan(1, 1, 1), ()))
+    other = await begun(run_plan(runner, new_call(FakeContext(peer="ipv4:192.0.2.9:1")), pooling_plan(1, 1, 1), ()))
     gate.is_open.set()
     await other
     assert gate.arrived < 4, "the other call came before the last one of the batch"
     ran = await batch
     assert [each.errors for each in ran] == [[None]] * 3
     outputs = 3 * plan.output_bytes + 4
-    assert occupied(path) == Occupancy(0, 0, outputs), "until the replies have left"
+    assert occupied(runner) == Occupancy(0, 0, outputs), "until the replies have left"
 
 
 async def test_batch_that_is_cancelled_gives_back_what_its_later_groups_claimed() -> None:
     gate, context = Gate(), FakeContext()
-    path = path_of(FakeDevice(0, gate), running_limit=1)
+    runner = runner_of(FakeDevice(0, gate), running_limit=1)
     plan = laborious(pooling_plan(1, 2, 2))
-    batch = await begun(path.batch(new_call(context), [(plan, plan.contents(()), b"")] * 3))
+    batch = await begun(run_calls(runner, new_call(context), [(plan, plan.contents(()), b"")] * 3))
     batch.cancel()
     await settle()
-    assert occupied(path).running_bytes == plan.size_bytes, "the device still works on the first group"
+    assert occupied(runner).running_bytes == plan.size_bytes, "the device still works on the first group"
     gate.is_open.set()
     context.end()
     await settle()
-    assert occupied(path) == Occupancy(0, 0, 0)
+    assert occupied(runner) == Occupancy(0, 0, 0)
 
 
 async def test_groups_that_come_too_late_have_a_status_each() -> None:
-    path = path_of(FakeDevice(), running_limit=1)
-    place = await path.admission.place("ipv4:192.0.2.9")
+    runner = runner_of(FakeDevice(), running_limit=1)
+    place = await runner.admission.place("ipv4:192.0.2.9")
     plan = pooling_plan(1, 2, 2)
     call = new_call()
     call.deadline = time.monotonic() + 0.01
-    (ran,) = await path.batch(call, [(plan, plan.contents(()), b"")] * 2)
+    (ran,) = await run_calls(runner, call, [(plan, plan.contents(()), b"")] * 2)
     assert [type(error) for error in ran.errors] == [DeadlinePassedError] * 2
     place.give_back()

@@ -1,0 +1,67 @@
+"""What all kinds of calls run with, and how tensors that come or go in pieces do."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from aclgrad.tensors import Announced
+from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.gate import Claim
+from aclgrad_server.devices.device import Device
+from aclgrad_server.devices.planning import OperatorPlan, Planner, Source
+from aclgrad_server.devices.staged import StagedTensor
+from aclgrad_server.statistics.calls import RUN, WAIT
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The tensors of one call that come or go in pieces: inputs by name, and the output."""
+
+    inputs: dict[str, StagedTensor]
+    output: StagedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs plans on the device."""
+
+    device: Device
+    admission: Admission
+    planner: Planner
+    max_message_bytes: int
+
+    @asynccontextmanager
+    async def staged(
+        self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
+    ) -> AsyncIterator[Staged]:
+        """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
+        size_bytes, waits_for_client = plan.staged_bytes(source), source is Announced
+        call.enter(WAIT)
+        memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
+        call.enter(RUN)
+        inputs = plan.inputs_in(source)
+        sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
+        tensors = await self.device.stage(sizes, call.deadline, partial(_keep_until_end, call, memory, reply_bytes))
+        names = [tensor.name for tensor, _ in inputs]
+        try:
+            yield Staged(dict(zip(names, tensors, strict=False)), tensors[-1])
+        finally:
+            # An error that is on its way out keeps its frames, and so whatever they refer to.
+            for tensor in tensors:
+                tensor.close()
+
+    async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
+        """Runs a plan whose inputs are complete and whose output stays on the device."""
+        call.enter(WAIT)
+        place = await self.admission.place(call.caller)
+        call.enter(RUN)
+        contents = plan.contents(payloads, staged.inputs)
+        await self.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
+
+
+def _keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:
+    """Gives back all of the memory but so much, and the rest when the call has ended."""
+    memory.give_back(memory.units - size_bytes)
+    call.at_end(memory.give_back)
