@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import grpc.aio
 
@@ -35,14 +35,15 @@ from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
+from aclgrad_server.log_forms import fields
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.services.server_name import name_of
-from aclgrad_server.settings import Settings
-from aclgrad_server.startup import announce
+from aclgrad_server.settings import Settings, changed_settings
 from aclgrad_server.state import ServerState
+from aclgrad_server.status.picture import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +79,12 @@ class Server:
         self._tasks = BackgroundTasks(state.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
         self._tasks.start("beat", self._beat)
-        self.is_device_lost = False
         self._losses: set[str] = set()
         self._device: Device | None = None
+
+    @property
+    def is_device_lost(self) -> bool:
+        return bool(self._losses)
 
     async def start(self) -> None:
         """Opens the device, tests it, and serves.
@@ -131,7 +135,7 @@ class Server:
             add_reflection(self._grpc, settings.client_timeout_s, access)
         await self._grpc.start()
         self._watch(device)
-        announce(settings, product, library, device, state.addresses)
+        self._announce(device)
         self._health.set_ready(True)
         state.ready_at, state.ready_since = time.time(), time.monotonic()
         state.readiness.set_ready()
@@ -152,6 +156,32 @@ class Server:
         self._state.certificates = certificates
         self._state.access = Access(identities) if identities else None
         self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
+
+    def _announce(self, device: Device) -> None:
+        """Logs what is served, and with which settings. None of that is secret: of keys, settings have paths alone."""
+        settings, state, library = self._settings, self._state, self._state.library
+        assert library is not None
+        served: dict[str, Any] = {
+            "version": VERSION,
+            "product": state.product,
+            "soc": device.soc_name,
+            "device": device.index,
+            "library": library.name,
+            "runtime": library.runtime_version,
+            "listen": " ".join(state.addresses),
+            "tls": "on" if settings.tls_certificate else "off",
+            "client_certificates": "on" if settings.tls_client_ca else "off",
+            "identities": "on" if settings.identities else "off",
+            "streams": settings.streams,
+            "max_waiting_calls": settings.max_waiting_calls,
+            "max_message_bytes": settings.max_message_bytes,
+            "pool_bytes": device.pool_limit_bytes,
+            "memory_bytes": memory_limit(settings.memory_limit_bytes),
+        }
+        changed = changed_settings(settings)
+        text, differing = (", ".join(f"{name} {value}" for name, value in each.items()) for each in (served, changed))
+        text += f"; settings: {differing}" if changed else ""
+        log.info("serving %s", text, extra=fields(served | {"settings": changed}))
 
     def _watch(self, device: Device) -> None:
         """Starts the background tasks of the server."""
@@ -178,16 +208,14 @@ class Server:
 
     def _lose_device(self, device: Device, error: DeviceLostError) -> None:
         """Ends what waits for the device: only a new process has a sound context."""
-        told = str(error.__cause__)
-        if self.is_device_lost:
-            # Only one of the threads that meet a loss gets the library's text, and it may report late.
-            if told not in self._losses and len(self._losses) < MAX_LOSSES:
-                self._losses.add(told)
-                log.info("device %d after the loss: %s", device.index, told)
+        was_lost, text = self.is_device_lost, str(error.__cause__)
+        # Only one of the threads that meet a loss gets the library's text, and it may report late.
+        if text not in self._losses and len(self._losses) < MAX_LOSSES:
+            self._losses.add(text)
+            level, when = (logging.INFO, "after the loss") if was_lost else (logging.ERROR, "is lost")
+            log.log(level, "device %d %s: %s", device.index, when, text)
+        if was_lost:
             return
-        log.error("device %d is lost: %s", device.index, told)
-        self._losses.add(told)
-        self.is_device_lost = True
         self._health.set_ready(False)
         self._state.readiness.set_not_ready("device lost")
         new_error = partial(error_of_fault, "device_lost", error.metadata["acl_error"])

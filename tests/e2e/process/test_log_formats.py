@@ -63,7 +63,7 @@ def test_json_has_what_is_known_of_a_call() -> None:
     assert f", trace {TRACE}: NOT_FOUND: " in failed["wrong"]["message"]
     assert ", trace -: " in failed["untraced"]["message"]
     assert not any(line["level"] == "critical" for line in lines)
-    (opened,) = (line for line in lines if line["logger"] == "aclgrad_server.startup")
+    (opened,) = (line for line in lines if line["logger"] == "aclgrad_server.server")
     assert (opened["product"], opened["listen"], opened["tls"]) == ("910B", server.address, "off")
     assert opened["settings"]["streams"] == "3"
     assert "drain_timeout_s" not in opened["settings"]

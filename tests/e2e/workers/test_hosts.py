@@ -41,7 +41,7 @@ def test_each_worker_answers_at_its_own_address_and_both_at_the_shared_one(host:
     met: set[int] = set()
     wait_until(lambda: met.add(worker_behind(host.address)) or met == {0, 1})
     for index in (0, 1):
-        assert f"INFO worker {index} aclgrad_server.startup: serving" in host.log
+        assert f"INFO worker {index} aclgrad_server.server: serving" in host.log
 
 
 def test_status_of_a_worker_tells_its_place_and_its_part(host: Host) -> None:

@@ -153,7 +153,7 @@ async def test_above_the_soft_limit_reads_stop_and_then_the_oldest_calls_are_cut
     await settle()
     assert [task.cancelled() for task in tasks] == [True] * CUT_COUNT + [False] * 2
     assert memory.calls.memory_cuts == CUT_COUNT
-    memory.calls.admit()
+    memory.calls.admit(memory.calls.begin("Method", FakeContext()))
     memory.used = 0.5
     memory.watch.look()
     assert await reads(memory.calls)
@@ -166,11 +166,11 @@ async def test_above_the_hard_limit_new_calls_are_refused() -> None:
     memory.used = 0.96
     memory.watch.look()
     with pytest.raises(ServerBusyError, match="short of memory"):
-        memory.calls.admit()
+        memory.calls.admit(memory.calls.begin("Method", FakeContext()))
     assert (memory.watch.pressure, memory.calls.memory_refusals) == (2, 1)
     memory.used = 0.94
     memory.watch.look()
-    memory.calls.admit()
+    memory.calls.admit(memory.calls.begin("Method", FakeContext()))
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["long", "failing"])
