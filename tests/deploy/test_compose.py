@@ -10,7 +10,7 @@ import yaml
 
 from aclgrad_server.cli import main
 from aclgrad_server.exits import EXIT_LIMIT_S
-from aclgrad_server.exposure import is_local
+from aclgrad_server.listen_addresses import is_local
 from aclgrad_server.settings import Settings, read_settings
 from aclgrad_server.supervisor.worker import KILL_S
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from aclgrad_server.cli import main
-from aclgrad_server.exposure import is_local
+from aclgrad_server.listen_addresses import is_local
 from aclgrad_server.settings import read_settings
 from tests.docs.snippets import PAGES, ROOT, snippets
 

@@ -12,9 +12,9 @@ from aclgrad.errors import AclgradError
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
@@ -289,11 +289,11 @@ def runner_of(device: FakeDevice, running_limit: int = 16, max_message_bytes: in
     return Runner(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
 
 
-def new_calls() -> Calls:
-    return Calls(call_timeout_s=3600, client_timeout_s=3600)
+def new_calls() -> OpenCalls:
+    return OpenCalls(call_timeout_s=3600, client_timeout_s=3600)
 
 
-def new_call(context: FakeContext | None = None, calls: Calls | None = None) -> Call:
+def new_call(context: FakeContext | None = None, calls: OpenCalls | None = None) -> Call:
     """Returns a call of the running task."""
     return (calls or new_calls()).begin("Method", context or FakeContext())
 

@@ -10,14 +10,14 @@ import pytest
 from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.exits import StartError
 from aclgrad_server.server import Server
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 
 LIMIT_S = 60.0
 
 
 async def test_name_server_that_does_not_answer_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    state = ServerState(Settings(listen=("host.invalid:0",), insecure=True, backend="/nowhere/libascendcl.so"))
+    state = ServerView(Settings(listen=("host.invalid:0",), insecure=True, backend="/nowhere/libascendcl.so"))
     asked, may_answer, was_in_time = threading.Event(), threading.Event(), []
 
     def look_up(*_: Any, **__: Any) -> list[Any]:

@@ -31,18 +31,17 @@ from aclgrad_server.edge.memory_limit import check_memory, memory_limit
 from aclgrad_server.edge.process import ensure_open_files
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
-from aclgrad_server.exposure import dangers
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
+from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.log_forms import fields
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.services.operators import OperatorService
-from aclgrad_server.services.server_name import name_of
 from aclgrad_server.settings import Settings, changed_settings
-from aclgrad_server.state import ServerState
 from aclgrad_server.status.picture import VERSION
 
 log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ def prepare_process(settings: Settings) -> None:
 class Server:
     """Owns the device and the listeners from `start` to `stop`, on the event loop on which it was made."""
 
-    def __init__(self, state: ServerState, on_device_lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, state: ServerView, on_device_lost: Callable[[], None] = lambda: None) -> None:
         self._settings = settings = state.settings
         self._state = state
         self._on_device_lost = on_device_lost

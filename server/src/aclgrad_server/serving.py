@@ -15,8 +15,8 @@ from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_UNDRAINED, StartError
 from aclgrad_server.place import Place, wait_for_the_supervisor_to_end
 from aclgrad_server.server import Server, prepare_process
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import OFF, Settings
-from aclgrad_server.state import ServerState
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ async def _serve(settings: Settings, place: Place | None) -> int:
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
         threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
-    state = ServerState(settings, place)
+    state = ServerView(settings, place)
     admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(state))
     if admin is not None:
         address = admin.start()

@@ -30,8 +30,8 @@ from pydantic_settings import (
 )
 
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
-from aclgrad_server.exposure import check_exposure
 from aclgrad_server.files import check_trusted
+from aclgrad_server.listen_addresses import check_exposure
 
 _PREFIX = "ACLGRAD_"
 _OF_CLIENTS = frozenset(

@@ -14,8 +14,8 @@ from aclgrad_server.admin.listener import MAX_CONNECTIONS, MAX_HEADER_BYTES, Adm
 from aclgrad_server.admin.pages import pages
 from aclgrad_server.exits import StartError
 from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 from tools.calling import wait_until
 
 LIMIT_S = 60
@@ -26,7 +26,7 @@ class Running:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.state = ServerState(Settings(), heartbeat=Heartbeat(lambda: self.now_s))
+        self.state = ServerView(Settings(), heartbeat=Heartbeat(lambda: self.now_s))
         self.readiness = self.state.readiness
         self.listener = AdminListener("127.0.0.1:0", pages(self.state))
         self.address = self.listener.start()

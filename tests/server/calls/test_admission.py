@@ -14,16 +14,16 @@ A, B, C = "ipv4:192.0.2.1", "ipv4:192.0.2.2", "unix"
 
 
 async def places(admission: Admission, address: str, count: int) -> list[Claim]:
-    return [await admission.place(address) for _ in range(count)]
+    return [await admission.slot(address) for _ in range(count)]
 
 
 async def test_places_are_filled_before_calls_wait_before_they_are_refused() -> None:
     admission = Admission(2, 3)
     held = await places(admission, A, 2)
-    waiting = [await begun(admission.place(A)) for _ in range(3)]
+    waiting = [await begun(admission.slot(A)) for _ in range(3)]
     assert admission.occupancy() == Occupancy(running=2, waiting=3)
     with pytest.raises(ServerBusyError, match=r"the server has .* as it may have, 5; try again") as caught:
-        await admission.place(A)
+        await admission.slot(A)
     assert caught.value.retry_after_s
     assert caught.value.metadata == {"limit": "5"}
     assert admission.refusals == 1
@@ -84,7 +84,7 @@ async def test_what_a_cancelled_call_would_have_had_goes_to_the_next(is_granted:
     """The place comes free just before the cancellation or after it: the cancelled task has not run in between."""
     admission = Admission(1, 8)
     (held,) = await places(admission, A, 1)
-    first, second = await begun(admission.place(A)), await begun(admission.place(B))
+    first, second = await begun(admission.slot(A)), await begun(admission.slot(B))
     steps = [held.give_back, first.cancel]
     for step in steps if is_granted else reversed(steps):
         step()
@@ -108,7 +108,7 @@ async def test_addresses_take_turns() -> None:
     order: list[str] = []
 
     async def call(address: str) -> None:
-        claim = await admission.place(address)
+        claim = await admission.slot(address)
         order.append(address)
         await asyncio.sleep(0)
         claim.give_back()
@@ -124,7 +124,7 @@ async def test_one_address_takes_everything_while_nobody_else_asks() -> None:
     assert len(await places(admission, A, 4)) == 4
     for _ in range(2):
         await admission.memory(A, 50)
-    waiting = [await begun(admission.place(A)) for _ in range(4)]
+    waiting = [await begun(admission.slot(A)) for _ in range(4)]
     assert admission.occupancy() == Occupancy(4, 4, 100)
     for task in waiting:
         task.cancel()
@@ -135,9 +135,9 @@ async def test_last_place_is_kept_for_others_while_they_ask() -> None:
     (other,) = await places(admission, B, 1)
     other.give_back()
     held = await places(admission, A, 2)
-    third = await begun(admission.place(A))
+    third = await begun(admission.slot(A))
     assert not third.done()
-    newcomer = await begun(admission.place(B))
+    newcomer = await begun(admission.slot(B))
     assert newcomer.done()
     held[0].give_back()
     assert (await third).is_granted
@@ -164,16 +164,16 @@ async def test_half_of_the_memory_is_kept_for_others_while_they_ask() -> None:
 async def test_half_of_the_queue_is_kept_for_others_while_they_ask() -> None:
     admission = Admission(1, 4)
     (held,) = await places(admission, B, 1)
-    waiting = [await begun(admission.place(A)) for _ in range(2)]
+    waiting = [await begun(admission.slot(A)) for _ in range(2)]
     with pytest.raises(ServerBusyError, match=r"this client has .* as it may have, 3; try again") as caught:
-        await admission.place(A)
+        await admission.slot(A)
     assert caught.value.metadata == {"limit": "3"}
     # The queue is not full.
     assert (admission.refusals, admission.share_refusals) == (0, 1)
-    waiting += [await begun(admission.place(B)) for _ in range(2)]
+    waiting += [await begun(admission.slot(B)) for _ in range(2)]
     assert admission.occupancy() == Occupancy(1, 4)
     with pytest.raises(ServerBusyError, match=r"the server has .* 5;"):
-        await admission.place(C)
+        await admission.slot(C)
     for task in waiting:
         task.add_done_callback(lambda task: task.result().give_back())
     held.give_back()
@@ -188,7 +188,7 @@ async def test_share_is_lifted_when_the_others_have_stopped_asking() -> None:
     (other,) = await places(admission, B, 1)
     other.give_back()
     await places(admission, A, 1)
-    second = await begun(admission.place(A))
+    second = await begun(admission.slot(A))
     admission.sweep()
     await settle()
     assert not second.done()
@@ -205,7 +205,7 @@ async def test_address_that_waits_counts_as_one_that_asks() -> None:
     waiting = await begun(admission.memory(B, 10))
     clock.now_s += ASKING_S + 1
     await places(admission, A, 2)
-    assert not (await begun(admission.place(A))).done()
+    assert not (await begun(admission.slot(A))).done()
     waiting.cancel()
 
 
@@ -213,7 +213,7 @@ async def test_nothing_is_kept_of_addresses_that_asked_long_ago() -> None:
     clock = Clock()
     admission = Admission(4, 8, clock=clock)
     for number in range(1000):
-        (await admission.place(f"ipv4:198.51.100.{number}")).give_back()
+        (await admission.slot(f"ipv4:198.51.100.{number}")).give_back()
         clock.now_s += 1
     assert admission.callers.asking_count <= ASKING_S + 1
 
@@ -234,7 +234,7 @@ async def test_messages_of_an_address_are_paced_while_others_ask() -> None:
     for _ in range(2):
         admission.received(A, int(RECEIVE_BYTES_PER_S * LONGEST_PAUSE_S / 4))
     assert admission.receive_delay_s(A) == 0
-    (await admission.place(B)).give_back()
+    (await admission.slot(B)).give_back()
     assert admission.receive_delay_s(A) == pytest.approx(LONGEST_PAUSE_S / 2)
     assert admission.receive_delay_s(B) == 0
     clock.now_s += LONGEST_PAUSE_S
@@ -245,9 +245,9 @@ async def test_loss_of_a_device_ends_every_wait_now_and_later() -> None:
     admission = Admission(1, 8, 100)
     memory = await admission.memory(A, 100)
     (place,) = await places(admission, A, 1)
-    waiting = [await begun(admission.memory(B, 1)), await begun(admission.place(B))]
+    waiting = [await begun(admission.memory(B, 1)), await begun(admission.slot(B))]
     admission.lose(lambda: DeviceLostError("lost"))
-    for work in (*waiting, admission.memory(A, 1), admission.place(A)):
+    for work in (*waiting, admission.memory(A, 1), admission.slot(A)):
         with pytest.raises(DeviceLostError):
             await work
     memory.give_back()

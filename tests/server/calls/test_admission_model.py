@@ -31,7 +31,7 @@ class ModelCall:
     async def run(self, admission: Admission) -> None:
         try:
             self.claims.append(await admission.memory(self.address, self.size_bytes))
-            self.claims.append(await admission.place(self.address))
+            self.claims.append(await admission.slot(self.address))
             self.has_run = True
             await self.may_end.wait()
         except ServerBusyError:

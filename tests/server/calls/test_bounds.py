@@ -22,12 +22,12 @@ async def test_turns_of_those_that_wait_follow_their_shares() -> None:
     order: list[str] = []
 
     async def run(caller: str) -> None:
-        place = await admission.place(caller)
+        place = await admission.slot(caller)
         order.append(caller)
         await asyncio.sleep(0)
         place.give_back()
 
-    held = await admission.place("identity:c")
+    held = await admission.slot("identity:c")
     tasks = [asyncio.ensure_future(run(caller)) for caller in [B] * 4 + [A] * 6]
     await settle()
     held.give_back()
@@ -66,11 +66,11 @@ async def test_what_waits_for_a_client_leaves_half_though_nobody_else_asks() -> 
 
 async def test_queue_of_one_caller_is_bounded() -> None:
     admission = admission_for({A: Bounds(waiting=2)}, 1, 8)
-    held = await admission.place(A)
-    waiting = [await begun(admission.place(A)) for _ in range(2)]
+    held = await admission.slot(A)
+    waiting = [await begun(admission.slot(A)) for _ in range(2)]
     with pytest.raises(ServerBusyError, match=r"this client has as many calls .* 3;"):
-        await admission.place(A)
-    other = await begun(admission.place(B))
+        await admission.slot(A)
+    other = await begun(admission.slot(B))
     held.give_back()
     for each in (waiting[0], other, waiting[1]):
         (await each).give_back()

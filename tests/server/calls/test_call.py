@@ -14,9 +14,9 @@ from aclgrad.errors import (
     ServerBusyError,
     ServerDrainingError,
 )
-from aclgrad_server.calls import active
-from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls import open_calls
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.statistics.calls import RUN
 from tests.server.fakes import FakeContext, settle
@@ -32,15 +32,15 @@ def closed() -> list[str]:
 
 
 @pytest.fixture
-def calls(closed: list[str]) -> Calls:
-    return Calls(CALL_TIMEOUT_S, CLIENT_TIMEOUT_S, closed.extend)
+def calls(closed: list[str]) -> OpenCalls:
+    return OpenCalls(CALL_TIMEOUT_S, CLIENT_TIMEOUT_S, closed.extend)
 
 
 Running = tuple[Call, "asyncio.Task[Any]"]
 
 
 async def begin(
-    calls: Calls, behaviour: Callable[[Call], Coroutine[Any, Any, Any]], context: FakeContext | None = None
+    calls: OpenCalls, behaviour: Callable[[Call], Coroutine[Any, Any, Any]], context: FakeContext | None = None
 ) -> Running:
     """Returns a call whose task has come as far as it can."""
     made: list[Call] = []
@@ -86,7 +86,7 @@ def wait_longer(call: Call, seconds: float) -> None:
     call.waits_since -= seconds
 
 
-async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(calls: Calls) -> None:
+async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(calls: OpenCalls) -> None:
     for remaining_s, limit_s in ((None, CALL_TIMEOUT_S), (7.0, 7.0), (1e9, CALL_TIMEOUT_S), (-1.0, -1.0)):
         before = time.monotonic()
         call = calls.begin("Method", FakeContext(remaining_s=remaining_s))
@@ -105,11 +105,11 @@ async def test_deadline_is_the_clients_or_the_servers_whichever_comes_first(call
         ("unix-abstract:one", "unix"),
     ],
 )
-async def test_connections_of_one_host_have_one_address(calls: Calls, peer: str, address: str) -> None:
+async def test_connections_of_one_host_have_one_address(calls: OpenCalls, peer: str, address: str) -> None:
     assert calls.begin("Method", FakeContext(peer=peer)).caller == address
 
 
-async def test_a_message_that_was_waited_for_ahead_is_received(calls: Calls) -> None:
+async def test_a_message_that_was_waited_for_ahead_is_received(calls: OpenCalls) -> None:
     """The stage of a call in chunks is that of its client, however much comes at once."""
     call = calls.begin("ExecuteOperatorChunked", FakeContext([b"header", b"chunk"]))
     calls.begin("GetServerStatus", FakeContext())
@@ -129,7 +129,7 @@ async def test_a_message_that_was_waited_for_ahead_is_received(calls: Calls) -> 
     assert calls.transfers() == (0, 1)
 
 
-async def test_call_counts_until_its_reply_has_left_or_its_client_has_gone(calls: Calls) -> None:
+async def test_call_counts_until_its_reply_has_left_or_its_client_has_gone(calls: OpenCalls) -> None:
     """Whatever its code still does."""
     for number in range(3):
         context = FakeContext()
@@ -147,7 +147,7 @@ async def test_call_counts_until_its_reply_has_left_or_its_client_has_gone(calls
         assert calls.transfers() == (0, 0)
 
 
-async def test_what_happens_at_the_end_happens_once_even_if_some_of_it_fails(calls: Calls) -> None:
+async def test_what_happens_at_the_end_happens_once_even_if_some_of_it_fails(calls: OpenCalls) -> None:
     context, ends = FakeContext(), []
     call = calls.begin("Method", context)
     call.at_end(lambda: ends.append("one"))
@@ -163,7 +163,7 @@ async def test_what_happens_at_the_end_happens_once_even_if_some_of_it_fails(cal
     assert ends[2:] == ["late"]
 
 
-async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls, closed: list[str]) -> None:
+async def test_client_that_sends_nothing_is_cut_after_its_time(calls: OpenCalls, closed: list[str]) -> None:
     running = await begin(calls, receive)
     wait_longer(running[0], CLIENT_TIMEOUT_S - 1)
     calls.sweep()
@@ -178,7 +178,7 @@ async def test_client_that_sends_nothing_is_cut_after_its_time(calls: Calls, clo
     assert calls.slow_clients == 1
 
 
-async def test_client_that_moves_enough_bytes_is_not_slow_nor_one_that_waits_for_the_server(calls: Calls) -> None:
+async def test_client_that_moves_enough_bytes_is_not_slow_nor_one_that_waits_for_the_server(calls: OpenCalls) -> None:
     working = await begin(calls, work)
     assert working[0].waits_since is None
     call, task = running = await begin(calls, receive)
@@ -193,7 +193,7 @@ async def test_client_that_moves_enough_bytes_is_not_slow_nor_one_that_waits_for
         each.cancel()
 
 
-async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Calls, closed: list[str]) -> None:
+async def test_client_that_fetches_nothing_loses_its_connection_once(calls: OpenCalls, closed: list[str]) -> None:
     running = [await begin(calls, reply, FakeContext(peer="ipv4:192.0.2.1:7")) for _ in range(3)]
     for call, _ in running:
         wait_longer(call, CLIENT_TIMEOUT_S + 1)
@@ -208,7 +208,7 @@ async def test_client_that_fetches_nothing_loses_its_connection_once(calls: Call
 
 
 async def test_a_connection_that_finishes_other_calls_is_not_closed_for_one_reply(
-    calls: Calls, closed: list[str]
+    calls: OpenCalls, closed: list[str]
 ) -> None:
     """A proxy has one connection for many clients."""
     call, _ = running = await begin(calls, reply)
@@ -225,8 +225,8 @@ async def test_a_connection_that_finishes_other_calls_is_not_closed_for_one_repl
     task.cancel()
 
 
-async def test_an_address_has_so_many_calls_open_and_no_more(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(active, "MAX_OPEN_CALLS", 2)
+async def test_an_address_has_so_many_calls_open_and_no_more(calls: OpenCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_calls, "MAX_OPEN_CALLS", 2)
     contexts = [FakeContext(peer=f"ipv4:192.0.2.1:{port}") for port in (5, 5, 6)]
     running = [await begin(calls, work, context) for context in contexts[:2]]
     calls.admit(running[1][0])
@@ -243,7 +243,7 @@ async def test_an_address_has_so_many_calls_open_and_no_more(calls: Calls, monke
         task.cancel()
 
 
-async def test_call_beyond_its_deadline_is_cut_if_the_device_does_not_report_it(calls: Calls) -> None:
+async def test_call_beyond_its_deadline_is_cut_if_the_device_does_not_report_it(calls: OpenCalls) -> None:
     """But not if its reply is on its way."""
     call, _ = running = await begin(calls, work)
     replying, task = await begin(calls, reply)
@@ -258,7 +258,7 @@ async def test_call_beyond_its_deadline_is_cut_if_the_device_does_not_report_it(
     task.cancel()
 
 
-async def test_handler_that_was_cut_is_told_the_first_reason_and_can_still_wait(calls: Calls) -> None:
+async def test_handler_that_was_cut_is_told_the_first_reason_and_can_still_wait(calls: OpenCalls) -> None:
     """The cancellation is consumed: otherwise the status could not be sent."""
 
     async def behaviour(call: Call) -> str:
@@ -277,7 +277,7 @@ async def test_handler_that_was_cut_is_told_the_first_reason_and_can_still_wait(
     assert await task == "first"
 
 
-async def test_call_that_is_over_is_not_cut(calls: Calls) -> None:
+async def test_call_that_is_over_is_not_cut(calls: OpenCalls) -> None:
     """The client has cancelled it, it has ended, or the client has gone since it was cut."""
     cancelled = await begin(calls, receive)
     cancelled[1].cancel()
@@ -295,7 +295,7 @@ async def test_call_that_is_over_is_not_cut(calls: Calls) -> None:
     assert await error_of(gone) is None
 
 
-async def test_oldest_calls_that_are_being_received_are_cut_first(calls: Calls) -> None:
+async def test_oldest_calls_that_are_being_received_are_cut_first(calls: OpenCalls) -> None:
     behaviours = (work, receive, reply, receive, receive)
     running = [await begin(calls, behaviour) for behaviour in behaviours]
     assert calls.cut_oldest_unfinished(2) == 2
@@ -304,7 +304,7 @@ async def test_oldest_calls_that_are_being_received_are_cut_first(calls: Calls) 
     assert errors[1].retry_after_s
 
 
-async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(calls: Calls) -> None:
+async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(calls: OpenCalls) -> None:
     context = FakeContext([b"message"])
     calls.hold_reads(True)
     _, task = await begin(calls, receive, context)
@@ -321,7 +321,7 @@ async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(cal
     calls.admit(other)
 
 
-async def test_stopping_server_refuses_new_calls_and_those_without_a_message(calls: Calls) -> None:
+async def test_stopping_server_refuses_new_calls_and_those_without_a_message(calls: OpenCalls) -> None:
     silent = await begin(calls, receive)
     busy = await begin(calls, _receive_and_work, FakeContext([b"message"]))
     calls.refuse()

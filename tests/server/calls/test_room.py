@@ -19,13 +19,13 @@ async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call
     admission = admission_of()
     await admission.memory(A, 1000)
     for _ in range(2):
-        await admission.place(A)
+        await admission.slot(A)
     waiting = [await begun(admission.memory(A, 1000)) for _ in range(4)]
     with pytest.raises(ServerBusyError):
         await admission.memory(A, 1)
     for caller in (A, B):
         memory = await admission.memory(caller, SMALL_BYTES, is_small=True)
-        place = await admission.place(caller, is_small=True)
+        place = await admission.slot(caller, is_small=True)
         admission.small.ran(place)
         memory.give_back()
     for task in waiting:
@@ -35,9 +35,9 @@ async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call
 async def test_small_calls_take_nothing_of_large_ones() -> None:
     admission = admission_of()
     small = [await admission.memory(A, SMALL_BYTES, is_small=True) for _ in range(40)]
-    places = [await admission.place(A, is_small=True) for _ in range(2)]
+    places = [await admission.slot(A, is_small=True) for _ in range(2)]
     memory = await admission.memory(B, 1000)
-    assert await admission.place(B)
+    assert await admission.slot(B)
     assert admission.occupancy() == Occupancy(3, 0, 40 * SMALL_BYTES + memory.units)
     for claim in (*small, *places, memory):
         claim.give_back()
@@ -45,7 +45,7 @@ async def test_small_calls_take_nothing_of_large_ones() -> None:
 
 async def run_small(admission: Admission, clock: Clock, count: int, seconds: float) -> None:
     for _ in range(count):
-        place = await admission.place(A, is_small=True)
+        place = await admission.slot(A, is_small=True)
         clock.now_s += seconds
         admission.small.ran(place)
 
@@ -68,10 +68,10 @@ async def test_a_small_call_beyond_those_is_refused_with_a_delay() -> None:
     clock = Clock()
     admission = admission_of(places=1, clock=clock)
     await run_small(admission, clock, 200, 0.5)
-    place = await admission.place(A, is_small=True)
-    waiting = [await begun(admission.place(A, is_small=True)) for _ in range(2)]
+    place = await admission.slot(A, is_small=True)
+    waiting = [await begun(admission.slot(A, is_small=True)) for _ in range(2)]
     with pytest.raises(ServerBusyError) as caught:
-        await admission.place(A, is_small=True)
+        await admission.slot(A, is_small=True)
     assert caught.value.retry_after_s
     assert admission.refusals == 1
     place.give_back()
@@ -82,20 +82,20 @@ async def test_a_small_call_beyond_those_is_refused_with_a_delay() -> None:
 
 async def test_places_that_nobody_waits_for_widen_a_claim() -> None:
     admission = Admission(4, 8, 100)
-    first = await admission.place(A, most=3)
-    second = await admission.place(B, most=3)
-    assert (first.units, second.units, admission.large.places.used) == (3, 1, 4)
-    waiting = await begun(admission.place(A))
+    first = await admission.slot(A, most=3)
+    second = await admission.slot(B, most=3)
+    assert (first.units, second.units, admission.large.slots.used) == (3, 1, 4)
+    waiting = await begun(admission.slot(A))
     first.give_back()
     await settle()
-    third = await admission.place(B, most=8)
+    third = await admission.slot(B, most=8)
     assert (waiting.result().units, third.units) == (1, 2)
 
 
 async def test_a_claim_is_not_widened_while_others_wait() -> None:
     admission = Admission(4, 8)
-    held = [await admission.place(A) for _ in range(4)]
-    waiting = [await begun(admission.place(caller, most=4)) for caller in (A, B)]
+    held = [await admission.slot(A) for _ in range(4)]
+    waiting = [await begun(admission.slot(caller, most=4)) for caller in (A, B)]
     for claim in held[:2]:
         claim.give_back()
     await settle()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad.errors import ServerBusyError
-from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.edge import memory as memory_module
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, resident_bytes
 from aclgrad_server.edge.memory_limit import check_memory, memory_limit
@@ -115,7 +115,7 @@ class Memory:
         await tasks.stop()
 
 
-async def begin_silent(calls: Calls, count: int) -> list["asyncio.Task[None]"]:
+async def begin_silent(calls: OpenCalls, count: int) -> list["asyncio.Task[None]"]:
     """Returns calls whose messages do not come."""
 
     async def receive() -> None:
@@ -126,7 +126,7 @@ async def begin_silent(calls: Calls, count: int) -> list["asyncio.Task[None]"]:
     return tasks
 
 
-async def reads(calls: Calls) -> bool:
+async def reads(calls: OpenCalls) -> bool:
     """Returns whether the message of a new call is received."""
     context = FakeContext([b"message"])
     task = asyncio.ensure_future(calls.begin("Method", context).read())

@@ -14,9 +14,9 @@ from google.rpc import error_details_pb2, status_pb2
 
 from aclgrad import errors
 from aclgrad.errors import from_status
-from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.services.handlers import Handlers
 from tests.server.fakes import FakeContext, settle, wait_until
 
@@ -38,7 +38,7 @@ class Script:
 
     unary: Callable[[bytes, Call], Awaitable[bytes]] = reverse
     stream: Callable[[Call], Awaitable[None]] = echo
-    calls: Calls = field(default_factory=lambda: Calls(call_timeout_s=60, client_timeout_s=60))
+    calls: OpenCalls = field(default_factory=lambda: OpenCalls(call_timeout_s=60, client_timeout_s=60))
     channel: grpc.aio.Channel = field(init=False)
 
     def begin(self, request: bytes = b"abc", **metadata: str) -> grpc.aio.UnaryUnaryCall:
@@ -235,7 +235,7 @@ class StalledContext(FakeContext):
 
 async def test_call_whose_status_is_not_fetched_is_cut_once_and_its_connection_closed() -> None:
     closed: list[str] = []
-    calls = Calls(call_timeout_s=60, client_timeout_s=0.001, close_connections=closed.extend)
+    calls = OpenCalls(call_timeout_s=60, client_timeout_s=0.001, close_connections=closed.extend)
     handler = Handlers(calls, Admission(1, 1)).unary("Unary", raising(errors.ServerBusyError("full")))
     context = StalledContext([b"message"])
     task = asyncio.ensure_future(handler.stream_unary(None, context))
@@ -286,10 +286,10 @@ async def test_calls_that_are_reset_at_once_all_end(script: Script) -> None:
 
 
 async def test_client_whose_message_waits_for_others_is_not_slow() -> None:
-    calls, admission = Calls(call_timeout_s=60, client_timeout_s=0.0), Admission(1, 1)
+    calls, admission = OpenCalls(call_timeout_s=60, client_timeout_s=0.0), Admission(1, 1)
     context = FakeContext([b"message"])
     admission.received("ipv4:192.0.2.1", 2**50)
-    (await admission.place("unix")).give_back()
+    (await admission.slot("unix")).give_back()
     task = asyncio.ensure_future(Handlers(calls, admission).unary("Unary", reverse).stream_unary(None, context))
     await settle()
     calls.sweep()

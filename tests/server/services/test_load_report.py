@@ -12,10 +12,10 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from aclgrad import errors
 from aclgrad_server.calls.admission import Admission
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.load_report import INTERVAL_S, REST_RPS, REST_UTILIZATION, TRAILER, LoadReport, encode
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 from aclgrad_server.statistics.calls import OK, Row
 from tests.server.fakes import Clock, FakeContext
 
@@ -39,7 +39,7 @@ class Scene:
     """A report of a server whose load and clocks are what a test says."""
 
     def __init__(self) -> None:
-        self.state = ServerState(Settings())
+        self.state = ServerView(Settings())
         self.clock, self.cpu_clock = Clock(), Clock()
         self.report = LoadReport(self.state, self.clock, self.cpu_clock)
         self.use(places=0.0)

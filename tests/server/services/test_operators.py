@@ -6,9 +6,9 @@ from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.place import Place
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 from tests.server.fakes import FakeDevice, new_call, runner_of
 
 ID = "0123456789abcdef"
@@ -19,8 +19,8 @@ OWN = (
 )
 
 
-async def host_of(place: Place | None) -> tuple[pb.Host, ServerState]:
-    state = ServerState(Settings(), place)
+async def host_of(place: Place | None) -> tuple[pb.Host, ServerView]:
+    state = ServerView(Settings(), place)
     library = Library("libacl_host.so", "1", None, True, {}, True)
     service = OperatorService(state, Product.ATLAS_A2, library, runner_of(FakeDevice()))
     return pb.ListOperatorsResponse.FromString(await service.list_operators(b"", new_call())).host, state

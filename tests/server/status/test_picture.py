@@ -5,14 +5,14 @@ import time
 import pytest
 
 from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 from aclgrad_server.status.picture import picture_of
 from tests.server.statistics.test_calls import Ended
 
 
 def test_a_server_that_opens_its_device() -> None:
-    status = picture_of(ServerState(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
+    status = picture_of(ServerView(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
     assert (status.not_ready_reason, status.product, len(status.devices)) == ("starting", "", 0)
     assert [(each.summary, each.serious) for each in status.problems] == [("not ready: starting", False)]
     assert dict(status.changed_settings) == {"streams": "8"}
@@ -22,7 +22,7 @@ def test_a_server_that_opens_its_device() -> None:
 
 def test_a_server_whose_main_loop_hangs() -> None:
     now_s = 100.0
-    state = ServerState(Settings(), heartbeat=Heartbeat(lambda: now_s))
+    state = ServerView(Settings(), heartbeat=Heartbeat(lambda: now_s))
     state.readiness.set_ready()
     assert picture_of(state, with_private=True).not_ready_reason == ""
     now_s += BEAT_LIMIT_S + 2
@@ -33,7 +33,7 @@ def test_a_server_whose_main_loop_hangs() -> None:
 
 
 def test_calls_by_operator_and_failures_by_reason() -> None:
-    state = ServerState(Settings())
+    state = ServerView(Settings())
     for reason, count in (("OK", 5), ("CANCELLED", 2), ("SERVER_BUSY", 3)):
         for _ in range(count):
             state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward", reason))
@@ -64,7 +64,7 @@ def test_clock_that_is_set_changes_neither_uptime_nor_what_is_recent(
     monkeypatch: pytest.MonkeyPatch, jump_s: float
 ) -> None:
     wall, now_s = time.time, time.monotonic()
-    state = ServerState(Settings(), ready_at=wall() - 90, ready_since=now_s - 90)
+    state = ServerView(Settings(), ready_at=wall() - 90, ready_since=now_s - 90)
     state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward", "SERVER_BUSY"))
     monkeypatch.setattr(time, "time", lambda: wall() + jump_s)
     status = picture_of(state, with_private=True)

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.parser import text_string_to_metric_families
 
 from aclgrad_server.admin.metrics import Metrics
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 from aclgrad_server.supervisor.metrics import WorkerMetrics, merged
 
 Series = tuple[str, frozenset[tuple[str, str]]]
@@ -73,7 +73,7 @@ def test_merged_metrics_have_every_series_of_every_worker(told: list[tuple[str |
 
 
 def test_metrics_of_servers_are_merged_and_a_silent_worker_is_down() -> None:
-    state = ServerState(Settings())
+    state = ServerView(Settings())
     for lag_s in (0.001, 0.5, 3):
         state.loop_lag.add(lag_s)
     metrics = Metrics(state).text().decode()

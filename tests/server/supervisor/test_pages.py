@@ -12,8 +12,8 @@ import pytest
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.admin.pages import pages
 from aclgrad_server.place import Place
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.state import ServerState
 from aclgrad_server.supervisor.worker import State
 from tests.e2e.admin_pages import ask, fetch
 from tests.server.supervisor.hosts import FakeWorker, Host, hosting
@@ -43,7 +43,7 @@ async def asking(capfd: pytest.CaptureFixture[str], *cards: int, **settings: obj
 
 def answer_for(worker: FakeWorker) -> AdminListener:
     """Starts the listener of a server that is not ready, on the worker's socket."""
-    listener = AdminListener(f"unix:{worker.socket}", pages(ServerState(Settings(), Place(worker.index, 3))))
+    listener = AdminListener(f"unix:{worker.socket}", pages(ServerView(Settings(), Place(worker.index, 3))))
     listener.start()
     return listener
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from aclgrad_server.exits import StartError
-from aclgrad_server.exposure import UNIX
+from aclgrad_server.listen_addresses import UNIX
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.error_reason_pb2 import ErrorReason
 from aclgrad_server import logs
-from aclgrad_server.state import ServerState
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.statistics.calls import CANCELLED, OK, STAGES
 from aclgrad_server.statistics.histogram import Histogram, bound_s
 from aclgrad_server.status.picture import VERSION
@@ -42,19 +42,19 @@ class Metric(NamedTuple):
     kind: str
     labels: Labels
     help: str
-    sources: Callable[[ServerState], Sources]
+    sources: Callable[[ServerView], Sources]
     read: Callable[[Any], float | Histogram | None]
 
 
-def _rpcs(state: ServerState) -> Sources:
+def _rpcs(state: ServerView) -> Sources:
     # From the start with every reason: Prometheus's rate() does not count what a new series begins with.
     return dict.fromkeys(product(_METHODS, _REASONS), 0) | state.calls.statistics.rpcs()
 
 
-def _bytes(direction: str) -> Callable[[ServerState], Sources]:
+def _bytes(direction: str) -> Callable[[ServerView], Sources]:
     """Reads the sum over the operators of each method."""
 
-    def sources(state: ServerState) -> Sources:
+    def sources(state: ServerView) -> Sources:
         found: Counter[Labels] = Counter()
         for (method, _), row in dict(state.calls.statistics.rows).items():
             found[method,] += getattr(row, direction)
@@ -63,7 +63,7 @@ def _bytes(direction: str) -> Callable[[ServerState], Sources]:
     return sources
 
 
-def _rooms(state: ServerState) -> Sources:
+def _rooms(state: ServerView) -> Sources:
     admission = state.admission
     return {} if admission is None else {(name,): room for name, room in admission.rooms.items()}
 
@@ -72,18 +72,18 @@ def _one(source: object) -> Sources:
     return {} if source is None else {(): source}
 
 
-def _of_device(state: ServerState, source: object) -> Sources:
+def _of_device(state: ServerView, source: object) -> Sources:
     device = state.device
     return {} if device is None or source is None else {(str(device.index),): source}
 
 
-def _device_up(state: ServerState) -> Sources:
+def _device_up(state: ServerView) -> Sources:
     if state.unopened_device is not None:
         return {(str(state.unopened_device),): 0}
     return _of_device(state, None if state.device is None else int(state.device.is_up))
 
 
-def _info(state: ServerState) -> Sources:
+def _info(state: ServerView) -> Sources:
     library = state.library
     if library is None or state.product is None:
         return {}
@@ -91,7 +91,7 @@ def _info(state: ServerState) -> Sources:
 
 
 def _metrics(
-    sources: Callable[[ServerState], Sources],
+    sources: Callable[[ServerView], Sources],
     labels: Labels,
     *rows: tuple[str, str] | tuple[str, str, str | Callable[[Any], float | None]],
     kind: str = "gauge",
@@ -251,7 +251,7 @@ class Metrics(Collector):
 
     media_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, state: ServerState) -> None:
+    def __init__(self, state: ServerView) -> None:
         self._state = state
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from aclgrad_server.admin import page
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.liveness import Readiness
-from aclgrad_server.state import ServerState
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.status.picture import picture_of
 
 Page = Callable[[], Response]
@@ -18,7 +18,7 @@ Page = Callable[[], Response]
 NO_STORE = {"cache-control": "no-store"}
 
 
-def pages(state: ServerState) -> list[Route]:
+def pages(state: ServerView) -> list[Route]:
     """Returns what the listener serves to GET and HEAD."""
     heartbeat, readiness, metrics = state.heartbeat, state.readiness, Metrics(state)
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.

@@ -37,7 +37,7 @@ class Room(Queue):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(callers, running_limit, waiting_limit, is_paced, clock)
-        self.places = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
+        self.slots = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
         self.memory = Gate(bytes_limit, bytes_limit // 2, self)
 
 
@@ -75,7 +75,7 @@ class Admission:
         self.replies = Gate(reply_limit, reply_limit // 2, large)
         """The memory of replies that clients have not fetched, but for those of small calls."""
         self._messages = Gate(reply_limit, reply_limit // 2, large)  # what compressed messages become
-        of_rooms = [gate for room in self.rooms.values() for gate in (room.places, room.memory)]
+        of_rooms = [gate for room in self.rooms.values() for gate in (room.slots, room.memory)]
         self._gates = [*of_rooms, self.replies, self._messages]
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
@@ -103,13 +103,13 @@ class Admission:
         self.callers.ask(caller)
         return await self._messages.take(caller, size_bytes, waits_for_client=True)
 
-    async def place(self, caller: str, most: int = 1, is_small: bool = False) -> Claim:
+    async def slot(self, caller: str, most: int = 1, is_small: bool = False) -> Claim:
         """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
 
         Raises ServerBusyError if too many calls wait already.
         """
         self.callers.ask(caller)
-        slots = (self.small if is_small else self.large).places
+        slots = (self.small if is_small else self.large).slots
         claim = await slots.take(caller, 1)
         slots.widen(claim, most)
         claim.since = self._clock()
@@ -142,12 +142,12 @@ class Admission:
         """Returns what is in use; any thread may ask."""
         rooms = self.rooms.values()
         claimed = sum(room.memory.used for room in rooms)
-        return Occupancy(sum(room.places.used for room in rooms), sum(room.waiting_count for room in rooms), claimed)
+        return Occupancy(sum(room.slots.used for room in rooms), sum(room.waiting_count for room in rooms), claimed)
 
     @property
     def utilization(self) -> float:
         """Running and waiting calls per slot, in the room that is used most."""
-        return max((room.places.used + room.waiting_count) / room.running_limit for room in self.rooms.values())
+        return max((room.slots.used + room.waiting_count) / room.running_limit for room in self.rooms.values())
 
     @property
     def refusals(self) -> int:

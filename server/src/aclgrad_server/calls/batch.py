@@ -100,7 +100,7 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
             call.enter(WAIT)
             try:
                 async with asyncio.timeout_at(call.deadline):
-                    slot = await runner.admission.place(call.caller, len(group), is_small_batch)
+                    slot = await runner.admission.slot(call.caller, len(group), is_small_batch)
             except TimeoutError:
                 ran.append(Ran(b"", [deadline_passed() for _ in group]))
                 continue

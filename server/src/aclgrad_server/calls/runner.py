@@ -55,10 +55,10 @@ class Runner:
     async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
         """Runs a plan whose inputs are complete and whose output stays on the device."""
         call.enter(WAIT)
-        place = await self.admission.place(call.caller)
+        slot = await self.admission.slot(call.caller)
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
-        await self.device.execute_into(plan, contents, staged.output, call.deadline, place.give_back)
+        await self.device.execute_into(plan, contents, staged.output, call.deadline, slot.give_back)
 
 
 def _keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:

@@ -28,7 +28,7 @@ async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Seq
     check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, runner.max_message_bytes)
     memory = await claim_memory(admission, call, plan.size_bytes, plan.output_bytes, is_small)
     try:
-        slot = await admission.place(call.caller, is_small=is_small)
+        slot = await admission.slot(call.caller, is_small=is_small)
     except BaseException:
         memory.give_back()
         raise

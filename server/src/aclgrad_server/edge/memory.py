@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import Final
 
-from aclgrad_server.calls.active import Calls
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import MEMORY_HARD_LIMIT, MEMORY_SOFT_LIMIT
 from aclgrad_server.liveness import BackgroundTasks
 
@@ -43,7 +43,7 @@ class MemoryWatch:
         self,
         limit_bytes: int,
         trim: Callable[[], Awaitable[None]],
-        calls: Calls,
+        calls: OpenCalls,
         used_bytes: Callable[[], int] = resident_bytes,
     ) -> None:
         self.limit_bytes = limit_bytes

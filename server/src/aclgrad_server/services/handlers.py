@@ -22,10 +22,10 @@ from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES, MAX_CHUNK_BYTES, MAX_REST
 from aclgrad.wire.request_ids import REQUEST_ID
 from aclgrad.wire.server_names import SERVER
 from aclgrad_server.access.access import Access
-from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Context
 from aclgrad_server.calls.decompression import decompressed
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.log_forms import fields
 from aclgrad_server.logs import line_of
@@ -49,7 +49,7 @@ class Handlers:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: OpenCalls,
         admission: Admission,
         access: Access | None = None,
         has_access_log: bool = False,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT
-from aclgrad_server.state import ServerState
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.statistics.calls import OK, OPERATOR_METHODS
 
 TRAILER: Final = "endpoint-load-metrics-bin"
@@ -37,7 +37,7 @@ class LoadReport:
 
     def __init__(
         self,
-        state: ServerState,
+        state: ServerView,
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
@@ -45,8 +45,8 @@ class LoadReport:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), self._replies()
-        self._rps = self._loop = self._places = 0.0
-        self._places_sum, self._look_count = 0.0, 0
+        self._rps = self._loop = self._slots = 0.0
+        self._slots_sum, self._look_count = 0.0, 0
         self.trailer = (TRAILER, encode(REST_RPS, REST_UTILIZATION))
         """Of every reply to an operator call."""
 
@@ -54,17 +54,17 @@ class LoadReport:
         """Renews the report if it is due. To be called on the event loop, some times a second."""
         now = self._clock()
         seconds = now - self._at
-        self._places_sum += self._used_places()
+        self._slots_sum += self._used_slots()
         self._look_count += 1
         if seconds < INTERVAL_S:
             return
         cpu, replies = self._cpu_clock(), self._replies()
         self._rps += _WEIGHT * ((replies - self._reply_count) / seconds - self._rps)
         self._loop += _WEIGHT * ((cpu - self._cpu_at) / seconds - self._loop)
-        self._places += _WEIGHT * (self._places_sum / self._look_count - self._places)
+        self._slots += _WEIGHT * (self._slots_sum / self._look_count - self._slots)
         self._at, self._cpu_at, self._reply_count = now, cpu, replies
-        self._places_sum, self._look_count = 0.0, 0
-        utilization = max(0.0, self._loop, self._places, self._used_memory())
+        self._slots_sum, self._look_count = 0.0, 0
+        utilization = max(0.0, self._loop, self._slots, self._used_memory())
         self.trailer = (TRAILER, encode(REST_RPS + self._rps, REST_UTILIZATION + utilization))
 
     def _replies(self) -> int:
@@ -72,7 +72,7 @@ class LoadReport:
         rows = self._state.calls.statistics.rows.items()
         return sum(row.reasons.get(OK, 0) for (method, _), row in rows if method in OPERATOR_METHODS)
 
-    def _used_places(self) -> float:
+    def _used_slots(self) -> float:
         admission = self._state.admission
         return 0.0 if admission is None else admission.utilization
 

@@ -18,9 +18,9 @@ from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.calls.unary import execute_unary
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.devices.watch import refresh
-from aclgrad_server.exposure import UNIX
+from aclgrad_server.listen_addresses import UNIX
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers, Unary
-from aclgrad_server.state import ServerState
 from aclgrad_server.status.picture import VERSION, picture_of
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
@@ -29,7 +29,7 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
-    def __init__(self, state: ServerState, product: Product, library: Library, runner: Runner) -> None:
+    def __init__(self, state: ServerView, product: Product, library: Library, runner: Runner) -> None:
         turned_off = state.turned_off
         self._state = state
         self._product = product
@@ -66,7 +66,7 @@ class OperatorService:
         return picture_of(self._state, with_private=True).SerializeToString()
 
 
-def _host(state: ServerState) -> pb.Host:
+def _host(state: ServerView) -> pb.Host:
     """Returns the ports of the workers, by the one that they share."""
     host = pb.Host(id=state.host_id)
     place = state.place

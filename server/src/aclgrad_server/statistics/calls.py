@@ -62,7 +62,7 @@ class Row:
 
 
 class CallStatistics:
-    """Counts since the start of the process. `Calls` adds each RPC when its reply has left or its client has gone."""
+    """Counts since the start of the process. `OpenCalls` adds each RPC when its reply has left or its client went."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], Row] = {}

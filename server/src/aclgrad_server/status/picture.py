@@ -9,14 +9,14 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.gate import Gate
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.devices.device import Device
 from aclgrad_server.logs import dropped_lines
 from aclgrad_server.place import Place
+from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import changed_settings
-from aclgrad_server.state import ServerState
 from aclgrad_server.statistics.calls import CANCELLED, OK
 from aclgrad_server.statistics.recent import Recent
 from aclgrad_server.status.problems import problems_of
@@ -26,7 +26,7 @@ _PRESSURES: Final = (pb.MEMORY_PRESSURE_NONE, pb.MEMORY_PRESSURE_SOFT, pb.MEMORY
 _POOL: Final = tuple(pb.PoolStatus.DESCRIPTOR.fields_by_name)
 
 
-def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResponse:
+def picture_of(state: ServerView, with_private: bool) -> pb.GetServerStatusResponse:
     """Returns the status of the server; without what tells of its machine unless `with_private`."""
     settings, library, device, admission = state.settings, state.library, state.device, state.admission
     status = pb.GetServerStatusResponse(
@@ -66,7 +66,7 @@ def picture_of(state: ServerState, with_private: bool) -> pb.GetServerStatusResp
     return status
 
 
-def _endpoints(state: ServerState) -> Iterator[str]:
+def _endpoints(state: ServerView) -> Iterator[str]:
     """Yields where the workers of the host listen apart from each other, or where a single server does."""
     for addresses in (state.addresses,) if state.place is None else state.place.endpoints:
         yield from addresses
@@ -100,11 +100,11 @@ def _device(device: Device, memory: Gate | None) -> pb.DeviceStatus:
     return status
 
 
-def _queue(admission: Admission, calls: Calls) -> pb.QueueStatus:
+def _queue(admission: Admission, calls: OpenCalls) -> pb.QueueStatus:
     large, small = admission.large, admission.small
     receiving, replying = calls.transfers()
     return pb.QueueStatus(
-        running_count=large.places.used,
+        running_count=large.slots.used,
         waiting_count=large.waiting_count,
         running_limit=large.running_limit,
         waiting_limit=large.waiting_limit,
@@ -114,14 +114,14 @@ def _queue(admission: Admission, calls: Calls) -> pb.QueueStatus:
         reply_bytes_limit=admission.replies.limit,
         receiving_count=receiving,
         replying_count=replying,
-        small_running_count=small.places.used if small is not large else 0,
+        small_running_count=small.slots.used if small is not large else 0,
         small_waiting_count=small.waiting_count if small is not large else 0,
         small_running_limit=small.running_limit if small is not large else 0,
         small_waiting_limit=small.waiting_limit if small is not large else 0,
     )
 
 
-def _operators(state: ServerState) -> Iterator[pb.OperatorStatus]:
+def _operators(state: ServerView) -> Iterator[pb.OperatorStatus]:
     """Yields what each operator did, since the start and in the last minute."""
     counts: dict[str, tuple[int, int]] = {}
     for (operator, _, reason), count in state.calls.statistics.calls().items():
@@ -143,7 +143,7 @@ def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb
     return status
 
 
-def _failures(state: ServerState) -> Iterator[pb.FailureStatus]:
+def _failures(state: ServerView) -> Iterator[pb.FailureStatus]:
     """Yields the failures since the start by reason, operator and method, what failed last first."""
     statistics = state.calls.statistics
     last = dict(statistics.last_failures)
@@ -159,7 +159,7 @@ def _failures(state: ServerState) -> Iterator[pb.FailureStatus]:
         )
 
 
-def _process(state: ServerState) -> pb.ProcessStatus:
+def _process(state: ServerView) -> pb.ProcessStatus:
     calls, memory = state.calls, state.memory
     status = pb.ProcessStatus(
         active_rpc_count=calls.active_count,

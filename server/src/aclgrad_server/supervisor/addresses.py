@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aclgrad_server.exits import StartError
-from aclgrad_server.exposure import UNIX
+from aclgrad_server.listen_addresses import UNIX
 
 _MAX_PORT: Final = 65535
 _TRIES: Final = 10

@@ -16,7 +16,7 @@ from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.edge.memory_limit import check_memory, memory_limit
 from aclgrad_server.edge.process import ensure_open_files
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
-from aclgrad_server.exposure import UNIX
+from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
 from aclgrad_server.settings import MAX_WORKERS, OFF, Settings, UnusableSettingsError

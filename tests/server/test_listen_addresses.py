@@ -2,7 +2,7 @@
 
 import pytest
 
-from aclgrad_server.exposure import check_exposure, dangers, is_local
+from aclgrad_server.listen_addresses import check_exposure, dangers, is_local
 
 LOCAL = ("127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "localhost:1", "unix:/run/aclgrad.sock")
 OPEN = ("0.0.0.0:1", "[::]:1", "192.0.2.1:1", "[2001:db8::1]:1", "nowhere.invalid:1", "[::ffff:0.0.0.0]:1")

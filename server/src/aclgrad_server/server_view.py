@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from aclgrad.products import Product
 from aclgrad_server.access.access import Access
-from aclgrad_server.calls.active import Calls
 from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
 from aclgrad_server.edge.connections import close_connections
@@ -21,7 +21,7 @@ from aclgrad_server.statistics.recent import RecentCalls
 
 
 @dataclass(slots=True)
-class ServerState:
+class ServerView:
     """The parts of a server whose attributes any thread may read. What is None does not exist yet, or is turned off.
 
     The main loop writes and nobody takes a lock, so it can be read while the main loop, a device or a driver hangs. A
@@ -33,7 +33,7 @@ class ServerState:
     """The worker's place among those of its host; None without a supervisor."""
     host_id: str = field(init=False)
     """By which clients know the workers of one host from others."""
-    calls: Calls = field(init=False)
+    calls: OpenCalls = field(init=False)
     recent: RecentCalls = field(init=False)
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
     readiness: Readiness = field(default_factory=Readiness)
@@ -61,7 +61,7 @@ class ServerState:
     def __post_init__(self) -> None:
         settings = self.settings
         self.host_id = secrets.token_hex(16) if self.place is None else self.place.host_id
-        self.calls = Calls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
+        self.calls = OpenCalls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
         self.recent = RecentCalls(self.calls.statistics, self.loop_lag)
 
     @property

@@ -1,4 +1,4 @@
-"""Which listeners are open to others than this machine, and what has to protect them."""
+"""The addresses that a server listens on: which are open to the network, and how clients are told of them."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from typing import Final
 
 UNIX: Final = "unix:"
+_ANY: Final = ("0.0.0.0", "[::]")
 
 
 def is_local(address: str) -> bool:
@@ -47,3 +48,16 @@ def check_exposure(listen: Sequence[str], has_tls: bool, is_insecure: bool) -> N
             f"--listen {', '.join(exposed)} would be open to the network without encryption; give --tls-certificate "
             "and --tls-key, or --insecure if only trusted clients reach that network"
         )
+
+
+def name_of(addresses: Sequence[str]) -> str:
+    """Returns what a server calls itself in trailers: its first address, as text that metadata takes.
+
+    A wildcard becomes the machine's name.
+    """
+    address = addresses[0]
+    if not address.startswith(UNIX):
+        host, _, port = address.rpartition(":")
+        address = f"{socket.gethostname() if host in _ANY else host}:{port}"
+    # Paths may hold anything.
+    return address.removeprefix(UNIX).encode("unicode_escape").decode()

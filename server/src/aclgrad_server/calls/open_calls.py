@@ -20,7 +20,7 @@ _PATIENCE: Final = 10  # time limits of a client for a reply on a connection tha
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
 
 
-class Calls:
+class OpenCalls:
     """All calls that have begun and whose reply has not left."""
 
     def __init__(
