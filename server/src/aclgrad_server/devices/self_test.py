@@ -57,8 +57,8 @@ class Sample:
             outside = ~(np.abs(gradient.astype(self.truth.dtype) - self.truth) <= limit)
         if not outside.any():
             return None
-        place = tuple(map(int, np.argwhere(outside)[0]))
-        values = f"{gradient[place]} at {place} instead of {self.truth[place]:.6g}"
+        cell = tuple(map(int, np.argwhere(outside)[0]))
+        values = f"{gradient[cell]} at {cell} instead of {self.truth[cell]:.6g}"
         return f"{int(outside.sum())} of {outside.size} elements are wrong, the first is {values}"
 
 
@@ -71,11 +71,13 @@ async def self_test(device: Device, product: Product, timeout_s: float) -> Mappi
     _check_table(native.operator_symbols())
     # In a thread: definitions are slow, and the event loop already answers health checks.
     samples = await asyncio.to_thread(_samples_of, product)
-    off = await _test(device, samples, product, timeout_s)
-    if len(off) == len({sample.typed.spec.name for sample in samples}):
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in off.items())
+    try:
+        off = await _test(device, samples, product, timeout_s)
+        if len(off) == len({sample.typed.spec.name for sample in samples}):
+            raise _unfit(device, "no operator passed: " + "; ".join(f"{name}: {why}" for name, why in off.items()))
+    except UnfitDeviceError:
         device.is_up = False
-        raise UnfitDeviceError(_summary(device), f"no operator passed: {reasons}")
+        raise
     return off
 
 
@@ -94,8 +96,7 @@ def _check_table(symbols: Sequence[str]) -> None:
 
 async def _test(device: Device, samples: Sequence[Sample], product: Product, timeout_s: float) -> dict[str, str]:
     """Returns the operators that the device fails; nothing of the test stays in its pool."""
-    name, summary = _name(device), _summary(device)
-    start = time.monotonic()
+    name, start = _name(device), time.monotonic()
     off: dict[str, str] = {}
     passed = 0
     for sample in samples:
@@ -105,15 +106,18 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
         except LimitExceededError as error:
             raise StartError(f"{name} has no room for {spec.symbol}: {error}") from error
         try:
-            fault = sample.fault_of(await _run(device, sample, timeout_s), product)
+            # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
+            async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
+                contents, deadline = sample.plan.contents(()), time.monotonic() + timeout_s
+                reply = await device.execute(sample.plan, contents, deadline, lambda: None)
+            fault = sample.fault_of(reply, product)
             why = f"device {device.index} computes {dtype} wrongly"
         except _OF_THE_CARD as error:
-            device.is_up = False
-            raise UnfitDeviceError(summary, f"it does not answer {spec.symbol} ({dtype}): {_told(error)}") from error
+            raise _unfit(device, f"it does not answer {spec.symbol} ({dtype}): {_text(error)}") from error
         except native.LibraryError as error:
             fault, why = str(error), "the server's device library lacks it"
         except AclgradError as error:
-            fault, why = _told(error), f"device {device.index} fails with {dtype}: {error.message}"
+            fault, why = _text(error), f"device {device.index} fails with {dtype}: {error.message}"
         except Exception as error:
             # Of the runtime: a library that makes no tensor, or does not know the dtype.
             fault, why = repr(error), f"device {device.index} fails with {dtype}"
@@ -126,27 +130,20 @@ async def _test(device: Device, samples: Sequence[Sample], product: Product, tim
         async with asyncio.timeout(timeout_s):
             await device.trim()
     except (AclgradError, TimeoutError) as error:
-        device.is_up = False
-        raise UnfitDeviceError(summary, f"it does not take memory back: {_told(error)}") from error
+        raise _unfit(device, f"it does not take memory back: {_text(error)}") from error
     took_ms = (time.monotonic() - start) * 1e3
     log.info("%s passed %d of %d self-tests in %.0f ms", name, passed, len(samples), took_ms)
     return off
-
-
-async def _run(device: Device, sample: Sample, timeout_s: float) -> bytes:
-    # The device itself ends the wait for a kernel at the deadline, but a driver that hangs never returns.
-    async with asyncio.timeout(timeout_s + _DRIVER_GRACE_S):
-        return await device.execute(sample.plan, sample.plan.contents(()), time.monotonic() + timeout_s, lambda: None)
 
 
 def _name(device: Device) -> str:
     return f"device {device.index} ({device.soc_name})"
 
 
-def _summary(device: Device) -> str:
-    return f"{_name(device)} failed the self-test"
+def _unfit(device: Device, problem: str) -> UnfitDeviceError:
+    return UnfitDeviceError(f"{_name(device)} failed the self-test", problem)
 
 
-def _told(error: Exception) -> str:
+def _text(error: Exception) -> str:
     """Returns the log's text for an error: the library's own words, if there are any, which no client sees."""
     return str(error.__cause__ or error) or "its driver does not return"
