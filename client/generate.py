@@ -88,10 +88,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from aclgrad._arrays import TensorLike
-from aclgrad._destination import Output
-from aclgrad._planning import Input
-from aclgrad._timeouts import DEFAULT, Timeout
+from aclgrad._client.calls.arrays import TensorLike
+from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.outgoing import Input
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -148,7 +148,7 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
             listed=", ".join(f'"{name}"' for name in names),
             rows="\n".join(f'    "{name}": {name},' for name in names),
         ),
-        "_operator_methods.py": METHODS + "".join(map(method, specs)),
+        "_client/calls/operator_methods.py": METHODS + "".join(map(method, specs)),
     }
     files = {PACKAGE / name: formatted(text, PACKAGE / name) for name, text in python.items()}
     return files | {

@@ -14,10 +14,10 @@ from aclgrad.products import Product
 from aclgrad.tensors import TensorView, view_of_array
 from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall, decode_batch, decode_response, encode_batch, encode_request
+from aclgrad.wire.service import SERVICE
 from tools.calling import calls_in, wait_until
 from tools.serving import Server
 
-SERVICE = "/aclgrad.v1.OperatorService/"
 TIMEOUT_S = 60
 CALLS = {
     str(typed): OperatorCall(

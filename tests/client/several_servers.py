@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad.wire.server_names import SERVER
+from aclgrad.wire.service import SERVER
 from tools.calling import maybe_await
 
 from .scripted_service import REPLY

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._message_limit import CHUNKED_ABOVE_BYTES
+from aclgrad._client.calls.message_limit import CHUNKED_ABOVE_BYTES
 from aclgrad.errors import to_status
 from aclgrad.tensors import DTYPES, TensorType
 from aclgrad.wire.chunks import encode_response_header

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._coalesce import MAX_CALLS, MAX_IN_FLIGHT, MESSAGE_ID
+from aclgrad._client.calls.coalescing import MAX_CALLS, MAX_IN_FLIGHT, MESSAGE_ID
 from aclgrad.errors import to_status
 from aclgrad.testing import TestServer
 from aclgrad.v1 import operator_service_pb2 as pb

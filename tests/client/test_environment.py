@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad._environment import VARIABLES
+from aclgrad._client.settings.environment import VARIABLES
 from aclgrad.testing import TestServer
 from tools.calling import maybe_await
 

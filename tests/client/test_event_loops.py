@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._coalesce import TimeLimitError
-from aclgrad._destination import Destination
-from aclgrad._loop_threads import in_thread
+from aclgrad._client.aio.executor import in_thread
+from aclgrad._client.calls.coalescing import TimeLimitError
+from aclgrad._client.calls.destination import Destination
 
 from .scripted_service import REPLY, ScriptedService, failing
 

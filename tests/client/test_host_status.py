@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from aclgrad._server_status import status_of
+from aclgrad._client.server.status import status_of
 from aclgrad.host_status import WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.server.status.pictures import device, operator, picture

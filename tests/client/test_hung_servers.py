@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad import _line_tasks, _line_threads, _lines
+from aclgrad._client.aio import discovery as discovery_of_tasks
+from aclgrad._client.channel import pool
+from aclgrad._client.sync import discovery as discovery_of_threads
 from tools.calling import maybe_await, wait_until
 
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
@@ -21,8 +23,8 @@ TIMEOUT_S = 3.0
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lines, "PAUSE_S", 0.0)
-    for each in (_line_tasks, _line_threads):
+    monkeypatch.setattr(pool, "PAUSE_S", 0.0)
+    for each in (discovery_of_tasks, discovery_of_threads):
         monkeypatch.setattr(each, "CHECK_S", 0.3)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._arrays import as_array
+from aclgrad._client.calls.arrays import as_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from tools.calling import maybe_await

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import aclgrad
-from aclgrad import _addresses, _line_tasks, _line_threads, _lines
+from aclgrad._client.aio import discovery as discovery_of_tasks
+from aclgrad._client.channel import pool, resolver
+from aclgrad._client.sync import discovery as discovery_of_threads
 
 from .several_servers import SERVICE, Host, Worker, call, on_workers, running, settled
 
@@ -35,15 +37,15 @@ class NameServer:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
     server = NameServer()
-    monkeypatch.setattr(_addresses.socket, "getaddrinfo", server.look_up)
+    monkeypatch.setattr(resolver.socket, "getaddrinfo", server.look_up)
     yield server
     server.answers.set()
 
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lines, "PAUSE_S", 0.0)
-    for each in (_line_tasks, _line_threads):
+    monkeypatch.setattr(pool, "PAUSE_S", 0.0)
+    for each in (discovery_of_tasks, discovery_of_threads):
         monkeypatch.setattr(each, "CHECK_S", 0.3)
 
 
@@ -146,7 +148,7 @@ async def test_order_of_the_numbers_changes_nothing(connect: Connect, names: Nam
 async def test_workers_that_were_slow_to_answer_are_used_later(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_lines, "_FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(pool, "_FIRST_WAIT_S", 0.0)
     with Host().serving() as host:
         client = connect(host.door.address)
         for each in host.workers:
@@ -164,7 +166,7 @@ async def test_workers_that_were_slow_to_answer_are_used_later(
 @pytest.mark.parametrize("told", ["long_id", "no_ports", "one_port_often", "ports_of_a_scan"])
 async def test_host_that_tells_nonsense(connect: Connect, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls go on, and the client connects to no more places than a host has workers."""
-    for each in (_line_tasks, _line_threads):
+    for each in (discovery_of_tasks, discovery_of_threads):
         monkeypatch.setattr(each, "CHECK_S", 10.0)
     ends: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", ends.append)

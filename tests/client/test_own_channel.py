@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._settings import all_channel_options
+from aclgrad._client.channel.options import all_channel_options
 from tools.calling import maybe_await
 
 from .scripted_service import GRADIENT, ScriptedService

@@ -12,9 +12,9 @@ import pytest
 
 import aclgrad
 from aclgrad import errors
-from aclgrad._retry import RetryPolicy
-from aclgrad._retry_budget import BURST, RetryBudget
-from aclgrad._servers import Choice
+from aclgrad._client.attempts.retry import RetryPolicy
+from aclgrad._client.attempts.retry_budget import BURST, RetryBudget
+from aclgrad._client.channel.servers import Choice
 from tools.calling import maybe_await
 
 from .scripted_service import REPLY, ScriptedService, abort_with, failing

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from aclgrad import errors
-from aclgrad._retry import Attempts, RetryPolicy
-from aclgrad._servers import Choice
+from aclgrad._client.attempts.retry import Attempts, RetryPolicy
+from aclgrad._client.channel.servers import Choice
 
 LOST = errors.ConnectionLostError("gone")
 UNREACHED = errors.ServerUnreachableError("refused")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad import _addresses, _lines
-from aclgrad._addresses import target_of
+from aclgrad._client.channel import pool, resolver
+from aclgrad._client.channel.resolver import target_of
 from aclgrad.testing import serve
 from tools.calling import maybe_await, wait_until
 
@@ -40,7 +40,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lines, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pool, "PAUSE_S", 0.0)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, port)) for each in known[host]]
 
-    monkeypatch.setattr(_addresses.socket, "getaddrinfo", look_up)
+    monkeypatch.setattr(resolver.socket, "getaddrinfo", look_up)
     return known
 
 
@@ -168,7 +168,7 @@ async def test_slow_name_server_costs_no_more_than_the_time_of_the_call(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()
-    monkeypatch.setattr(_addresses.socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
+    monkeypatch.setattr(resolver.socket, "getaddrinfo", lambda *_, **__: released.wait(30) and [])
     client = connect("a:1,b:2", timeout_s=0.2)
     with pytest.raises(aclgrad.DeadlinePassedError):
         await call(client)

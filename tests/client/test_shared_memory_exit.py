@@ -17,20 +17,20 @@ PROGRAM = """
 import signal, sys, time
 import numpy as np
 import aclgrad
-from aclgrad import _shared_memory
-from aclgrad._planning import SentValues, plan
+from aclgrad._client.shared_memory import regions
+from aclgrad._client.calls.outgoing import SentValues, plan
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 
 # A shell starts what runs in the background with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-_shared_memory.PREFIX = sys.argv[1]
+regions.PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
 inputs = {"grad_output": np.ones((1, 256, 256), "float32"), "self": (1, 300, 300)}
 planned = plan("adaptive_avg_pool2d_backward", inputs, None, SentValues(shape_only=True))
 
 def call():
-    with _shared_memory.Loan(client._regions, planned) as shared:
+    with regions.Loan(client._regions, planned) as shared:
         (named,) = shared.lend().call.output_memory.values()
         return shared.read(response_of(TensorView("out", planned.output(), named)))
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad import _shared_memory
-from aclgrad._planning import Plan, SentValues, plan
-from aclgrad._shared_memory import Loan, Region, RegionPool
+from aclgrad._client.calls.outgoing import Plan, SentValues, plan
+from aclgrad._client.shared_memory import regions
+from aclgrad._client.shared_memory.regions import Loan, Region, RegionPool
 from aclgrad.tensors import DTYPES, SharedRange, TensorType, TensorView
 from aclgrad.wire.messages import response_of
 
@@ -27,7 +27,7 @@ OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
-    monkeypatch.setattr(_shared_memory, "PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
+    monkeypatch.setattr(regions, "PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
     pool = RegionPool()
     yield pool
     pool.close()
@@ -35,7 +35,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
 
 
 def names() -> list[str]:
-    return [each.name for each in FOLDER.glob(f"{_shared_memory.PREFIX}*")]
+    return [each.name for each in FOLDER.glob(f"{regions.PREFIX}*")]
 
 
 def answer(lent: Plan, type: TensorType = OUTPUT) -> bytes:

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import aclgrad
-from aclgrad import _lines
+from aclgrad._client.channel import pool
 from aclgrad.v1 import operator_service_pb2 as pb
 from tools.calling import maybe_await
 
@@ -22,7 +22,7 @@ TOKEN = aclgrad.Credentials(token="secret", tls=False)
 
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_lines, "PAUSE_S", 0.0)
+    monkeypatch.setattr(pool, "PAUSE_S", 0.0)
 
 
 async def test_calls_go_to_all_workers_after_the_first(connect: Connect) -> None:
@@ -151,7 +151,7 @@ async def test_after_a_silence_the_workers_prove_themselves_again(
             worker.stop()
         strangers = [Worker(None), Worker(None)]
         with running(*strangers, ports=ports[1:]):
-            monkeypatch.setattr(_lines, "SILENCE_S", -1.0)
+            monkeypatch.setattr(pool, "SILENCE_S", -1.0)
             host.forget()
             await call(client)
             await settled(client)

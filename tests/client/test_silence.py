@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from aclgrad._sending_tasks import _Silence
-from aclgrad._silence import Silence
+from aclgrad._client.aio.sender import _Silence
+from aclgrad._client.sync.idle_timeout import Silence
 
 LIMIT_S = 0.5
 MESSAGES = [b"a", b"b", b"c", b"d"]

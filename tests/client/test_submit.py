@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._submit import MAX_THREADS
+from aclgrad._client.sync.submissions import MAX_THREADS
 from aclgrad.testing import TestServer
 from tools.calling import wait_until
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from aclgrad._credentials import VARIABLES as CREDENTIALS
-from aclgrad._environment import VARIABLES
+from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
+from aclgrad._client.settings.environment import VARIABLES
 from aclgrad_server.settings import Settings, changed_settings, unknown_variables
 
 

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad._arrays import as_array
+from aclgrad._client.calls.arrays import as_array
 
 from .conftest import RecordingClient
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad._settings import all_channel_options
+from aclgrad._client.channel.options import all_channel_options
 
 SERVICE: Final = "benchmarks.Echo"
 UNARY: Final = f"/{SERVICE}/Unary"

@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 import numpy as np
 
-from aclgrad._exchanges import SERVICE
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings
 from tools.benchmarks.loads import channel_to, request_of
 from tools.benchmarks.measure import Served, running

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from aclgrad._exchanges import SERVICE
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import loads
 from tools.benchmarks.sizes import SIZES
 from tools.haproxy import HAProxy

@@ -14,14 +14,15 @@ import grpc
 import numpy as np
 
 import aclgrad
-from aclgrad._exchanges import SERVICE, Execution
-from aclgrad._message_limit import MessageLimit
-from aclgrad._planning import Input, SentValues
-from aclgrad._settings import all_channel_options
+from aclgrad._client.calls.exchanges import Execution
+from aclgrad._client.calls.message_limit import MessageLimit
+from aclgrad._client.calls.outgoing import Input, SentValues
+from aclgrad._client.channel.options import all_channel_options
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings
 from tools.benchmarks.sizes import OPERATOR, Size
 

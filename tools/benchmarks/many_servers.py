@@ -23,7 +23,7 @@ import numpy as np
 
 import aclgrad
 from aclgrad import CallReport
-from aclgrad._exchanges import path_of
+from aclgrad.wire.service import path_of
 from tools.benchmarks import loads
 from tools.benchmarks.sizes import SIZES
 from tools.serving import Server, write_host_config

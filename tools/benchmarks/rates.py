@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from aclgrad._exchanges import SERVICE
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.measure import Served, running
 from tools.benchmarks.sizes import SIZES, Size

@@ -22,7 +22,7 @@ from typing import Final
 
 import psutil
 
-from aclgrad._exchanges import SERVICE
+from aclgrad.wire.service import SERVICE
 from tools.authority import Authority, write_identities
 from tools.benchmarks import loads
 from tools.benchmarks.sizes import SIZES

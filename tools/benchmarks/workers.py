@@ -19,7 +19,7 @@ from typing import Final
 
 import psutil
 
-from aclgrad._exchanges import SERVICE
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import loads
 from tools.benchmarks.sizes import SIZES
 from tools.serving import Server

@@ -15,11 +15,11 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad._chunked import ChunkedAnswer
-from aclgrad._exchanges import SERVICE
-from aclgrad._failures import error_of
+from aclgrad._client.attempts.rpc_errors import error_of
+from aclgrad._client.calls.chunked import ChunkedAnswer
 from aclgrad.tensors import array_of_view
 from aclgrad.wire.messages import decode_response
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.loads import channel_to
 from tools.benchmarks.sizes import SIZES

@@ -17,7 +17,7 @@ from typing import Final
 
 import psutil
 
-from aclgrad._exchanges import SERVICE
+from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.measure import Served, running
 from tools.benchmarks.sizes import SIZES, Size

@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from aclgrad._operator_methods import OperatorMethods
+from aclgrad._client.calls.operator_methods import OperatorMethods
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.spec import InputSpec, OperatorSpec

@@ -27,18 +27,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from aclgrad import errors, masks, reference
-    from aclgrad._aio import AsyncBatch, AsyncClient
-    from aclgrad._arrays import Array, TensorLike
-    from aclgrad._client import Batch, Client
-    from aclgrad._credentials import Credentials
-    from aclgrad._descriptions import AttributeDescription, InputDescription, OperatorDescription, OutputDescription
-    from aclgrad._destination import Output
-    from aclgrad._metadata import Metadata
-    from aclgrad._operator_methods import Ints
-    from aclgrad._planning import Input
-    from aclgrad._reports import CallReport, OnCall
-    from aclgrad._request_ids import request_id
-    from aclgrad._server_status import (
+    from aclgrad._client.aio.client import AsyncBatch, AsyncClient
+    from aclgrad._client.attempts.request_ids import request_id
+    from aclgrad._client.calls.arrays import Array, TensorLike
+    from aclgrad._client.calls.destination import Output
+    from aclgrad._client.calls.operator_methods import Ints
+    from aclgrad._client.calls.outgoing import Input
+    from aclgrad._client.channel.options import ChannelOption, Compression, channel_options
+    from aclgrad._client.reports import CallReport, OnCall
+    from aclgrad._client.server.operators import (
+        AttributeDescription,
+        InputDescription,
+        OperatorDescription,
+        OutputDescription,
+    )
+    from aclgrad._client.server.status import (
         DeviceStatus,
         FailureStatus,
         Limits,
@@ -52,8 +55,10 @@ if TYPE_CHECKING:
         TurnedOffOperator,
         WorkerStatus,
     )
-    from aclgrad._settings import ChannelOption, Compression, channel_options
-    from aclgrad._timeouts import DEFAULT, Timeout
+    from aclgrad._client.settings.credentials import Credentials
+    from aclgrad._client.settings.metadata import Metadata
+    from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+    from aclgrad._client.sync.client import Batch, Client
     from aclgrad.allocator import tune_allocator
     from aclgrad.errors import (
         AccessDeniedError,
@@ -177,18 +182,23 @@ __all__ = [
 __version__ = version("aclgrad")
 
 _NAMES: Final = {
-    "_aio": ("AsyncBatch", "AsyncClient"),
-    "_arrays": ("Array", "TensorLike"),
-    "_client": ("Batch", "Client"),
-    "_credentials": ("Credentials",),
-    "_descriptions": ("AttributeDescription", "InputDescription", "OperatorDescription", "OutputDescription"),
-    "_destination": ("Output",),
-    "_metadata": ("Metadata",),
-    "_operator_methods": ("Ints",),
-    "_planning": ("Input",),
-    "_reports": ("CallReport", "OnCall"),
-    "_request_ids": ("request_id",),
-    "_server_status": (
+    "_client.aio.client": ("AsyncBatch", "AsyncClient"),
+    "_client.calls.arrays": ("Array", "TensorLike"),
+    "_client.sync.client": ("Batch", "Client"),
+    "_client.settings.credentials": ("Credentials",),
+    "_client.server.operators": (
+        "AttributeDescription",
+        "InputDescription",
+        "OperatorDescription",
+        "OutputDescription",
+    ),
+    "_client.calls.destination": ("Output",),
+    "_client.settings.metadata": ("Metadata",),
+    "_client.calls.operator_methods": ("Ints",),
+    "_client.calls.outgoing": ("Input",),
+    "_client.reports": ("CallReport", "OnCall"),
+    "_client.attempts.request_ids": ("request_id",),
+    "_client.server.status": (
         "DeviceStatus",
         "FailureStatus",
         "Limits",
@@ -202,8 +212,8 @@ _NAMES: Final = {
         "TurnedOffOperator",
         "WorkerStatus",
     ),
-    "_settings": ("ChannelOption", "Compression", "channel_options"),
-    "_timeouts": ("DEFAULT", "Timeout"),
+    "_client.channel.options": ("ChannelOption", "Compression", "channel_options"),
+    "_client.settings.timeouts": ("DEFAULT", "Timeout"),
     "allocator": ("tune_allocator",),
     "errors": (
         "AccessDeniedError",

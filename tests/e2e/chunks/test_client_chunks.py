@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aclgrad import _chunked, _message_limit
+from aclgrad._client.calls import chunked, message_limit
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
 from tools.calling import AnyClient, maybe_await, wait_until
@@ -21,7 +21,7 @@ LARGE = np.random.default_rng(1).standard_normal((3, 1024, 1024), np.float32)
 @pytest.fixture
 def chunks_above(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Sets the size of calls above which both clients send chunks."""
-    return lambda size_bytes: monkeypatch.setattr(_message_limit, "CHUNKED_ABOVE_BYTES", size_bytes)
+    return lambda size_bytes: monkeypatch.setattr(message_limit, "CHUNKED_ABOVE_BYTES", size_bytes)
 
 
 async def call(client: AnyClient, typed: TypedCase) -> Any:
@@ -31,8 +31,8 @@ async def call(client: AnyClient, typed: TypedCase) -> Any:
 async def test_every_dtype_gives_the_bits_of_one_message(
     connect: Connect, shared_server: Server, chunks_above: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_chunked, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(_message_limit, "DEFAULT_CHUNK_BYTES", 1021)
+    monkeypatch.setattr(chunked, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(message_limit, "DEFAULT_CHUNK_BYTES", 1021)
     client = connect(shared_server.address)
     before = shared_server.log.count("ExecuteOperatorChunked ok")
     for typed in CASES:

@@ -8,8 +8,7 @@ import psutil
 import pytest
 
 import aclgrad
-from aclgrad._exchanges import SERVICE
-from tools.raw_calls import error_of
+from tools.raw_calls import SERVICE, error_of
 from tools.serving import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.once, pytest.mark.slow]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad import _shared_memory
+from aclgrad._client.shared_memory import regions
 from aclgrad.operators.cases import first_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
@@ -34,7 +34,7 @@ async def test_every_type_is_bit_equal(
     objects: Objects,
     operator: str,
 ) -> None:
-    monkeypatch.setattr(_shared_memory, "SHARED_ABOVE_BYTES", 1)
+    monkeypatch.setattr(regions, "SHARED_ABOVE_BYTES", 1)
     plain = connect(shared_server.address, shape_only=False)
     sharing = connect(shared_server.address, shape_only=False, shared_memory=True)
     shared = 0

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import aclgrad
-from aclgrad._client import Client
-from aclgrad._descriptions import OperatorDescription
-from aclgrad._environment import unless_set
-from aclgrad._server_status import ServerStatus
-from aclgrad._servers import SERVICE_CONFIG
+from aclgrad._client.channel.servers import SERVICE_CONFIG
+from aclgrad._client.server.operators import OperatorDescription
+from aclgrad._client.server.status import ServerStatus
+from aclgrad._client.settings.environment import unless_set
+from aclgrad._client.sync.client import Client
 from aclgrad.check.rows import Origin
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
-from aclgrad._client import Client
-from aclgrad._descriptions import OperatorDescription
-from aclgrad._planning import Input
+from aclgrad._client.calls.outgoing import Input
+from aclgrad._client.server.operators import OperatorDescription
+from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import connection, exit_codes, json_option, print_json, target_option
 from aclgrad.commands.files import checked_output, is_file, load, save
 from aclgrad.errors import UnknownOperatorError

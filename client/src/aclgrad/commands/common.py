@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from aclgrad._environment import unless_set
-from aclgrad._settings import DEFAULT_TARGET
+from aclgrad._client.channel.options import DEFAULT_TARGET
+from aclgrad._client.settings.environment import unless_set
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.tensors import DType

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import click
 
-from aclgrad._client import Client
-from aclgrad._descriptions import AttributeDescription, InputDescription
+from aclgrad._client.server.operators import AttributeDescription, InputDescription
+from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import connection, exit_codes, json_option, plain, print_json, target_option
 
 

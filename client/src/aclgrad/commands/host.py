@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Final
 
-from aclgrad._client import Client
-from aclgrad._exchanges import status_message_query
-from aclgrad._timeouts import DEFAULT, Timeout
+from aclgrad._client.calls.exchanges import status_message_query
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import connection
 from aclgrad.errors import AclgradError, DeadlinePassedError, ServerUnreachableError
 from aclgrad.host_status import DOES_NOT_ANSWER, WorkerAnswer, merge

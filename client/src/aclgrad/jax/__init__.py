@@ -13,7 +13,7 @@ from typing import Any
 
 from jax import numpy as jnp
 
-from aclgrad._client import Client
+from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._gradients import differentiable

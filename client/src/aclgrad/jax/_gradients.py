@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from aclgrad._client import Client
-from aclgrad._served import served
+from aclgrad._client.max_pool2d import served
+from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import InputSpec

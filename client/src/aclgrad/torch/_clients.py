@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from aclgrad._client import Client
+from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
 
 _CLIENTS: Final[WeakValueDictionary[int, Client]] = WeakValueDictionary()

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from aclgrad._served import served
+from aclgrad._client.max_pool2d import served
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
 from aclgrad.torch._clients import client_of

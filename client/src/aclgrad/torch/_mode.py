@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from aclgrad._client import Client
+from aclgrad._client.sync.client import Client
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
 

@@ -20,7 +20,7 @@ from aclgrad.errors import (
 )
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES, MAX_CHUNK_BYTES, MAX_REST_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
-from aclgrad.wire.server_names import SERVER
+from aclgrad.wire.service import SERVER
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.call import Call, Context

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from aclgrad._aio import AsyncClient
-from aclgrad._client import Client
+from aclgrad._client.aio.client import AsyncClient
+from aclgrad._client.sync.client import Client
 from aclgrad.commands.bench.load import Measured, closed_loop, open_loop
 from aclgrad.commands.bench.plot import latency_plot
 from aclgrad.commands.common import (

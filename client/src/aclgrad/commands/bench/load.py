@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from aclgrad._reports import CallReport
+from aclgrad._client.reports import CallReport
 from aclgrad.errors import AclgradError
 
 MAX_WAITING: Final = 10_000

@@ -1,0 +1,229 @@
+"""When a failed call is made again, and after how long: the one retry layer, without any input or output.
+
+Every call is a pure function, so repeating one is safe. It helps if the server says so by a delay, or if a connection
+was lost; any other failure would only be repeated. A call that reached no server was not sent: it waits for a server,
+and its retries are for what comes then.
+
+Where several servers can answer, an attempt that hears nothing ends after a third of the time, and the call goes to
+another server. So does one that meets a stranger in a list, and one that finds nobody among the workers of a host: the
+front door is left.
+
+Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aclgrad._client.attempts.retry_budget import BURST, SHARE, RetryBudget
+from aclgrad._client.channel.options import checked_integer, checked_seconds
+from aclgrad._client.channel.servers import Choice
+from aclgrad._client.reports import CallReport, line_of, log
+from aclgrad.errors import (
+    AclgradError,
+    CallCutError,
+    ConnectionLostError,
+    DeadlinePassedError,
+    MethodNotServedError,
+    ServerUnreachableError,
+)
+
+DEFAULT_RETRIES: Final = 4
+DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
+_MAX_CUTS: Final = 2
+"""A call that was cut because it was slow is cut again, one that a stopping server cut is not: one retry shows it."""
+_NOBODY: Final = (ServerUnreachableError, MethodNotServedError)
+"""What a call meets where the workers of a host were: nobody, or a stranger."""
+_FIRST_SHARE: Final = 1 / 3
+"""Of the time that is left, for an attempt that another server can take over."""
+
+
+TOO_MANY: Final = (
+    f"in the last minute this client has sent calls again as often as it may, for {100 * SHARE:g} % of its calls and "
+    f"{BURST} more"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Bounds how often a call is sent again (`retries`), and for how long it waits for a server (`connect_timeout_s`).
+
+    Delays double from `first_delay_s` to `longest_delay_s`, or to `longest_look_s` while no server can be reached.
+    """
+
+    retries: int = DEFAULT_RETRIES
+    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+    first_delay_s: float = 0.2
+    longest_delay_s: float = 5.0
+    longest_look_s: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+    draw: Callable[[], float] = random.random
+    budget: RetryBudget = field(default_factory=RetryBudget)
+
+    def __post_init__(self) -> None:
+        checked_integer("retries", self.retries, 0)
+        checked_seconds("connect_timeout_s", self.connect_timeout_s, 0.0)
+
+    def start(self, timeout_s: float | None, method: str = "", request_id: str = "") -> "Attempts":
+        """Begins a call that has this much time for all of its attempts together; None is without a limit."""
+        return Attempts(self, timeout_s, method, request_id)
+
+    def backoff_s(self, failures: int, longest_s: float) -> float:
+        """Returns a delay of full jitter: clients that failed together do not come back together."""
+        # Beyond 2**32 the bound is reached by any first delay, and a float could not hold the power.
+        return self.draw() * min(longest_s, self.first_delay_s * 2.0 ** min(failures, 32))
+
+
+class Attempts:
+    """The attempts of one call: how much time the next one has, and whether and when there is a next one.
+
+    Each retry is a line of the log. `method` and `request_id` name the call.
+    """
+
+    __slots__ = (
+        *("_begin", "_choice", "_cuts", "_end", "_failed", "_has_left", "_has_moved", "_is_poor", "_looks", "_policy"),
+        *("_resends", "_retries", "_since", "_timeout_s", "may_move", "method", "request_id", "server"),
+    )
+
+    def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
+        self.method = method
+        self.request_id = request_id
+        self._policy = policy
+        self._timeout_s = timeout_s
+        self._begin = self._since = policy.clock()
+        """`_since` is when the call began to look for a server."""
+        self._end = None if timeout_s is None else self._since + timeout_s
+        self._retries = 0
+        """Of all messages of the call."""
+        self._resends = 0
+        self._cuts = 0
+        self._looks = 0
+        self._choice = Choice.ONE
+        self.may_move = False
+        """Whether another server may take over the present attempt."""
+        self._has_moved = self._has_left = False
+        """Whether the call has gone to another server that was not asked for, or to the front door."""
+        self.server: str | None = None
+        """The server that has answered, if it named itself."""
+        self._is_poor = False
+        """Whether there is no further attempt because the client has made too many."""
+        self._failed: tuple[str, str | None] | None = None
+        """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
+
+    def of_another_message(self) -> "Attempts":
+        """Begins the attempts of another message, within the same time limit."""
+        another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
+        another._begin, another._end, another._retries = self._begin, self._end, self._retries
+        another.server = self.server
+        return another
+
+    def look_from_now(self) -> None:
+        """Begins the look for a server: the call may have waited for a thread until now."""
+        self._since = self._policy.clock()
+
+    def time_left_s(self) -> float | None:
+        """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
+        return None if self._end is None else self._end - self._policy.clock()
+
+    def limit_s(self, choice: Choice, *, has_others: bool) -> float | None:
+        """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
+        self._choice, self.server = choice, None
+        self.may_move = has_others and not self._has_moved and self._policy.budget.left > 0
+        left_s = self.time_left_s()
+        return _FIRST_SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
+
+    def moves(self, error: AclgradError) -> bool:
+        """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
+        left_s = self.time_left_s()
+        is_strange = self._choice is Choice.LISTED and isinstance(error, MethodNotServedError)
+        return (
+            self.may_move and (is_strange or isinstance(error, DeadlinePassedError)) and (left_s is None or left_s > 0)
+        )
+
+    def delay_after_s(self, error: AclgradError) -> float | None:
+        """Returns how long to wait before the next attempt, or None where the error is the call's outcome.
+
+        The delay that the server asks for is a minimum. A wait that the time limit would cut short is not begun: the
+        caller learns at once what is wrong, rather than later that it took too long.
+        """
+        if self.moves(error):
+            self._has_moved = True
+            if not self._spend():
+                return None
+            self._retries += 1
+            return self._elsewhere(error, "another server")
+        if self._choice is Choice.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
+            self._has_left = True
+            return self._elsewhere(error, "the front door")
+        now = self._policy.clock()
+        is_unreached = isinstance(error, ServerUnreachableError)
+        if is_unreached:
+            delay_s = self._policy.backoff_s(self._looks, self._policy.longest_look_s)
+            if now + delay_s - self._since > self._policy.connect_timeout_s:
+                return None
+        else:
+            self._cuts += isinstance(error, CallCutError)
+            if self._resends >= self._policy.retries or self._cuts >= _MAX_CUTS or not is_worth_a_retry(error):
+                return None
+            delay_s = (error.retry_after_s or 0.0) + self._policy.backoff_s(self._resends, self._policy.longest_delay_s)
+        if self._end is not None and now + delay_s >= self._end:
+            return None
+        if not is_unreached and error.retry_after_s is None and not self._spend():
+            return None
+        if is_unreached:
+            self._looks += 1
+            told = f"looks again for a server, for up to {self._policy.connect_timeout_s:g} s"
+        else:
+            self._resends += 1
+            self._looks, self._since = 0, now + delay_s
+            self._retries += 1
+            told = f"retry {self._resends} of {self._policy.retries}"
+        self._failed = error.message, error.remedy
+        log.warning("%s %s failed; %s, in %.2f s: %s", self.request_id, self.method, told, delay_s, line_of(error))
+        return delay_s
+
+    def _spend(self) -> bool:
+        self._is_poor = not self._policy.budget.spend()
+        return not self._is_poor
+
+    def _elsewhere(self, error: AclgradError, where: str) -> float:
+        self._failed = error.message, error.remedy
+        log.warning("%s %s goes to %s: %s", self.request_id, self.method, where, line_of(error))
+        return 0.0
+
+    def no_delay_after(self, error: AclgradError) -> float:
+        """Returns 0: the call is sent again at once, in the form that the error asks for."""
+        self._retries += 1
+        log.debug("%s %s is sent again in another form: %s", self.request_id, self.method, line_of(error))
+        return 0.0
+
+    def report(self, error: AclgradError | None = None) -> CallReport:
+        """Ends the call with its result or its error, which it logs for those who debug."""
+        seconds = self._policy.clock() - self._begin
+        outcome = "ok" if error is None else line_of(error)
+        log.debug("%s %s in %.1f ms: %s", self.request_id, self.method, 1e3 * seconds, outcome)
+        return CallReport(
+            self.request_id, self.method, seconds, self._retries, error, self.server, self._policy.budget.left
+        )
+
+    def explain(self, error: AclgradError) -> None:
+        """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
+        error.request_id = error.request_id or self.request_id
+        if self._is_poor:
+            error.message = f"{error.message}; it is not sent again: {TOO_MANY}"
+            error.args = (error.message,)
+        if isinstance(error, DeadlinePassedError) and self._timeout_s is not None:
+            error.message = f"{error.message} (timeout_s was {self._timeout_s:g} s)"
+            error.args = (error.message,)
+        if isinstance(error, DeadlinePassedError) and self._failed is not None:
+            message, remedy = self._failed
+            error.message = f"{error.message}; the attempt before it failed: {message}"
+            error.remedy = remedy or error.remedy
+            error.args = (error.message,)
+
+
+def is_worth_a_retry(error: AclgradError) -> bool:
+    """Whether the same call may succeed later."""
+    return error.retry_after_s is not None or isinstance(error, ConnectionLostError)

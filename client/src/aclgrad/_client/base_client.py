@@ -1,0 +1,297 @@
+"""What both clients are: their state, and the documentation of what they do."""
+
+import asyncio
+import logging
+import os
+import threading
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self
+
+import grpc.aio
+
+from aclgrad._client.attempts import rpc_errors
+from aclgrad._client.attempts.request_ids import RequestIds
+from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
+from aclgrad._client.calls.batch import BaseBatch
+from aclgrad._client.calls.coalescing import Coalescer, Lane, Message
+from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.exchanges import Execution
+from aclgrad._client.calls.message_limit import MessageLimit
+from aclgrad._client.calls.operator_methods import OperatorMethods, Result
+from aclgrad._client.calls.outgoing import Input, SentValues
+from aclgrad._client.channel import own_channel
+from aclgrad._client.channel.network import Line
+from aclgrad._client.channel.options import (
+    DEFAULT_TARGET,
+    DEFAULT_TIMEOUT_S,
+    ChannelOption,
+    Compression,
+    all_channel_options,
+    checked_hook,
+    checked_options,
+    checked_seconds,
+    grpc_compression,
+)
+from aclgrad._client.channel.pool import Lines
+from aclgrad._client.channel.servers import Route, Servers, Target, servers_of
+from aclgrad._client.reports import OnCall, log
+from aclgrad._client.settings.credentials import Credentials, checked_credentials, open_channel
+from aclgrad._client.settings.environment import named_by_variable, settings_of_environment
+from aclgrad._client.settings.metadata import Metadata, Pair, checked_metadata
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
+from aclgrad._client.shared_memory.regions import RegionPool
+from aclgrad.errors import AclgradError, InvalidSettingError
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
+from aclgrad.wire.request_ids import REQUEST_ID
+
+
+class Prepared(NamedTuple):
+    """What an attempt begins with: its time, its metadata, and whether somebody wants to know which server answers."""
+
+    limit_s: float | None
+    metadata: tuple[Pair, ...]
+    is_told: bool
+
+
+class Prepare(Protocol):
+    """Begins an attempt on a channel."""
+
+    def __call__(self, line: Line, attempts: Attempts) -> Prepared: ...
+
+
+class BaseClient(OperatorMethods[Result]):
+    """Computes gradients on the server at `target` (`host:port` or `unix:path`), or on several.
+
+    Calls, batches and errors are the same in both clients; `await` what an AsyncClient returns.
+    """
+
+    def __init__(
+        self,
+        target: Target = DEFAULT_TARGET,
+        *,
+        timeout_s: float | None = DEFAULT_TIMEOUT_S,
+        retries: int = DEFAULT_RETRIES,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        max_message_bytes: int = DEFAULT_MESSAGE_BYTES,
+        compression: Compression = None,
+        shape_only: bool = True,
+        shared_memory: bool = False,
+        coalesce: bool = False,
+        channel_options: Iterable[ChannelOption] = (),
+        credentials: Credentials | None = None,
+        metadata: Metadata = (),
+        channel: grpc.Channel | grpc.aio.Channel | None = None,
+        on_call: OnCall | None = None,
+    ) -> None:
+        """Raises InvalidSettingError for an argument that makes no sense.
+
+        `target` may be a list of servers, or a text with commas between them: each call goes to one of them, by their
+        load. A server whose host has several workers tells the client, which then uses all of them.
+
+        A call that takes longer than `timeout_s` seconds, with all its attempts, raises DeadlinePassedError; None sets
+        no limit, and a call may have a `timeout_s` of its own. If the connection breaks, or the server asks for it, a
+        call is sent again up to `retries` times, after delays that grow; the error of the last attempt is raised. If no
+        server can be reached, a call waits up to `connect_timeout_s` seconds for one; that takes none of its retries.
+        `compression="gzip"` compresses requests. Whatever a call raises is an `aclgrad.AclgradError`.
+
+        If an operator needs only the shape of an array, such as `input` of most, only the shape is sent. A server whose
+        device may read the values asks for them; the client then sends the array, and keeps sending it for that
+        operator. `shape_only=False` sends every array. `channel_options` are options of gRPC; they go before the
+        client's own.
+
+        A message has at most `max_message_bytes`, 16 MiB as on a server by default. A larger call goes in chunks, a
+        larger batch in several messages. If a server takes less, it refuses a message and names its limit; the client
+        keeps that limit and sends the call again in smaller pieces. Raise `max_message_bytes` if the server takes more.
+
+        With `shared_memory=True` and a server on the same host at a `unix:` target, large tensors go through shared
+        memory, where the returned arrays stay; a forked child gets a copy of them, taken at the fork. Tensors that do
+        not fit in /dev/shm are sent over the connection. If the server takes no shared memory from this client, its
+        calls raise SharedMemoryUnavailableError.
+
+        With `coalesce=True`, small calls of the same operator that are made at the same time share messages: while two
+        are under way, the next calls wait and then go together. That makes many concurrent small calls cheap. A slow
+        call delays those that it shares a message with.
+
+        Every call has a request id, which is the same for all of its attempts and stands in the server's log. Errors
+        have it as `request_id`; `on_call` is given a CallReport of each call that has ended, with its id, its time and
+        its error, in the thread or task of the call and before the call returns. What `on_call` raises, the call
+        raises. A call that is cancelled or interrupted has no report. `with aclgrad.request_id(...)` gives calls an id
+        of yours.
+
+        `credentials` (aclgrad.Credentials) turn TLS on and say who the client is; without them it speaks plaintext.
+        `metadata`, pairs or a mapping, goes with each call. `channel` is a channel of your own, of `grpc` for a Client
+        and of `grpc.aio` for an AsyncClient, for example with interceptors. Its target, its options and its compression
+        are yours then, and so is closing it: `close` only ends the client. Give its options `aclgrad.channel_options()`
+        unless you know better.
+        """
+        checked_credentials(credentials)
+        overrides = checked_options(channel_options)
+        self._servers = _own_servers() if channel is not None else _servers(target, credentials, overrides)
+        self.target = self._servers.name
+        self.timeout_s = None if timeout_s is None else checked_seconds("timeout_s", timeout_s)
+        self._retry_policy = RetryPolicy(retries, connect_timeout_s)
+        self._sent_values = SentValues(shape_only=shape_only)
+        self._limit = MessageLimit(max_message_bytes)
+        self._channel_options = overrides
+        self._compression = grpc_compression(compression)
+        self._metadata = (*checked_metadata(metadata), *(credentials.metadata() if credentials else ()))
+        self._channel_credentials = credentials.channel_credentials(self.target) if credentials else None
+        self._own_channel = channel
+        if channel is not None:
+            given = {"target": target, "compression": compression, "channel_options": overrides}
+            own_channel.check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
+        if shared_memory and self._servers.are_several:
+            problem = f"shared_memory is True, and {self.target} names several servers"
+            raise InvalidSettingError(problem, field="shared_memory", remedy="give one unix:/path")
+        self._regions = RegionPool() if shared_memory else None
+        self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
+        self._request_ids = RequestIds()
+        self._on_call = checked_hook("on_call", on_call)
+        self._process_id = os.getpid()
+        self._lines = Lines(self._servers)
+        self._open()
+
+    @classmethod
+    def from_env(cls, target: Target | None = None, **settings: Any) -> Self:
+        """Returns a client with the settings of the environment; those given here go before them.
+
+        ACLGRAD_TARGET is the target, or several with commas; ACLGRAD_TIMEOUT_S (`none` for no limit),
+        ACLGRAD_CONNECT_TIMEOUT_S, ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and
+        ACLGRAD_SHARED_MEMORY (true or false) are the arguments of these names. ACLGRAD_CA, ACLGRAD_CERTIFICATE,
+        ACLGRAD_KEY (paths), ACLGRAD_TOKEN, ACLGRAD_SERVER_NAME and ACLGRAD_TLS (true or false) are the credentials.
+        Raises InvalidSettingError that names the variable.
+        """
+        if target is not None:
+            settings["target"] = target
+        without = own_channel.DEFAULTS if settings.get("channel") is not None else ()
+        try:
+            return cls(**settings_of_environment({*settings, *without}), **settings)
+        except InvalidSettingError as error:
+            raise named_by_variable(error, settings) from None
+
+    _channel_kind: ClassVar[type]
+    """What `channel` has to be."""
+    _library: Any
+    """`grpc` or `grpc.aio`."""
+    _closed: threading.Event | asyncio.Event
+
+    @abstractmethod
+    def _open(self) -> None:
+        """Makes what the connection needs."""
+
+    @abstractmethod
+    def execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Returns the gradient of any operator of the server, by its wire names.
+
+        An input is anything that numpy can read, or a CPU tensor of another library; it must not change before the call
+        has ended. A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the
+        server needs the values, it raises InputValuesRequiredError.
+
+        With `out`, a writable array or CPU tensor of the gradient's dtype and shape, the gradient is written there, and
+        `out` is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a
+        part of the gradient; a call that was cancelled may still write to it for a moment.
+        """
+
+    @abstractmethod
+    def batch(self) -> BaseBatch:
+        """Returns an empty batch: calls that share messages, which makes many small gradients cheap."""
+
+    @abstractmethod
+    def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> Any:
+        """Returns what the server can compute, and what each operator takes."""
+
+    @abstractmethod
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> Any:
+        """Returns what the server runs on and how busy it is."""
+
+    @abstractmethod
+    def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> Any:
+        """Returns once the server says that it takes calls (`grpc.health.v1`), by default within the client's limit.
+
+        Raises DeadlinePassedError that says what was seen last: no server at the address, or one that is not ready.
+        Other errors are raised at once, such as MethodNotServedError by a server without health checks.
+        """
+
+    @abstractmethod
+    def close(self) -> Any:
+        """Closes the connection; calls in flight, or waiting for their next attempt, end with CallCancelledError.
+
+        A channel of the caller's own stays open, and calls in flight on it go on.
+        """
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed.is_set() else "open"
+        return f"<aclgrad.{type(self).__name__} of {self.target}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise rpc_errors.not_copyable_error(self.target)
+
+    def _channel_to(self, route: Route) -> Any:
+        """Returns a new channel; the user's own options go before those of the route, and these before the client's."""
+        options = all_channel_options(self._limit.size_bytes, [*route.options, *self._channel_options])
+        return open_channel(self._library, route.target, self._channel_credentials, options, self._compression)
+
+    def _first_line(self) -> None:
+        """Opens the channel to the target, unless names have to be looked up for it."""
+        route = self._servers.route
+        if self._own_channel is not None:
+            self._lines.start(Line(Route(self.target), self._own_channel))
+        elif route is not None:
+            self._lines.start(Line(route, self._channel_to(route)))
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether somebody wants to know which server answered a call."""
+        return self._on_call is not None or log.isEnabledFor(logging.DEBUG)
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this process was forked off the one that made the client: gRPC's threads are not in it."""
+        return os.getpid() != self._process_id
+
+    def _lane(self, call: object, attempts: Attempts) -> Lane | None:
+        """Returns the lane of a call that may share a message with others, else None."""
+        if self._coalescer is None or not isinstance(call, Execution):
+            return None
+        return self._coalescer.lane(call, attempts.time_left_s())
+
+    def _start(self, method: str, timeout_s: Timeout) -> Attempts:
+        if self._is_inherited:
+            raise rpc_errors.forked_error(self.target)
+        return self._retry_policy.start(time_limit(timeout_s, self.timeout_s), method, self._request_ids.new())
+
+    def _start_message(self, limit_s: float | None, ids: Sequence[str]) -> Attempts:
+        return self._retry_policy.start(limit_s, Message.method, self._request_ids.of_message(ids))
+
+    def _end(self, attempts: Attempts, error: AclgradError | None = None) -> None:
+        """Reports a call that has ended to those who want to know; an error gets the id of the call."""
+        if error is not None:
+            error.request_id = error.request_id or attempts.request_id
+        if self._is_told:
+            report = attempts.report(error)
+            if self._on_call is not None:
+                self._on_call(report)
+
+    def _prepare(self, line: Line, attempts: Attempts) -> Prepared:
+        limit_s = attempts.limit_s(line.route.choice, has_others=self._lines.has_others(line))
+        return Prepared(limit_s, (*self._metadata, (REQUEST_ID, attempts.request_id)), self._is_told)
+
+
+def _servers(target: Target, credentials: Credentials | None, options: list[ChannelOption]) -> Servers:
+    if credentials is None:
+        return servers_of(target, options=dict(options))
+    return servers_of(target, credentials.server_name, has_tls=credentials.tls, options=dict(options))
+
+
+def _own_servers() -> Servers:
+    return Servers(own_channel.TARGET, Route(own_channel.TARGET))

@@ -1,0 +1,1 @@
+"""From a caller's arguments to bytes, and from a reply to a gradient."""

@@ -1,0 +1,91 @@
+"""A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from aclgrad._client.attempts.rpc_errors import unreadable_reply
+from aclgrad._client.calls.arrays import Array
+from aclgrad._client.calls.destination import Destination
+from aclgrad._client.calls.outgoing import LARGE_BYTES
+from aclgrad.errors import MalformedRequestError, ServerFaultError
+from aclgrad.tensors import TensorView
+from aclgrad.wire.chunks import chunk_prefix, decode_chunk, decode_response_header, encode_header
+from aclgrad.wire.limits import MAX_INPUTS
+from aclgrad.wire.messages import OperatorCall
+
+READY_WAIT_S: Final = 1.0
+"""Without a word from the server, the chunks are sent after this time."""
+_INLINE_BYTES: Final = 64 * 2**10
+"""An input of no more bytes goes with the header, unless chunks are so small that the header would be larger."""
+
+
+def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
+    """Returns the messages of a call, one after the other; raises InvalidFieldError for what the wire cannot hold."""
+    inline_bytes = min(_INLINE_BYTES, chunk_bytes // MAX_INPUTS)
+    chunked = [
+        tensor for tensor in call.inputs if isinstance(tensor.data, memoryview) and tensor.data.nbytes > inline_bytes
+    ]
+    names = [tensor.name for tensor in chunked]
+    inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
+    # At once: gRPC does not report to the caller what fails while it asks for messages.
+    header = encode_header(OperatorCall(call.operator, inputs, call.attributes), names, chunk_bytes)
+    return chain((header,), _chunks(chunked, chunk_bytes))
+
+
+def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
+    for position, tensor in enumerate(tensors):
+        data = tensor.data
+        assert isinstance(data, memoryview)
+        for offset in range(0, data.nbytes, chunk_bytes):
+            piece = data[offset : offset + chunk_bytes]
+            yield b"".join((chunk_prefix(position, offset, len(piece)), piece))
+
+
+class ChunkedAnswer:
+    """Takes the messages of the answer one by one, each byte to its place in the gradient."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._gradient: Array | None = None
+        self._bytes = memoryview(b"")
+        self._done = 0
+
+    def take(self, message: bytes) -> None:
+        """Raises ServerFaultError for a message that does not belong here, InvalidFieldError if `out` does not fit."""
+        if self._gradient is None:
+            self._begin(message)
+            return
+        try:
+            chunk = decode_chunk(message)
+            if chunk.tensor or chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
+                what = f"{len(chunk.data)} bytes at byte {chunk.offset} of output {chunk.tensor}"
+                due = f"byte {self._done} of {len(self._bytes)}"
+                raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        self._bytes[self._done : self._done + len(chunk.data)] = chunk.data
+        self._done += len(chunk.data)
+
+    def _begin(self, message: bytes) -> None:
+        try:
+            (output,) = decode_response_header(message)
+            gradient = self._destination.buffer(output.type)
+        except ValueError as error:
+            raise unreadable_reply(error) from error
+        self._destination.check(output.type)
+        self._gradient, self._bytes = gradient, gradient.reshape(-1).view(np.uint8).data
+
+    @property
+    def copies_much(self) -> bool:
+        """Whether `gradient` copies more than an event loop should."""
+        gradient = self._gradient
+        return gradient is not None and gradient.nbytes > LARGE_BYTES and self._destination.copies(gradient)
+
+    def gradient(self) -> Array:
+        """Returns the whole; raises ServerFaultError where the answer ended early."""
+        if self._gradient is None or self._done != self._gradient.nbytes:
+            raise ServerFaultError(f"the reply of the server ended after {self._done} bytes")
+        return self._destination.take(self._gradient)

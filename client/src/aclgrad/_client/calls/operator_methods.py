@@ -1,0 +1,604 @@
+"""One method for each operator. Generated from the operator table by `make generate`; do not edit."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from aclgrad._client.calls.arrays import TensorLike
+from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.outgoing import Input
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad.operators.attributes import AttributeLike
+
+Result = TypeVar("Result")
+Ints = Sequence[int] | np.ndarray[Any, Any]
+
+
+class OperatorMethods(ABC, Generic[Result]):
+    """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
+
+    With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
+    position in a batch, depending on the subclass.
+    """
+
+    @abstractmethod
+    def execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Calls an operator by its wire names."""
+
+    def adaptive_avg_pool2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
+
+        Output cell (i, j) averaged the rows floor(i*H/oH) up to ceil((i+1)*H/oH) and the columns alike; each of these
+        cells receives grad_output[i, j] divided by their number, and overlapping windows add up (PyTorch:
+        aten::_adaptive_avg_pool2d_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW); any oH and oW.
+                bfloat16, float16, float32 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def adaptive_avg_pool3d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
+
+        Output cell (i, j, k) averaged the slices floor(i*D/oD) up to ceil((i+1)*D/oD), and the rows and columns alike;
+        each of these cells receives grad_output[i, j, k] divided by their number, and overlapping windows add up
+        (PyTorch: aten::_adaptive_avg_pool3d_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oD, oH, oW) or (C, oD, oH, oW); float64 for one
+                window. bfloat16, float16, float32, float64 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32, float64 (fewer on some products). Only the shape is sent, unless the server
+                needs the values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def avg_pool2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int = 0,
+        cube_math_type: int = 0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
+
+        Every cell of the window of pooled cell (i, j) receives grad_output[i, j] divided by `divisor_override`, or, if
+        that is 0, by the number of the window's cells, padding included unless `count_include_pad` is false;
+        overlapping windows add up (PyTorch: aten::avg_pool2d_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
+                float32 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+            count_include_pad: Counts padding among the cells of a window.
+            divisor_override: The divisor of every window; 0 for the number of its cells.
+            cube_math_type: How precisely matrix units may compute: 0 as the dtype, 1 less than float32, 2 in FLOAT16, 3
+                in HFLOAT32.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute(
+            "avg_pool2d_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "ceil_mode": ceil_mode,
+                "count_include_pad": count_include_pad,
+                "divisor_override": divisor_override,
+                "cube_math_type": cube_math_type,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def max_pool2d_with_indices_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every pooled cell to the cell that its index names.
+
+        grad_input[n, c, indices[n, c, oh, ow]] += grad_output[n, c, oh, ow], every other cell is 0; an index counts ih
+        * W + iw in the unpadded plane (PyTorch: aten::max_pool2d_with_indices_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
+                float32 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+            indices: The argmax, of the shape of `grad_output`, as PyTorch returns it: each index a cell of its own
+                window. int32, int64 (fewer on some products).
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            dilation: Distance of the cells of a window; 1 except on product 950.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        return self.execute(
+            "max_pool2d_with_indices_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def max_pool2d_with_mask_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
+        kernel_size: int | Ints,
+        stride: int | Ints = (),
+        padding: int | Ints = (0,),
+        dilation: int | Ints = (1,),
+        ceil_mode: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every pooled cell to the cell that it was taken from.
+
+        grad_input[n, c, indices[n, c, oh, ow]] += grad_output[n, c, oh, ow], every other cell is 0; an index counts ih
+        * W + iw in the unpadded plane (PyTorch: aten::max_pool2d_with_indices_backward).
+
+        Args:
+            grad_output: The gradient of the pooled tensor, shape (N, C, oH, oW) or (C, oH, oW). bfloat16, float16,
+                float32 (fewer on some products).
+            input: The tensor that was pooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, float16, float32 (fewer on some products). Only the shape is sent, unless the server needs the
+                values; a tuple of sizes stands for it, and its dtype is then that of the arrays.
+            indices: The argmax of the shape of `grad_output`, as PyTorch returns it (int32, int64), or the device's own
+                int8 mask of shape (N, C, kH * kW, (ceil(oH * oW / 16) + 1) * 32); `aclgrad.masks` converts. int32,
+                int64, int8 (fewer on some products).
+            kernel_size: Height and width of a window.
+            stride: Distance of the windows; empty for the size of the kernel.
+            padding: Cells added on both sides, at most half the kernel.
+            dilation: Always 1.
+            ceil_mode: Rounds the pooled size up, so that a last window may reach beyond the padded plane.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        return self.execute(
+            "max_pool2d_with_mask_backward",
+            inputs,
+            {
+                "kernel_size": kernel_size,
+                "stride": stride,
+                "padding": padding,
+                "dilation": dilation,
+                "ceil_mode": ceil_mode,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def max_unpool2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
+        output_size: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gathers the gradient of the cells that max unpooling wrote.
+
+        out[b, i] = grad_output[b, indices[b, i]], with b over the leading dimensions and i and indices over the last
+        two, flattened. Nothing is added up; integers are copied bit by bit (PyTorch: the gradient of
+        torch.nn.functional.max_unpool2d).
+
+        Args:
+            grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (C, *output_size). float16,
+                float32, int16, int32, int64, int8, uint8 (fewer on some products).
+            input: The tensor that was unpooled, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                float16, float32, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is sent,
+                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
+                arrays.
+            indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `input`.
+                int32, int64 (fewer on some products).
+            output_size: Height and width of the unpooled tensor.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        return self.execute("max_unpool2d_backward", inputs, {"output_size": output_size}, timeout_s=timeout_s, out=out)
+
+    def max_unpool3d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        indices: TensorLike,
+        output_size: Ints,
+        stride: Ints = (1, 1, 1),
+        padding: Ints = (0, 0, 0),
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gathers the gradient of the cells that max unpooling wrote.
+
+        out[b, i] = grad_output[b, indices[b, i]], with b over the leading dimensions and i and indices over the last
+        three, flattened. Nothing is added up; integers are copied bit by bit (PyTorch: the gradient of
+        torch.nn.functional.max_unpool3d).
+
+        Args:
+            grad_output: The gradient of the unpooled tensor, shape (N, C, *output_size) or (N, *output_size). float16,
+                float32, float64, int16, int32, int64, int8, uint8 (fewer on some products).
+            input: The tensor that was unpooled, shape (N, C, D, H, W) or (N, D, H, W); only its shape and dtype matter.
+                float16, float32, float64, int16, int32, int64, int8, uint8 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            indices: Where each value went: positions in the flattened output_size, each at least 0, shape of `input`.
+                int64 (fewer on some products).
+            output_size: Depth, height and width of the unpooled tensor.
+            stride: Checked by CANN and otherwise not used.
+            padding: Taken by CANN and not used.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        return self.execute(
+            "max_unpool3d_backward",
+            inputs,
+            {"output_size": output_size, "stride": stride, "padding": padding},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def reflection_pad1d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the cell that it mirrors.
+
+        grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q
+        where q is not below size; negative padding crops, and cropped cells get 0 (PyTorch:
+        aten::reflection_pad1d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, W + left + right) or without N. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, W) or (C, W); only its shape and dtype matter. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is sent,
+                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
+                arrays.
+            padding: Cells added at the left and right, each less than the size.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def reflection_pad2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the cell that it mirrors.
+
+        grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q
+        where q is not below size; negative padding crops, and cropped cells get 0 (PyTorch:
+        aten::reflection_pad2d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
+                N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top and bottom, each less than the size.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("reflection_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def reflection_pad3d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the cell that it mirrors.
+
+        grad_output at position p of an axis is added to grad_input at q = abs(p - before), or at 2 * (size - 1) - q
+        where q is not below size (PyTorch: aten::reflection_pad3d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, D + front + back, H + top + bottom, W + left +
+                right) or without N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some
+                products).
+            input: The tensor that was padded, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top, bottom, front and back, each less than the size.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def replication_pad1d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the edge cell that it is a copy of.
+
+        grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1); negative padding
+        crops, and cropped cells get 0 (PyTorch: aten::replication_pad1d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, W + left + right) or without N. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, W) or (C, W); only its shape and dtype matter. bfloat16,
+                complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is sent,
+                unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of the
+                arrays.
+            padding: Cells added at the left and right.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def replication_pad2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the edge cell that it is a copy of.
+
+        grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1); negative padding
+        crops, and cropped cells get 0 (PyTorch: aten::replication_pad2d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, H + top + bottom, W + left + right) or without
+                N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products).
+            input: The tensor that was padded, shape (N, C, H, W) or (C, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top and bottom.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def replication_pad3d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike | tuple[int, ...],
+        padding: Ints,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every padded cell to the edge cell that it is a copy of.
+
+        grad_output at position p of an axis is added to grad_input at clamp(p - before, 0, size - 1) (PyTorch:
+        aten::replication_pad3d_backward).
+
+        Args:
+            grad_output: The gradient of the padded tensor, shape (N, C, D + front + back, H + top + bottom, W + left +
+                right) or without N. bfloat16, complex128, complex64, float16, float32, float64 (fewer on some
+                products).
+            input: The tensor that was padded, shape (N, C, D, H, W) or (C, D, H, W); only its shape and dtype matter.
+                bfloat16, complex128, complex64, float16, float32, float64 (fewer on some products). Only the shape is
+                sent, unless the server needs the values; a tuple of sizes stands for it, and its dtype is then that of
+                the arrays.
+            padding: Cells added at the left, right, top, bottom, front and back.
+
+        Returns: The gradient of `input`, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    def roi_align_v2_backward(
+        self,
+        grad_output: TensorLike,
+        boxes: TensorLike,
+        input_shape: Ints,
+        pooled_height: int,
+        pooled_width: int,
+        spatial_scale: float = 1.0,
+        sampling_ratio: int = 0,
+        aligned: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Spreads the gradient of every pooled bin over the cells that its samples were interpolated from.
+
+        A bin averages sampling_ratio x sampling_ratio bilinear samples (with 0: ceil(bin size) per axis); each sample
+        gives its share of the bin's gradient to its four neighbours by their weights. Samples beyond [-1, H] x [-1, W]
+        and boxes of images that do not exist count for nothing (torchvision: ops.roi_align).
+
+        Args:
+            grad_output: The gradient of the pooled boxes, shape (K, C, pooled_height, pooled_width). float32 (fewer on
+                some products).
+            boxes: The boxes, shape (K, 5): image, x1, y1, x2, y2, before scaling. float32 (fewer on some products).
+            input_shape: The shape (N, C, H, W) of the tensor that was pooled.
+            pooled_height: Bins of a box along its height.
+            pooled_width: Bins of a box along its width.
+            spatial_scale: What box coordinates are multiplied by, as float32.
+            sampling_ratio: Samples of a bin along each axis; 0 follows the size of the bin.
+            aligned: Shifts boxes by half a cell, so that cells are points.
+
+        Returns: The gradient of the pooled tensor, of input_shape.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output, "boxes": boxes}
+        return self.execute(
+            "roi_align_v2_backward",
+            inputs,
+            {
+                "input_shape": input_shape,
+                "pooled_height": pooled_height,
+                "pooled_width": pooled_width,
+                "spatial_scale": spatial_scale,
+                "sampling_ratio": sampling_ratio,
+                "aligned": aligned,
+            },
+            timeout_s=timeout_s,
+            out=out,
+        )
+
+    def upsample_nearest2d_backward(
+        self,
+        grad_output: TensorLike,
+        output_size: Ints,
+        input_size: Ints,
+        scales_h: float = 0.0,
+        scales_w: float = 0.0,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of every upsampled cell to the cell that it is a copy of.
+
+        grad_output[y, x] is added to grad_input[min(floor(y * (H / oH)), H - 1), min(floor(x * (W / oW)), W - 1)], with
+        the ratio and the product in float32; other cells are 0 (PyTorch: aten::upsample_nearest2d_backward).
+
+        Args:
+            grad_output: The gradient of the upsampled tensor, shape (N, C, oH, oW). bfloat16, float16, float32 (fewer
+                on some products).
+            output_size: oH and oW, the upsampled size.
+            input_size: N, C, H and W, the shape of the result.
+            scales_h: The scale of rows as the forward call was given it: oH / H; 0 for the ratio of the sizes.
+            scales_w: The scale of columns as the forward call was given it: oH / H; 0 for the ratio of the sizes.
+
+        Returns: The gradient, of shape `input_size` and the dtype of `grad_output`.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs = {"grad_output": grad_output}
+        return self.execute(
+            "upsample_nearest2d_backward",
+            inputs,
+            {"output_size": output_size, "input_size": input_size, "scales_h": scales_h, "scales_w": scales_w},
+            timeout_s=timeout_s,
+            out=out,
+        )

@@ -1,0 +1,1 @@
+"""Which servers a target stands for, and the gRPC channels to them."""

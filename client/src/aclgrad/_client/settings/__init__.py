@@ -1,0 +1,1 @@
+"""What a client is given: credentials, metadata, time limits, the environment."""

@@ -1,0 +1,79 @@
+"""The settings that a client takes from the environment: one table of variables."""
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
+from aclgrad._client.settings.credentials import credentials_from
+from aclgrad.errors import InvalidSettingError
+
+_WORDS: Final = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One variable: the setting that it gives, and how its text is read; `form` says which text is right."""
+
+    name: str
+    setting: str
+    read: Callable[[str], Any]
+    form: str
+
+
+def _seconds_or_none(text: str) -> float | None:
+    return None if text.lower() == "none" else float(text)
+
+
+def _switch(text: str) -> bool:
+    return _WORDS[text.lower()]
+
+
+VARIABLES: Final = (
+    Variable("ACLGRAD_TARGET", "target", str, "host:port or unix:/path"),
+    Variable("ACLGRAD_TIMEOUT_S", "timeout_s", _seconds_or_none, "a number of seconds, or none for no limit"),
+    Variable("ACLGRAD_CONNECT_TIMEOUT_S", "connect_timeout_s", float, "a number of seconds"),
+    Variable("ACLGRAD_RETRIES", "retries", int, "an integer of 0 or more"),
+    Variable("ACLGRAD_MAX_MESSAGE_BYTES", "max_message_bytes", int, "a number of bytes"),
+    Variable("ACLGRAD_COMPRESSION", "compression", lambda text: {"gzip": "gzip", "none": None}[text], "gzip or none"),
+    Variable("ACLGRAD_SHARED_MEMORY", "shared_memory", _switch, "true or false"),
+)
+"""A variable that is empty counts as one that is not set."""
+
+
+def settings_of_environment(without: Collection[str] = ()) -> dict[str, Any]:
+    """Returns the settings that variables give, but for those `without` which the client is made.
+
+    Raises InvalidSettingError for a text that cannot be read.
+    """
+    given = {each: os.environ.get(each.name, "").strip() for each in VARIABLES if each.setting not in without}
+    found = {each.setting: _read(each, text) for each, text in given.items() if text}
+    if "credentials" not in without and (credentials := credentials_from(os.environ)) is not None:
+        found["credentials"] = credentials
+    return found
+
+
+def unless_set(**defaults: Any) -> dict[str, Any]:
+    """Returns the settings whose variables are not set: defaults of a command, which variables go before."""
+    names = {each.setting: each.name for each in VARIABLES}
+    return {setting: value for setting, value in defaults.items() if not os.environ.get(names[setting], "").strip()}
+
+
+def named_by_variable(error: InvalidSettingError, given: Collection[str]) -> InvalidSettingError:
+    """Returns the error of a setting, which names its variable if the setting is not among those `given` in code."""
+    names = {each.setting: each.name for each in VARIABLES}
+    if "credentials" not in given:
+        names |= {field: name for name, field in CREDENTIALS.items()}
+    variable = names.get(error.field or "")
+    if variable is None or error.field in given:
+        return error
+    return InvalidSettingError(f"{variable}: {error.message}", field=variable)
+
+
+def _read(variable: Variable, text: str) -> Any:
+    try:
+        return variable.read(text)
+    except (KeyError, ValueError):
+        problem = f"{variable.name} is {text!r}"
+        raise InvalidSettingError(problem, field=variable.name, remedy=f"give {variable.form}") from None

@@ -1,0 +1,1 @@
+"""Large tensors in memory that client and server share."""

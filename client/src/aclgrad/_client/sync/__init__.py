@@ -1,0 +1,1 @@
+"""The client for synchronous code: grpc and threads."""

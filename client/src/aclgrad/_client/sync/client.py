@@ -1,0 +1,292 @@
+"""The client for synchronous code."""
+
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import grpc
+
+from aclgrad._client.attempts import rpc_errors
+from aclgrad._client.attempts.retry import Attempts
+from aclgrad._client.base_client import BaseClient
+from aclgrad._client.calls.arrays import Array
+from aclgrad._client.calls.batch import BaseBatch, BatchRun
+from aclgrad._client.calls.coalescing import TimeLimitError
+from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.exchanges import (
+    Exchange,
+    Execution,
+    operators_query,
+    status_query,
+)
+from aclgrad._client.calls.message_limit import MessageLimit
+from aclgrad._client.calls.outgoing import Input, SentValues
+from aclgrad._client.calls.readiness import HEALTH, Readiness
+from aclgrad._client.channel.network import Line
+from aclgrad._client.server.operators import OperatorDescription
+from aclgrad._client.server.status import ServerStatus
+from aclgrad._client.settings.metadata import server_of
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
+from aclgrad._client.shared_memory.regions import Loan, RegionPool
+from aclgrad._client.sync import coalescing
+from aclgrad._client.sync.discovery import LookThread, ThreadNetwork, close
+from aclgrad._client.sync.sender import Sender
+from aclgrad._client.sync.submissions import Submissions
+from aclgrad.errors import AclgradError
+from aclgrad.operators.attributes import AttributeLike
+from aclgrad.wire.messages import encode_request
+
+CLOSE_TIMEOUT_S = 1.0
+_Result = TypeVar("_Result")
+
+
+class Client(BaseClient[Array]):
+    """Computes gradients on the server at `target` (`host:port` or `unix:path`); safe to share between threads.
+
+    with aclgrad.Client("127.0.0.1:50051") as client:
+        gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
+    """
+
+    _channel_kind = grpc.Channel
+    _library = grpc
+
+    def _open(self) -> None:
+        self._closed: threading.Event = threading.Event()
+        self._submissions = Submissions()
+        self._look = LookThread(self._lines, ThreadNetwork(self._channel_to, self._metadata))
+        self._sender = Sender(self.target, self._submissions, self._prepare)
+        self._first_line()
+
+    def execute(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Array:
+        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out), timeout_s)
+
+    def submit(
+        self,
+        name: str,
+        inputs: Mapping[str, Input],
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Future[Array]:
+        """Begins a call as `execute` makes it, and returns its future; a wrong argument is raised here.
+
+        Up to 16 calls are made at once, by threads that start when they are needed; the others wait, and their time
+        limit includes that. `cancel()` ends a call that waits or is under way, and `close()` ends all of them.
+        Callbacks of a future run in these threads, or in the one that cancels or closes. The inputs must not change,
+        and `out` is not to be used, before the call has ended; a call that was cancelled may still write to `out` for a
+        moment.
+        """
+        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
+        attempts = self._start(call.method, timeout_s)
+        if self._closed.is_set():
+            raise rpc_errors.closed_error(self.target)
+        return self._submissions.submit(lambda: self._make(call, attempts))
+
+    def batch(self) -> "Batch":
+        return Batch(self, self._sent_values, self._limit)
+
+    def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
+        return self._run(operators_query(), timeout_s)
+
+    def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
+        return self._run(status_query(), timeout_s)
+
+    def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
+        wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
+        while True:
+            attempts = self._start(HEALTH.method, wait.look_s())
+            try:
+                seen: str | AclgradError = self._send(HEALTH, attempts)
+            except AclgradError as error:
+                attempts.explain(error)
+                seen = error
+            delay_s = wait.delay_after(seen)
+            if delay_s is None:
+                return
+            self._pause(delay_s)
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._is_inherited:
+            return
+        try:
+            self._submissions.end_waiting()
+            if self._own_channel is None:
+                self._close_channels()
+        finally:
+            # After the calls: otherwise they would fail because their memory cannot be found.
+            if self._regions is not None:
+                self._regions.close()
+
+    def _close_channels(self) -> None:
+        """Ends all calls at once, and waits for a moment until connections and threads have ended, too."""
+        end = time.monotonic() + CLOSE_TIMEOUT_S
+        closers = [close(line) for line in self._lines.close()]
+        for closer in filter(None, closers):
+            closer.join(max(0.0, end - time.monotonic()))
+        self._look.wait(end - time.monotonic())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
+        return self._make(call, self._start(call.method, timeout_s))
+
+    def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        """Makes the call and reports it."""
+        attempts.look_from_now()
+        try:
+            result = self._repeat(call, attempts)
+        except AclgradError as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return result
+
+    def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
+        """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
+        attempts = self._start(call.method, timeout_s)
+        try:
+            while call.next_message():
+                try:
+                    self._repeat(call, attempts)
+                except AclgradError as error:
+                    call.fail(error)
+                attempts = attempts.of_another_message()
+            results = call.results()
+        except AclgradError as error:
+            self._end(attempts, error)
+            raise
+        self._end(attempts)
+        return results
+
+    def _repeat(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        """Makes the call, within the time that is left, until it succeeds or its error is final."""
+        with self._retry_policy.budget:
+            while True:
+                try:
+                    return self._send(call, attempts)
+                except AclgradError as error:
+                    amended = call.amend(error)
+                    delay_s = attempts.delay_after_s(error) if amended is None else attempts.no_delay_after(error)
+                    if delay_s is None:
+                        attempts.explain(error)
+                        raise
+                    if attempts.moves(error):
+                        self._look_now(attempts)
+                call = amended or call
+                self._pause(delay_s)
+
+    def _send(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        """Makes one attempt, with other calls if the client coalesces them."""
+        lane = None if self._closed.is_set() else self._lane(call, attempts)
+        if lane is None:
+            return self._attempt(call, attempts)
+        try:
+            gradient: Any = coalescing.send(lane, call, attempts, self._attempt, self._submissions.watch)
+        except TimeLimitError:
+            raise rpc_errors.deadline_error(self.target) from None
+        return cast(_Result, gradient)
+
+    def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        if self._closed.is_set():
+            raise rpc_errors.closed_error(self.target)
+        line = self._line(attempts)
+        try:
+            result = self._attempt_on(line, call, attempts)
+        except AclgradError as error:
+            self._lines.failed(line, error, moves=attempts.moves(error))
+            raise
+        finally:
+            if self._lines.give_back(line):
+                close(line)
+        self._lines.succeeded(line)
+        return result
+
+    def _line(self, attempts: Attempts) -> Line:
+        """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
+        line = self._lines.take()
+        self._look.start()
+        if line is None:
+            self._look.wait(attempts.time_left_s())
+            line = self._lines.take()
+        if line is None:
+            raise rpc_errors.unfound_error(self.target, attempts.time_left_s())
+        return line
+
+    def _look_now(self, attempts: Attempts) -> None:
+        """Has the servers looked at, one of which said nothing, before another attempt goes to one of them."""
+        self._look.start()
+        left_s = attempts.time_left_s()
+        # The other half is for that attempt, whatever keeps the look.
+        self._look.wait(None if left_s is None else left_s / 2)
+
+    def _attempt_on(self, line: Line, call: Exchange[_Result], attempts: Attempts) -> _Result:
+        try:
+            if isinstance(call, Execution) and self._regions is not None:
+                return self._send_shared(line, call, self._regions, attempts)
+            if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(call.size_bytes)):
+                return call.take(self._sender.chunks(line, chunked, attempts))
+            return call.read(self._sender.message(line, call.method, call.request, attempts))
+        except grpc.RpcError as failure:
+            # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
+            failure.__traceback__ = None
+            if self._submissions.is_cancelled:
+                # Otherwise it would look like a call that the server cut, which is sent again.
+                raise CancelledError from None
+            attempts.server = server_of(failure.trailing_metadata())
+            raise rpc_errors.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
+        except ValueError as error:
+            # What grpc raises for a channel that another thread closed since it was asked, or its owner.
+            if self._closed.is_set():
+                raise rpc_errors.closed_error(self.target) from None
+            if self._own_channel is not None and "closed channel" in str(error):
+                raise rpc_errors.channel_closed_error(self.target) from None
+            raise
+
+    def _send_shared(self, line: Line, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
+        with Loan(regions, call.plan, call.destination) as shared:
+            planned = shared.lend()
+            if chunked := call.in_chunks(planned.size_bytes):
+                # There was no room for all of it.
+                return self._sender.chunks(line, chunked, attempts)
+            return shared.read(self._sender.message(line, call.method, encode_request(planned.call), attempts))
+
+    def _pause(self, delay_s: float) -> None:
+        """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""
+        if self._closed.wait(delay_s):
+            raise rpc_errors.closed_error(self.target)
+
+
+class Batch(BaseBatch):
+    """Calls that are sent together; a method of an operator adds its call and returns its position.
+
+    batch = client.batch()
+    for grad_output in grads:
+        batch.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
+    gradients = batch.run()
+    """
+
+    def __init__(self, client: Client, sent_values: SentValues, limit: MessageLimit) -> None:
+        super().__init__(sent_values, limit)
+        self._client = client
+
+    def run(self, *, return_errors: bool = False, timeout_s: Timeout = DEFAULT) -> list[Any]:
+        return self._client._run_batch(self.to_send(return_errors), timeout_s)  # noqa: SLF001 - the two are one
