@@ -17,20 +17,21 @@ PROGRAM = """
 import signal, sys, time
 import numpy as np
 import aclgrad
-from aclgrad._client.shared_memory import regions
+from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.calls.outgoing import SentValues, plan
 from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import response_of
 
 # A shell starts what runs in the background with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-regions.PREFIX = sys.argv[1]
+shared_memory.PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
 inputs = {"grad_output": np.ones((1, 256, 256), "float32"), "self": (1, 300, 300)}
 planned = plan("adaptive_avg_pool2d_backward", inputs, None, SentValues(shape_only=True))
 
 def call():
-    with regions.Loan(client._regions, planned) as shared:
+    with Loan(client._regions, planned) as shared:
         (named,) = shared.lend().call.output_memory.values()
         return shared.read(response_of(TensorView("out", planned.output(), named)))
 

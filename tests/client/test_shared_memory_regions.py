@@ -12,9 +12,10 @@ import pytest
 
 import aclgrad
 from aclgrad._client.calls.outgoing import Plan, SentValues, plan
-from aclgrad._client.shared_memory import regions
-from aclgrad._client.shared_memory.regions import Loan, Region, RegionPool
+from aclgrad._client.shared_memory.loans import Loan
+from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.tensors import DTYPES, SharedRange, TensorType, TensorView
+from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import response_of
 
 FOLDER = Path("/dev/shm")
@@ -27,7 +28,7 @@ OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
 
 @pytest.fixture
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
-    monkeypatch.setattr(regions, "PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
+    monkeypatch.setattr(shared_memory, "PREFIX", f"aclgrad-{os.getpid()}-{threading.get_ident()}-")
     pool = RegionPool()
     yield pool
     pool.close()
@@ -35,7 +36,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionPool]:
 
 
 def names() -> list[str]:
-    return [each.name for each in FOLDER.glob(f"{regions.PREFIX}*")]
+    return [each.name for each in FOLDER.glob(f"{shared_memory.PREFIX}*")]
 
 
 def answer(lent: Plan, type: TensorType = OUTPUT) -> bytes:

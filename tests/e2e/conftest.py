@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad._client.shared_memory import regions
+from aclgrad.wire import shared_memory
 from tests.e2e.fault_plans import assert_no_misuse, write_config
 from tests.e2e.shared_objects import Objects, own_objects, sharing_server
 from tools.raw_calls import assert_idle
@@ -56,5 +56,5 @@ def brisk_server() -> Iterator[Server]:
 def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
     """Names for this test alone, which clients use as well."""
     with own_objects() as objects:
-        monkeypatch.setattr(regions, "PREFIX", objects.prefix)
+        monkeypatch.setattr(shared_memory, "PREFIX", objects.prefix)
         yield objects

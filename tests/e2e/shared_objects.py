@@ -9,12 +9,12 @@ from typing import Any
 
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import SharedRange, TensorView
+from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import OperatorCall, encode_request
 from tools.raw_calls import SERVICE, TIMEOUT_S
 from tools.serving import Server
 
-FOLDER = Path("/dev/shm")
-PREFIX = "aclgrad-"
+FOLDER = Path(shared_memory.FOLDER)
 
 
 def sharing_server(folder: Path, *flags: str, changes: str = "") -> Server:
@@ -27,7 +27,7 @@ class Objects:
     """Objects whose names begin alike and like nobody else's."""
 
     def __init__(self) -> None:
-        self.prefix = f"{PREFIX}{secrets.token_hex(6)}-"
+        self.prefix = f"{shared_memory.PREFIX}{secrets.token_hex(6)}-"
 
     def path(self, name: str) -> Path:
         return FOLDER / f"{self.prefix}{name}"

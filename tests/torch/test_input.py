@@ -7,7 +7,6 @@ from torch.nn import functional
 
 import aclgrad
 import aclgrad.torch
-from aclgrad._client.calls.arrays import as_array
 
 from .conftest import RecordingClient
 
@@ -108,14 +107,14 @@ def test_tensors_are_inputs_of_the_plain_client(client: RecordingClient) -> None
     """Without `aclgrad.torch`: a tensor is read in place, whatever its dtype."""
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         grad_output = torch.arange(24).reshape(1, 2, 4, 3).to(dtype).permute(0, 1, 3, 2)
-        array = as_array("grad_output", grad_output)
-        assert array.ctypes.data == grad_output.data_ptr()
-        gradient = client.adaptive_avg_pool2d_backward(grad_output, torch.Size((1, 2, 6, 8)))
+        # An `out` that numpy could only copy would be refused.
+        out = torch.zeros(1, 2, 8, 6, dtype=dtype).permute(0, 1, 3, 2)
+        gradient = client.adaptive_avg_pool2d_backward(grad_output, torch.Size((1, 2, 6, 8)), out=out)
         leaf = torch.zeros(1, 2, 6, 8, requires_grad=True)
         functional.adaptive_avg_pool2d(leaf, (3, 4)).backward(grad_output.float())
         assert leaf.grad is not None
-        assert gradient.dtype == array.dtype
-        torch.testing.assert_close(torch.from_numpy(gradient.astype(np.float32)), leaf.grad)
+        assert gradient is out
+        torch.testing.assert_close(out.float(), leaf.grad)
 
 
 def test_tensors_that_cannot_be_read_are_refused_with_the_call_that_helps(client: RecordingClient) -> None:

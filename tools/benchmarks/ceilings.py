@@ -12,7 +12,6 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad._client.channel.options import all_channel_options
 
 SERVICE: Final = "benchmarks.Echo"
 UNARY: Final = f"/{SERVICE}/Unary"
@@ -51,7 +50,9 @@ def main() -> None:
     parser.add_argument("--plain-allocator", action="store_true")
     if not parser.parse_args().plain_allocator:
         aclgrad.tune_allocator()
-    server = grpc.server(ThreadPoolExecutor(THREADS), options=[*all_channel_options(LIMIT), ("grpc.so_reuseport", 0)])
+    server = grpc.server(
+        ThreadPoolExecutor(THREADS), options=[*aclgrad.channel_options(LIMIT), ("grpc.so_reuseport", 0)]
+    )
     handlers: dict[str, Any] = {
         "Unary": grpc.unary_unary_rpc_method_handler(unary),
         "Chunks": grpc.stream_stream_rpc_method_handler(chunks),

@@ -64,7 +64,7 @@ def _count(name: str, size: Size, served: Served, counter: Path) -> Copies:
 
 def _copied(name: str, size: Size, pooled: tuple[int, ...], served: Served, counter: Path) -> float:
     """Returns the bytes copied in a call with a gradient of the shape `pooled`."""
-    request = request_of({"grad_output": np.ones(pooled, np.float32), "self": size.shape})
+    request = request_of(np.ones(pooled, np.float32), size.shape)
     method = SERVICE + "ExecuteOperator"
     if name == "echo":
         request, method = ceilings.request_for(len(request), size.tensor_bytes), ceilings.UNARY

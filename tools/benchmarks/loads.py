@@ -14,14 +14,12 @@ import grpc
 import numpy as np
 
 import aclgrad
-from aclgrad._client.calls.exchanges import Execution
-from aclgrad._client.calls.message_limit import MessageLimit
-from aclgrad._client.calls.outgoing import Input, SentValues
-from aclgrad._client.channel.options import all_channel_options
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tensors import TensorType, TensorView, view_of_array
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1 import tensor_pb2
 from aclgrad.v1.operator_service_pb2_grpc import OperatorServiceStub
+from aclgrad.wire.messages import OperatorCall, encode_request
 from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings
 from tools.benchmarks.sizes import OPERATOR, Size
@@ -43,13 +41,15 @@ def gradient(size: Size) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal(size.shape, np.float32)
 
 
-def request_of(inputs: dict[str, Input]) -> bytes:
-    return Execution(OPERATOR, inputs, {}, SentValues(shape_only=True), MessageLimit(ceilings.LIMIT)).request
+def request_of(grad_output: np.ndarray[Any, Any], shape: tuple[int, ...]) -> bytes:
+    """Returns the request of a call with the gradient and the shape of the input."""
+    sent = view_of_array("grad_output", grad_output)
+    return encode_request(OperatorCall(OPERATOR, (sent, TensorView("self", TensorType(sent.type.dtype, shape))), {}))
 
 
 @lru_cache(maxsize=1)
 def unary_request(size: Size) -> bytes:
-    return request_of({"grad_output": gradient(size), "self": size.shape})
+    return request_of(gradient(size), size.shape)
 
 
 @lru_cache(maxsize=1)
@@ -60,7 +60,7 @@ def echo_request(size: Size) -> bytes:
 def channel_to(address: str) -> grpc.Channel:
     # A connection of its own: channels with equal options would share one.
     own = ("grpc.use_local_subchannel_pool", 1)
-    return grpc.insecure_channel(address, [*all_channel_options(ceilings.LIMIT, ()), own])
+    return grpc.insecure_channel(address, [*aclgrad.channel_options(ceilings.LIMIT), own])
 
 
 def echo(address: str, size: Size) -> Caller:

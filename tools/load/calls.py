@@ -15,15 +15,15 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
-from aclgrad._client.attempts.rpc_errors import error_of
-from aclgrad._client.calls.chunked import ChunkedAnswer
-from aclgrad.tensors import array_of_view
+from aclgrad.tensors import TensorView, array_of_view
+from aclgrad.wire.chunks import decode_chunk, decode_response_header
 from aclgrad.wire.messages import decode_response
 from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.loads import channel_to
 from tools.benchmarks.sizes import SIZES
 from tools.load.gradients import Known, Sampler, of_all_operators, of_size
+from tools.raw_calls import error_of
 from tools.soak.traffic import BAD_REQUESTS
 
 DEADLINE_S: Final = 30.0
@@ -131,11 +131,11 @@ def slow(targets: Targets, sampler: Sampler, size: str, pause_s: float, writes: 
             yield message
 
     def call() -> int:
-        answer = ChunkedAnswer()
         replies = _own_errors(send(resting(iter(messages)) if writes else iter(messages), timeout=DEADLINE_S))
-        for message in replies if writes else resting(replies):
-            answer.take(message)
-        sampler.compare(known, answer.gradient())
+        header, *chunks = replies if writes else resting(replies)
+        (output,) = decode_response_header(header)
+        data = b"".join(decode_chunk(each).data for each in chunks)
+        sampler.compare(known, array_of_view(TensorView(output.name, output.type, memoryview(data))))
         return 2 * SIZES[size].tensor_bytes
 
     return call
@@ -166,8 +166,10 @@ def too_large(targets: Targets, sampler: Sampler, size: str) -> Caller:
     def call() -> int:
         try:
             send(request)
-        except aclgrad.MessageTooLargeError:
-            return len(request)
+        except aclgrad.AclgradError as error:
+            if "larger than max" in error.message:
+                return len(request)
+            raise
         raise UnexpectedReplyError(f"a message of {len(request)} bytes was answered")
 
     return call
@@ -200,7 +202,7 @@ def _method(address: str, name: str, timeout_s: float = DEADLINE_S) -> Callable[
         try:
             return method(request, timeout=timeout_s)
         except grpc.RpcError as failure:
-            raise error_of(failure, address, is_closed=False) from None
+            raise _own_error(failure, address) from None
 
     return send
 
@@ -209,7 +211,14 @@ def _own_errors(replies: Iterator[bytes]) -> Iterator[bytes]:
     try:
         yield from replies
     except grpc.RpcError as failure:
-        raise error_of(failure, "the server", is_closed=False) from None
+        raise _own_error(failure, "the server") from None
+
+
+def _own_error(failure: Any, address: str) -> aclgrad.AclgradError:
+    """Returns the server's error, or one with the status that gRPC's core gave the call."""
+    if any(key == "grpc-status-details-bin" for key, _ in failure.trailing_metadata() or ()):
+        return error_of(failure)
+    return aclgrad.AclgradError(f"{address}: {failure.code().name}: {failure.details()}")
 
 
 def _of_length(reply: bytes, least_bytes: int) -> int:

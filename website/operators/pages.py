@@ -8,7 +8,7 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from aclgrad._client.calls.operator_methods import OperatorMethods
+import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.spec import InputSpec, OperatorSpec
@@ -89,7 +89,7 @@ def _argument(spec: InputSpec, array: Array) -> str:
 
 def signature(spec: OperatorSpec) -> str:
     """Returns the client's method with its parameters and defaults."""
-    _, *parameters = inspect.signature(getattr(OperatorMethods, spec.name)).parameters.values()
+    _, *parameters = inspect.signature(getattr(aclgrad.Client, spec.name)).parameters.values()
     bare = (each.replace(annotation=inspect.Parameter.empty) for each in parameters)
     return f"{spec.name}({', '.join(map(str, bare))})"
 

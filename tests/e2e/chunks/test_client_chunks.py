@@ -6,44 +6,38 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aclgrad._client.calls import chunked, message_limit
 from aclgrad.operators.cases import TypedCase, first_cases
 from aclgrad.products import Product
+from aclgrad.tensors import TensorType, TensorView, view_of_array
+from aclgrad.wire.messages import OperatorCall
 from tools.calling import AnyClient, maybe_await, wait_until
+from tools.raw_calls import execute, open_channel
 from tools.serving import Server
 
 Connect = Callable[..., AnyClient]
 CASES = list(first_cases(Product.ATLAS_A2, every_dtype=True))
 LARGE = np.random.default_rng(1).standard_normal((3, 1024, 1024), np.float32)
 """12 MiB."""
-
-
-@pytest.fixture
-def chunks_above(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Sets the size of calls above which both clients send chunks."""
-    return lambda size_bytes: monkeypatch.setattr(message_limit, "CHUNKED_ABOVE_BYTES", size_bytes)
+MESSAGE_BYTES = 401
+"""So small a limit that calls go in chunks of 337 bytes."""
 
 
 async def call(client: AnyClient, typed: TypedCase) -> Any:
     return await maybe_await(client.execute(typed.spec.name, typed.arrays(), typed.case.attributes))
 
 
-async def test_every_dtype_gives_the_bits_of_one_message(
-    connect: Connect, shared_server: Server, chunks_above: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(chunked, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(message_limit, "DEFAULT_CHUNK_BYTES", 1021)
-    client = connect(shared_server.address)
-    before = shared_server.log.count("ExecuteOperatorChunked ok")
+async def test_every_dtype_gives_the_bits_of_one_message(connect: Connect, shared_server: Server) -> None:
+    client, chunking = connect(shared_server.address), connect(shared_server.address, max_message_bytes=MESSAGE_BYTES)
+    chunked, before = 0, shared_server.log.count("ExecuteOperatorChunked ok")
     for typed in CASES:
         whole = await call(client, typed)
-        chunks_above(-1)
-        gradient = await call(client, typed)
-        chunks_above(2**40)
+        gradient = await call(chunking, typed)
         assert (gradient.dtype, gradient.shape, gradient.tobytes()) == (whole.dtype, whole.shape, whole.tobytes())
         assert gradient.flags.owndata
         assert gradient.flags.writeable
-    wait_until(lambda: shared_server.log.count("ExecuteOperatorChunked ok") == before + len(CASES))
+        chunked += max(whole.nbytes, typed.arrays()["grad_output"].nbytes) > MESSAGE_BYTES // 2
+    assert chunked > 60
+    wait_until(lambda: shared_server.log.count("ExecuteOperatorChunked ok") == before + chunked)
 
 
 SIZES = {
@@ -63,12 +57,12 @@ QUICK = ("large_request", "both")
 async def test_large_calls_give_the_bits_of_one_message(
     connect: Connect,
     shared_server: Server,
-    chunks_above: Callable[[int], None],
     grad_output: np.ndarray,
     shape: tuple[int, ...],
 ) -> None:
     client = connect(shared_server.address, max_message_bytes=2**24)
     gradient = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
-    chunks_above(2**40)
-    whole = await maybe_await(client.adaptive_avg_pool2d_backward(grad_output, shape))
-    assert gradient.tobytes() == whole.tobytes()
+    sent = view_of_array("grad_output", grad_output)
+    inputs = sent, TensorView("self", TensorType(sent.type.dtype, shape))
+    with open_channel(shared_server) as channel:
+        assert gradient.tobytes() == execute(channel, OperatorCall("adaptive_avg_pool2d_backward", inputs, {}))

@@ -1,5 +1,6 @@
 """Where there is no room for shared memory calls go as ever; where the server takes none they are told so."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.shared_memory import regions
+from aclgrad.wire import shared_memory
 from tests.e2e.shared_objects import Objects
 from tools.calling import maybe_await
 from tools.serving import Server
@@ -25,7 +26,7 @@ async def plain_result(connect: Callable[..., Any], server: Server, given: tuple
 async def test_without_dev_shm(
     shared_server: Server, connect: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(regions, "_FOLDER", str(tmp_path / "nothing"))
+    monkeypatch.setattr(shared_memory, "FOLDER", str(tmp_path / "nothing"))
     client = connect(shared_server.address, shared_memory=True)
     result = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, SHAPE))
     assert np.array_equal(result, await plain_result(connect, shared_server, (GRAD, SHAPE)))
@@ -36,7 +37,7 @@ class Room:
 
     def __init__(self, room_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = room_bytes
-        allocate = regions.os.posix_fallocate
+        allocate = os.posix_fallocate
 
         def limited(file: int, offset: int, size: int) -> None:
             if size > self.left:
@@ -44,7 +45,7 @@ class Room:
             self.left -= size
             allocate(file, offset, size)
 
-        monkeypatch.setattr(regions.os, "posix_fallocate", limited)
+        monkeypatch.setattr(os, "posix_fallocate", limited)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ async def test_what_is_kept_for_other_sizes_makes_room(
     await maybe_await(client.adaptive_avg_pool2d_backward(LARGE, (8, 1030, 1000)))
     (before,) = {len(objects.names())}
     refused = []
-    allocate = regions.os.posix_fallocate
+    allocate = os.posix_fallocate
 
     def once_full(file: int, offset: int, size: int) -> None:
         if not refused:
@@ -88,7 +89,7 @@ async def test_what_is_kept_for_other_sizes_makes_room(
             raise OSError(28, "No space left on device")
         allocate(file, offset, size)
 
-    monkeypatch.setattr(regions.os, "posix_fallocate", once_full)
+    monkeypatch.setattr(os, "posix_fallocate", once_full)
     result = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, SHAPE))
     assert np.array_equal(result, await plain_result(connect, shared_server, (GRAD, SHAPE)))
     assert (before, len(objects.names()), len(refused)) == (2, 2, 1)

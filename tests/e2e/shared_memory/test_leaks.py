@@ -103,8 +103,8 @@ def test_calls_that_are_given_up(hanging_server: Server, objects: Objects) -> No
 
 PROGRAM = """
 import sys, numpy, aclgrad
-from aclgrad._client.shared_memory import regions
-regions.PREFIX = sys.argv[2]
+from aclgrad.wire import shared_memory
+shared_memory.PREFIX = sys.argv[2]
 with aclgrad.Client(sys.argv[1], shared_memory=True) as client:
     client.adaptive_avg_pool2d_backward(numpy.ones((1, 256, 256), "float32"), (1, 300, 300))
 """

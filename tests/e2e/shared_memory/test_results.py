@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.shared_memory import regions
 from aclgrad.operators.cases import first_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from aclgrad.wire import shared_memory
 from tests.e2e.shared_objects import Objects
 from tools.calling import maybe_await
 from tools.serving import Server
@@ -34,7 +34,7 @@ async def test_every_type_is_bit_equal(
     objects: Objects,
     operator: str,
 ) -> None:
-    monkeypatch.setattr(regions, "SHARED_ABOVE_BYTES", 1)
+    monkeypatch.setattr(shared_memory, "SHARED_ABOVE_BYTES", 1)
     plain = connect(shared_server.address, shape_only=False)
     sharing = connect(shared_server.address, shape_only=False, shared_memory=True)
     shared = 0

@@ -28,7 +28,8 @@ from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.metadata import server_of
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
-from aclgrad._client.shared_memory.regions import Loan, RegionPool
+from aclgrad._client.shared_memory.loans import Loan
+from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.messages import encode_request

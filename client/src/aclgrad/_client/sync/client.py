@@ -30,7 +30,8 @@ from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.metadata import server_of
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
-from aclgrad._client.shared_memory.regions import Loan, RegionPool
+from aclgrad._client.shared_memory.loans import Loan
+from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.sync import coalescing
 from aclgrad._client.sync.discovery import LookThread, ThreadNetwork, close
 from aclgrad._client.sync.sender import Sender
