@@ -187,8 +187,8 @@ async def call(client: Any, times: int = 1, **options: Any) -> None:
 async def settled(client: Any) -> None:
     """Returns when the client has learnt what is due."""
     for _ in range(3):
-        client._look.start()  # noqa: SLF001
-        await maybe_await(client._look.wait(30.0))  # noqa: SLF001
+        client._discovery.start()  # noqa: SLF001
+        await maybe_await(client._discovery.wait(30.0))  # noqa: SLF001
 
 
 async def on_workers(client: Any) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 import aclgrad
 from aclgrad._client.aio.executor import in_thread
-from aclgrad._client.calls.coalescing import TimeLimitError
 from aclgrad._client.calls.destination import Destination
+from aclgrad._client.settings.timeouts import TimeLimitError
 
 from .scripted_service import REPLY, ScriptedService, failing
 

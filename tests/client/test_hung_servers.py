@@ -71,7 +71,7 @@ async def test_server_that_answers_again_gets_calls_again(connect: Connect, monk
         await call(client, 4)
         with hung(workers[0]):
             await met(client, workers[0])
-        monkeypatch.setattr(client._lines, "_due_at", 0.0)  # noqa: SLF001 - five seconds have passed
+        monkeypatch.setattr(client._channels, "_due_at", 0.0)  # noqa: SLF001 - five seconds have passed
         await settled(client)
         await met(client, workers[0])
 

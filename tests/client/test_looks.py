@@ -137,12 +137,12 @@ async def test_order_of_the_numbers_changes_nothing(connect: Connect, names: Nam
         client = connect([f"a:{first.port}", f"b:{first.port}"])
         await call(client, 4)
         await settled(client)
-        line = client._lines.take()  # noqa: SLF001
-        client._lines.give_back(line)  # noqa: SLF001
+        line = client._channels.take()  # noqa: SLF001
+        client._channels.give_back(line)  # noqa: SLF001
         names.numbers.reverse()
-        client._lines.failed(line, aclgrad.ConnectionLostError("as after a lost connection"), moves=False)  # noqa: SLF001
+        client._channels.failed(line, aclgrad.ConnectionLostError("as after a lost connection"), moves=False)  # noqa: SLF001
         await settled(client)
-        assert client._lines.take() is line  # noqa: SLF001
+        assert client._channels.take() is line  # noqa: SLF001
 
 
 async def test_workers_that_were_slow_to_answer_are_used_later(
@@ -187,6 +187,6 @@ async def test_host_that_tells_nonsense(connect: Connect, told: str, monkeypatch
         await call(client, 10)
         is_used = told in ("no_ports", "ports_of_a_scan")
         assert (sum(host.counts), len(host.door.calls)) == ((10, 0) if is_used else (0, 10))
-        used = client._lines._all  # noqa: SLF001
+        used = client._channels._known  # noqa: SLF001
         assert len(used.addresses if used else ()) <= 64
     assert not ends

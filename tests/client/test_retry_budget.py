@@ -14,7 +14,7 @@ import aclgrad
 from aclgrad import errors
 from aclgrad._client.attempts.retry import RetryPolicy
 from aclgrad._client.attempts.retry_budget import BURST, RetryBudget
-from aclgrad._client.channel.servers import Choice
+from aclgrad._client.channel.servers import Balancing
 from tools.calling import maybe_await
 
 from .scripted_service import REPLY, ScriptedService, abort_with, failing
@@ -140,7 +140,7 @@ def test_without_a_budget_an_attempt_has_all_the_time(budget: RetryBudget) -> No
     """Rather late than nothing."""
     spent(budget)
     attempts = RetryPolicy(budget=budget).start(9.0)
-    assert attempts.limit_s(Choice.LISTED, has_others=True) == pytest.approx(9.0, abs=0.1)
+    assert attempts.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(9.0, abs=0.1)
     assert attempts.delay_after_s(LATE) is None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from aclgrad import errors
 from aclgrad._client.attempts.retry import Attempts, RetryPolicy
-from aclgrad._client.channel.servers import Choice
+from aclgrad._client.channel.servers import Balancing
 
 LOST = errors.ConnectionLostError("gone")
 UNREACHED = errors.ServerUnreachableError("refused")
@@ -37,7 +37,7 @@ def policy(
         connect_timeout_s,
         first_delay_s=0.5,
         longest_delay_s=5.0,
-        longest_look_s=1.0,
+        longest_connect_delay_s=1.0,
         clock=clock or Clock(),
         draw=draw,
     )
@@ -178,11 +178,11 @@ LATE = errors.DeadlinePassedError("no reply")
 def test_an_attempt_has_a_third_of_the_time_where_others_can_take_over_and_moves_once() -> None:
     clock = Clock()
     attempts = policy(0, clock=clock).start(9.0)
-    assert attempts.limit_s(Choice.LISTED, has_others=True) == pytest.approx(3.0)
+    assert attempts.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(3.0)
     clock.now += 3.0
     assert attempts.moves(LATE)
     assert attempts.delay_after_s(LATE) == 0.0
-    assert attempts.limit_s(Choice.LISTED, has_others=True) == pytest.approx(6.0)
+    assert attempts.limit_s(Balancing.LISTED, has_others=True) == pytest.approx(6.0)
     assert not attempts.moves(LATE)
     assert attempts.delay_after_s(LATE) is None
     assert attempts.report().retries == 1
@@ -190,17 +190,17 @@ def test_an_attempt_has_a_third_of_the_time_where_others_can_take_over_and_moves
 
 def test_an_attempt_has_all_the_time_where_no_other_can_take_over() -> None:
     attempts = policy().start(9.0)
-    assert attempts.limit_s(Choice.ONE, has_others=False) == pytest.approx(9.0)
+    assert attempts.limit_s(Balancing.ONE, has_others=False) == pytest.approx(9.0)
     assert attempts.delay_after_s(LATE) is None
     without_limit = policy().start(None)
-    assert without_limit.limit_s(Choice.LISTED, has_others=True) is None
+    assert without_limit.limit_s(Balancing.LISTED, has_others=True) is None
     # The server has a limit of its own.
     assert without_limit.delay_after_s(LATE) == 0.0
 
 
 def test_a_move_leaves_the_retries() -> None:
     attempts = policy(1).start(90.0)
-    attempts.limit_s(Choice.LISTED, has_others=True)
+    attempts.limit_s(Balancing.LISTED, has_others=True)
     assert attempts.delay_after_s(LATE) == 0.0
     assert attempts.delay_after_s(LOST) == 0.5
     assert attempts.delay_after_s(LOST) is None
@@ -209,9 +209,9 @@ def test_a_move_leaves_the_retries() -> None:
 @pytest.mark.parametrize("error", [UNREACHED, errors.MethodNotServedError("not here")])
 def test_the_front_door_is_left_where_nobody_is_at_the_workers_ports(error: errors.AclgradError) -> None:
     attempts = policy(0, connect_timeout_s=0).start(9.0)
-    attempts.limit_s(Choice.WORKERS, has_others=True)
+    attempts.limit_s(Balancing.WORKERS, has_others=True)
     assert attempts.delay_after_s(error) == 0.0
-    attempts.limit_s(Choice.ONE, has_others=False)
+    attempts.limit_s(Balancing.ONE, has_others=False)
     assert attempts.delay_after_s(error) is None
-    attempts.limit_s(Choice.WORKERS, has_others=True)
+    attempts.limit_s(Balancing.WORKERS, has_others=True)
     assert attempts.delay_after_s(error) is None

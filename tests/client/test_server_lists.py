@@ -197,5 +197,5 @@ async def test_server_of_each_call_is_reported(connect: Connect) -> None:
 @pytest.mark.parametrize("target", ["127.0.0.1:1,127.0.0.1:2", "unix:/a,/b", "dns:///localhost:1"])
 async def test_channels_with_health_checks_share_no_connection(connect: Connect, target: str) -> None:
     """In grpcio 1.85 they end the process by SIGSEGV if the connection breaks as another channel begins to check it."""
-    route = connect(target)._servers.route  # noqa: SLF001
+    route = connect(target)._servers.endpoints  # noqa: SLF001
     assert ("grpc.use_local_subchannel_pool", 1) in route.options

@@ -18,7 +18,7 @@ import signal, sys, time
 import numpy as np
 import aclgrad
 from aclgrad._client.shared_memory.loans import Loan
-from aclgrad._client.calls.outgoing import SentValues, plan
+from aclgrad._client.calls.outgoing import SentValues, outgoing_call
 from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire import shared_memory
 from aclgrad.wire.messages import response_of
@@ -28,12 +28,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 shared_memory.PREFIX = sys.argv[1]
 client = aclgrad.Client("unix:/nowhere", shared_memory=True, retries=0)
 inputs = {"grad_output": np.ones((1, 256, 256), "float32"), "self": (1, 300, 300)}
-planned = plan("adaptive_avg_pool2d_backward", inputs, None, SentValues(shape_only=True))
+lent = outgoing_call("adaptive_avg_pool2d_backward", inputs, None, SentValues(shape_only=True))
 
 def call():
-    with Loan(client._regions, planned) as shared:
+    with Loan(client._regions, lent) as shared:
         (named,) = shared.lend().call.output_memory.values()
-        return shared.read(response_of(TensorView("out", planned.output(), named)))
+        return shared.read(response_of(TensorView("out", lent.output(), named)))
 
 result = call()
 """

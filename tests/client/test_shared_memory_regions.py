@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import aclgrad
-from aclgrad._client.calls.outgoing import Plan, SentValues, plan
+from aclgrad._client.calls.outgoing import OutgoingCall, SentValues, outgoing_call
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.tensors import DTYPES, SharedRange, TensorType, TensorView
@@ -20,7 +20,7 @@ from aclgrad.wire.messages import response_of
 
 FOLDER = Path("/dev/shm")
 GRAD = np.arange(256 * 256, dtype=np.float32).reshape(1, 256, 256)
-PLANNED = plan(
+PLANNED = outgoing_call(
     "adaptive_avg_pool2d_backward", {"grad_output": GRAD, "self": (1, 300, 300)}, None, SentValues(shape_only=True)
 )
 OUTPUT = TensorType(DTYPES["float32"], (1, 300, 300))
@@ -39,7 +39,7 @@ def names() -> list[str]:
     return [each.name for each in FOLDER.glob(f"{shared_memory.PREFIX}*")]
 
 
-def answer(lent: Plan, type: TensorType = OUTPUT) -> bytes:
+def answer(lent: OutgoingCall, type: TensorType = OUTPUT) -> bytes:
     (named,) = lent.call.output_memory.values()
     return response_of(TensorView("out", type, SharedRange(named.name, 0, type.size_bytes)))
 

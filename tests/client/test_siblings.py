@@ -151,7 +151,7 @@ async def test_after_a_silence_the_workers_prove_themselves_again(
             worker.stop()
         strangers = [Worker(None), Worker(None)]
         with running(*strangers, ports=ports[1:]):
-            monkeypatch.setattr(pool, "SILENCE_S", -1.0)
+            monkeypatch.setattr(pool, "IDLE_S", -1.0)
             host.forget()
             await call(client)
             await settled(client)

@@ -20,26 +20,27 @@ from aclgrad._client.calls.exchanges import Execution
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.operator_methods import OperatorMethods, Result
 from aclgrad._client.calls.outgoing import Input, SentValues
-from aclgrad._client.channel import own_channel
-from aclgrad._client.channel.network import Line
 from aclgrad._client.channel.options import (
-    DEFAULT_TARGET,
-    DEFAULT_TIMEOUT_S,
+    OWN_CHANNEL,
+    OWN_CHANNEL_DEFAULTS,
     ChannelOption,
     Compression,
     all_channel_options,
-    checked_hook,
+    check_own_channel,
     checked_options,
-    checked_seconds,
     grpc_compression,
+    open_channel,
 )
-from aclgrad._client.channel.pool import Lines
-from aclgrad._client.channel.servers import Route, Servers, Target, servers_of
+from aclgrad._client.channel.pool import ChannelPool
+from aclgrad._client.channel.probes import Channel
+from aclgrad._client.channel.servers import Endpoints, Servers, servers_of
+from aclgrad._client.channel.targets import DEFAULT_TARGET, Target
 from aclgrad._client.reports import OnCall, log
-from aclgrad._client.settings.credentials import Credentials, checked_credentials, open_channel
+from aclgrad._client.settings.checks import checked_hook, checked_seconds
+from aclgrad._client.settings.credentials import Credentials, checked_credentials
 from aclgrad._client.settings.environment import named_by_variable, settings_of_environment
 from aclgrad._client.settings.metadata import Metadata, Pair, checked_metadata
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
+from aclgrad._client.settings.timeouts import DEFAULT, DEFAULT_TIMEOUT_S, Timeout, time_limit
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.operators.attributes import AttributeLike
@@ -52,13 +53,13 @@ class Prepared(NamedTuple):
 
     limit_s: float | None
     metadata: tuple[Pair, ...]
-    is_told: bool
+    wants_server: bool
 
 
 class Prepare(Protocol):
     """Begins an attempt on a channel."""
 
-    def __call__(self, line: Line, attempts: Attempts) -> Prepared: ...
+    def __call__(self, channel: Channel, attempts: Attempts) -> Prepared: ...
 
 
 class BaseClient(OperatorMethods[Result]):
@@ -141,7 +142,7 @@ class BaseClient(OperatorMethods[Result]):
         self._own_channel = channel
         if channel is not None:
             given = {"target": target, "compression": compression, "channel_options": overrides}
-            own_channel.check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
+            check_own_channel(channel, self._channel_kind, credentials=credentials, **given)
         if shared_memory and self._servers.are_several:
             problem = f"shared_memory is True, and {self.target} names several servers"
             raise InvalidSettingError(problem, field="shared_memory", remedy="give one unix:/path")
@@ -150,7 +151,7 @@ class BaseClient(OperatorMethods[Result]):
         self._request_ids = RequestIds()
         self._on_call = checked_hook("on_call", on_call)
         self._process_id = os.getpid()
-        self._lines = Lines(self._servers)
+        self._channels = ChannelPool(self._servers)
         self._open()
 
     @classmethod
@@ -165,7 +166,7 @@ class BaseClient(OperatorMethods[Result]):
         """
         if target is not None:
             settings["target"] = target
-        without = own_channel.DEFAULTS if settings.get("channel") is not None else ()
+        without = OWN_CHANNEL_DEFAULTS if settings.get("channel") is not None else ()
         try:
             return cls(**settings_of_environment({*settings, *without}), **settings)
         except InvalidSettingError as error:
@@ -236,21 +237,21 @@ class BaseClient(OperatorMethods[Result]):
     def __reduce__(self) -> NoReturn:
         raise rpc_errors.not_copyable_error(self.target)
 
-    def _channel_to(self, route: Route) -> Any:
-        """Returns a new channel; the user's own options go before those of the route, and these before the client's."""
-        options = all_channel_options(self._limit.size_bytes, [*route.options, *self._channel_options])
-        return open_channel(self._library, route.target, self._channel_credentials, options, self._compression)
+    def _channel_to(self, endpoints: Endpoints) -> Any:
+        """Returns a new channel; the user's own options go first, then those of the endpoints, then the client's."""
+        options = all_channel_options(self._limit.size_bytes, [*endpoints.options, *self._channel_options])
+        return open_channel(self._library, endpoints.target, self._channel_credentials, options, self._compression)
 
-    def _first_line(self) -> None:
+    def _open_first_channel(self) -> None:
         """Opens the channel to the target, unless names have to be looked up for it."""
-        route = self._servers.route
+        endpoints = self._servers.endpoints
         if self._own_channel is not None:
-            self._lines.start(Line(Route(self.target), self._own_channel))
-        elif route is not None:
-            self._lines.start(Line(route, self._channel_to(route)))
+            self._channels.start(Channel(Endpoints(self.target), self._own_channel))
+        elif endpoints is not None:
+            self._channels.start(Channel(endpoints, self._channel_to(endpoints)))
 
     @property
-    def _is_told(self) -> bool:
+    def _wants_server(self) -> bool:
         """Whether somebody wants to know which server answered a call."""
         return self._on_call is not None or log.isEnabledFor(logging.DEBUG)
 
@@ -277,14 +278,14 @@ class BaseClient(OperatorMethods[Result]):
         """Reports a call that has ended to those who want to know; an error gets the id of the call."""
         if error is not None:
             error.request_id = error.request_id or attempts.request_id
-        if self._is_told:
+        if self._wants_server:
             report = attempts.report(error)
             if self._on_call is not None:
                 self._on_call(report)
 
-    def _prepare(self, line: Line, attempts: Attempts) -> Prepared:
-        limit_s = attempts.limit_s(line.route.choice, has_others=self._lines.has_others(line))
-        return Prepared(limit_s, (*self._metadata, (REQUEST_ID, attempts.request_id)), self._is_told)
+    def _prepare(self, channel: Channel, attempts: Attempts) -> Prepared:
+        limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=self._channels.has_others(channel))
+        return Prepared(limit_s, (*self._metadata, (REQUEST_ID, attempts.request_id)), self._wants_server)
 
 
 def _servers(target: Target, credentials: Credentials | None, options: list[ChannelOption]) -> Servers:
@@ -294,4 +295,4 @@ def _servers(target: Target, credentials: Credentials | None, options: list[Chan
 
 
 def _own_servers() -> Servers:
-    return Servers(own_channel.TARGET, Route(own_channel.TARGET))
+    return Servers(OWN_CHANNEL, Endpoints(OWN_CHANNEL))

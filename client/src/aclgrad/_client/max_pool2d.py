@@ -10,7 +10,7 @@ MAX_POOL2D: Final = ("max_pool2d_with_mask_backward", "max_pool2d_with_indices_b
 _max_pool2d_of: Final[WeakKeyDictionary[Client, str]] = WeakKeyDictionary()
 
 
-def served(operator: str, client: Client) -> str:
+def served_operator(operator: str, client: Client) -> str:
     """Returns the operator, or of the two for max pooling one that the client's server lists."""
     if operator not in MAX_POOL2D:
         return operator

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
-from aclgrad._client.channel.servers import targets_of
+from aclgrad._client.channel.targets import targets_of
 from aclgrad.check.console import Display
 from aclgrad.check.html import render
 from aclgrad.check.report import End, Report, read_rows, write_line

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from aclgrad._client.channel.options import DEFAULT_TARGET
+from aclgrad._client.channel.targets import DEFAULT_TARGET
 from aclgrad._client.settings.environment import unless_set
 from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
 from aclgrad.operators.spec import AttributeKind

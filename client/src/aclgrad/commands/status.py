@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from aclgrad._client.channel.servers import targets_of
+from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
 from aclgrad._client.server.status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus, status_of
 from aclgrad.commands.common import FAILED, exit_codes, json_option, plain, print_json, print_table, target_option

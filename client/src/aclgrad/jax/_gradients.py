@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from aclgrad._client.max_pool2d import served
+from aclgrad._client.max_pool2d import served_operator
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidSettingError
 from aclgrad.operators.catalogue import OPERATORS
@@ -37,7 +37,7 @@ def differentiable(
 
         def call(*arrays: Any) -> Any:
             values = {each.name: _sent(each, np.asarray(array)) for each, array in zip(inputs_of, arrays, strict=True)}
-            return client.execute(served(operator, client), values, given)
+            return client.execute(served_operator(operator, client), values, given)
 
         # vmap makes one call for each element: the operators have their own batch dimension.
         gradient = jax.pure_callback(call, result, grad_output, *inputs, vmap_method="sequential")

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from aclgrad._client.max_pool2d import served
+from aclgrad._client.max_pool2d import served_operator
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
 from aclgrad.torch._clients import client_of
@@ -49,7 +49,7 @@ def _register(spec: OperatorSpec) -> None:
         client = client_of(values[-1])
         inputs, attributes = split(values[:-1])
         arrays = {name: array_of(tensor) for name, tensor in inputs.items()}
-        gradient = client.execute(served(spec.name, client), arrays, attributes)
+        gradient = client.execute(served_operator(spec.name, client), arrays, attributes)
         return tensor_of(gradient).to(values[0].device)
 
     def infer(*values: Any) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, cast
 import grpc.aio
 
 from aclgrad._client.aio import coalescing
-from aclgrad._client.aio.discovery import LookTask, TaskNetwork
+from aclgrad._client.aio.discovery import DiscoveryTask, TaskNetwork
 from aclgrad._client.aio.executor import in_thread
 from aclgrad._client.aio.sender import Sender
 from aclgrad._client.attempts import rpc_errors
@@ -17,17 +17,16 @@ from aclgrad._client.attempts.retry import Attempts
 from aclgrad._client.base_client import BaseClient
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.batch import BaseBatch, BatchRun
-from aclgrad._client.calls.coalescing import TimeLimitError
 from aclgrad._client.calls.destination import Output
 from aclgrad._client.calls.exchanges import Exchange, Execution, operators_query, status_query
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.outgoing import LARGE_BYTES, Input, SentValues, copies_much
 from aclgrad._client.calls.readiness import HEALTH, Readiness
-from aclgrad._client.channel.network import Line
+from aclgrad._client.channel.probes import Channel
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.metadata import server_of
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
+from aclgrad._client.settings.timeouts import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad.errors import AclgradError, DeadlinePassedError, InputValuesRequiredError
@@ -51,7 +50,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     def _open(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed: asyncio.Event = asyncio.Event()
-        self._look = LookTask(self._lines, TaskNetwork(self._channel_to, self._metadata))
+        self._discovery = DiscoveryTask(self._channels, TaskNetwork(self._channel_to, self._metadata))
         self._sender = Sender(self.target, self._prepare, self._in_thread)
 
     async def execute(
@@ -64,16 +63,16 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         out: Output | None = None,
     ) -> Array:
         attempts = self._start(Execution.method, timeout_s)
-        plan = partial(Execution, name, inputs, attributes, self._sent_values, self._limit, out)
+        prepare = partial(Execution, name, inputs, attributes, self._sent_values, self._limit, out)
         if not copies_much(inputs):
-            return await self._run(plan(), attempts)
+            return await self._run(prepare(), attempts)
         try:
-            call = await self._in_thread(plan, attempts)
+            call = await self._in_thread(prepare, attempts)
         except DeadlinePassedError as error:
             attempts.explain(error)
             self._end(attempts, error)
             raise
-        attempts.look_from_now()
+        attempts.connect_from_now()
         return await self._run(call, attempts)
 
     def batch(self) -> "AsyncBatch":
@@ -90,7 +89,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
         wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
         while True:
-            attempts = self._start(HEALTH.method, wait.look_s())
+            attempts = self._start(HEALTH.method, wait.probe_s())
             try:
                 seen: str | AclgradError = await self._send(HEALTH, attempts)
             except AclgradError as error:
@@ -115,15 +114,15 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 self._regions.close()
 
     async def _close_channels(self) -> None:
-        await asyncio.gather(*(line.channel.close() for line in self._lines.close()))
-        await self._look.end()
+        await asyncio.gather(*(channel.grpc.close() for channel in self._channels.close()))
+        await self._discovery.end()
 
     def _bind(self) -> None:
         """Opens the channel in the event loop of the first call, which all others have to be in."""
         loop = asyncio.get_running_loop()
         if self._loop is None:
             self._loop = loop
-            self._first_line()
+            self._open_first_channel()
         elif loop is not self._loop:
             raise rpc_errors.wrong_loop_error(self.target)
 
@@ -174,7 +173,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                         attempts.explain(error)
                         raise
                     if attempts.moves(error):
-                        await self._look_now(attempts)
+                        await self._discover_now(attempts)
                 call = amended or call
                 await self._pause(delay_s)
 
@@ -212,48 +211,48 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise rpc_errors.closed_error(self.target)
-        line = await self._line(attempts)
+        channel = await self._channel_for(attempts)
         try:
-            result = await self._attempt_on(line, call, attempts)
+            result = await self._attempt_on(channel, call, attempts)
         except AclgradError as error:
-            self._lines.failed(line, error, moves=attempts.moves(error))
+            self._channels.failed(channel, error, moves=attempts.moves(error))
             raise
         finally:
-            if self._lines.give_back(line):
-                self._look.close(line)
-        self._lines.succeeded(line)
+            if self._channels.give_back(channel):
+                self._discovery.close(channel)
+        self._channels.succeeded(channel)
         return result
 
-    async def _line(self, attempts: Attempts) -> Line:
+    async def _channel_for(self, attempts: Attempts) -> Channel:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
         self._bind()
-        line = self._lines.take()
-        self._look.start()
-        if line is None:
-            await self._look.wait(attempts.time_left_s())
-            line = self._lines.take()
-        if line is None:
+        channel = self._channels.take()
+        self._discovery.start()
+        if channel is None:
+            await self._discovery.wait(attempts.time_left_s())
+            channel = self._channels.take()
+        if channel is None:
             raise rpc_errors.unfound_error(self.target, attempts.time_left_s())
-        return line
+        return channel
 
-    async def _look_now(self, attempts: Attempts) -> None:
-        """Has the servers looked at, one of which said nothing, before another attempt goes to one of them."""
-        self._look.start()
+    async def _discover_now(self, attempts: Attempts) -> None:
+        """Has the servers checked, one of which said nothing, before another attempt goes to one of them."""
+        self._discovery.start()
         left_s = attempts.time_left_s()
-        # The other half is for that attempt, whatever keeps the look.
-        await self._look.wait(None if left_s is None else left_s / 2)
+        # The other half is for that attempt, whatever delays the discovery.
+        await self._discovery.wait(None if left_s is None else left_s / 2)
 
-    async def _attempt_on(self, line: Line, call: Exchange[_Result], attempts: Attempts) -> _Result:
+    async def _attempt_on(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
             if isinstance(call, Execution) and self._regions is not None:
-                return await self._send_shared(line, call, self._regions, attempts)
+                return await self._send_shared(channel, call, self._regions, attempts)
             size_bytes = call.size_bytes
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(size_bytes)):
-                return call.take(await self._sender.chunks(line, chunked, attempts))
+                return call.take(await self._sender.chunks(channel, chunked, attempts))
             if size_bytes > LARGE_BYTES:
-                reply = await self._sender.large(line, call.method, lambda: call.request, attempts)
+                reply = await self._sender.large(channel, call.method, lambda: call.request, attempts)
                 return await self._in_thread(partial(call.read, reply), attempts)
-            return call.read(await self._sender.message(line, call.method, call.request, attempts))
+            return call.read(await self._sender.message(channel, call.method, call.request, attempts))
         except grpc.aio.AioRpcError as failure:
             attempts.server = server_of(failure.trailing_metadata())
             raise rpc_errors.error_of(failure, self.target, is_closed=self._closed.is_set()) from None
@@ -268,18 +267,18 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
                 raise rpc_errors.channel_closed_error(self.target) from None
             raise
 
-    async def _send_shared(self, line: Line, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
-        with Loan(regions, call.plan, call.destination) as shared:
+    async def _send_shared(self, channel: Channel, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
+        with Loan(regions, call.outgoing, call.destination) as shared:
             is_large = call.size_bytes > LARGE_BYTES
-            planned = await self._in_thread(shared.lend, attempts) if is_large else shared.lend()
-            if chunked := call.in_chunks(planned.size_bytes):
+            lent = await self._in_thread(shared.lend, attempts) if is_large else shared.lend()
+            if chunked := call.in_chunks(lent.size_bytes):
                 # There was no room for all of it.
-                return await self._sender.chunks(line, chunked, attempts)
-            encode = partial(encode_request, planned.call)
-            if planned.size_bytes > LARGE_BYTES:
-                reply = await self._sender.large(line, call.method, encode, attempts)
+                return await self._sender.chunks(channel, chunked, attempts)
+            encode = partial(encode_request, lent.call)
+            if lent.size_bytes > LARGE_BYTES:
+                reply = await self._sender.large(channel, call.method, encode, attempts)
             else:
-                reply = await self._sender.message(line, call.method, encode(), attempts)
+                reply = await self._sender.message(channel, call.method, encode(), attempts)
             read = partial(shared.read, reply)
             return await self._in_thread(read, attempts) if shared.copies_much else read()
 

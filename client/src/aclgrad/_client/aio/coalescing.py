@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from aclgrad._client.attempts.retry import Attempts
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.coalescing import ALONE, Alone, Lane, Outcome, TimeLimitError, Waiting
+from aclgrad._client.calls.coalescing import ALONE, Alone, Lane, Outcome, Waiting
 from aclgrad._client.calls.exchanges import Execution
+from aclgrad._client.settings.timeouts import TimeLimitError
 from aclgrad.errors import AclgradError
 
 Attempt = Callable[[Any, Attempts], Awaitable[Any]]

@@ -1,4 +1,4 @@
-"""Looks at servers for asyncio, in a task that starts when there is something to learn."""
+"""Discovery of servers for asyncio, in a task that starts when there is something to discover."""
 
 import asyncio
 import threading
@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from aclgrad._client.channel.network import Answer, Line
-from aclgrad._client.channel.pool import Lines
+from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import (
     ASK_S,
     CHECK,
@@ -17,12 +16,14 @@ from aclgrad._client.channel.probes import (
     CONNECT_S,
     LIST,
     LIST_REQUEST,
+    Answer,
+    Channel,
     answer_of,
     check_request,
     host_of,
 )
 from aclgrad._client.channel.resolver import Found, look_up
-from aclgrad._client.channel.servers import Route
+from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
 from aclgrad.v1 import operator_service_pb2 as pb
 
@@ -33,14 +34,14 @@ _CLOSED: Final = grpc.aio.UsageError
 class TaskNetwork:
     """The network of an event loop."""
 
-    def __init__(self, channel_to: Callable[[Route], Any], metadata: Sequence[Pair]) -> None:
+    def __init__(self, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
         self._channel_to = channel_to
         self._metadata = metadata
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def ask(self, front: Line) -> pb.Host | None:
+    async def ask(self, front: Channel) -> pb.Host | None:
         try:
-            method = front.channel.unary_unary(LIST)
+            method = front.grpc.unary_unary(LIST)
             return host_of(await method(LIST_REQUEST, timeout=ASK_S, metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
             return host_of(None, error.code())
@@ -69,31 +70,31 @@ class TaskNetwork:
             return {}
         return await found
 
-    async def check(self, routes: Sequence[Route]) -> list[Answer]:
-        return await asyncio.gather(*map(self._check, routes))
+    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
+        return await asyncio.gather(*map(self._check, servers))
 
-    async def _check(self, route: Route) -> Answer:
-        async with self._channel_to(route) as channel:
+    async def _check(self, endpoints: Endpoints) -> Answer:
+        async with self._channel_to(endpoints) as channel:
             try:
-                return answer_of(await channel.unary_unary(CHECK)(check_request(route), timeout=CHECK_S))
+                return answer_of(await channel.unary_unary(CHECK)(check_request(endpoints), timeout=CHECK_S))
             except grpc.aio.AioRpcError as error:
                 return answer_of(None, error.code())
 
-    async def open(self, route: Route) -> Line:
-        return Line(route, self._channel_to(route))
+    async def open(self, endpoints: Endpoints) -> Channel:
+        return Channel(endpoints, self._channel_to(endpoints))
 
-    async def is_connected(self, line: Line) -> bool:
+    async def is_connected(self, channel: Channel) -> bool:
         try:
-            method = line.channel.unary_unary(CHECK)
-            await method(check_request(line.route), timeout=CONNECT_S, wait_for_ready=True)
+            method = channel.grpc.unary_unary(CHECK)
+            await method(check_request(channel.endpoints), timeout=CONNECT_S, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             return answer_of(None, error.code()) is Answer.STRANGER
         except _CLOSED:
             return False
         return True
 
-    def close(self, line: Line) -> None:
-        self.begin(line.channel.close())
+    def close(self, channel: Channel) -> None:
+        self.begin(channel.grpc.close())
 
     def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Starts a task; asyncio itself keeps none alive."""
@@ -108,27 +109,27 @@ class TaskNetwork:
             await asyncio.wait(self._closing)
 
 
-class LookTask:
-    """Has a task learn what is due, one at a time."""
+class DiscoveryTask:
+    """Has a task discover what is due, one at a time."""
 
-    def __init__(self, lines: Lines, network: TaskNetwork) -> None:
-        self._lines = lines
+    def __init__(self, channels: ChannelPool, network: TaskNetwork) -> None:
+        self._channels = channels
         self._network = network
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begins what is due, unless that is under way."""
-        if self._lines.is_due and self._lines.begin():
-            self._task = asyncio.create_task(self._lines.learn(self._network), name="aclgrad-look")
+        if self._channels.is_discovery_due and self._channels.begin_discovery():
+            self._task = asyncio.create_task(self._channels.discover(self._network), name="aclgrad-discovery")
 
     async def wait(self, limit_s: float | None) -> None:
         """Waits until what is under way has ended, or for so long."""
         if self._task is not None:
             await asyncio.wait([self._task], timeout=None if limit_s is None else max(0.0, limit_s))
 
-    def close(self, line: Line) -> None:
+    def close(self, channel: Channel) -> None:
         """Closes a channel that no call uses any more."""
-        self._network.close(line)
+        self._network.close(channel)
 
     async def end(self) -> None:
         """Ends what is under way, and waits for channels that are being closed."""

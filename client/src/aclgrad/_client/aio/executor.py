@@ -6,7 +6,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar, cast
 
-from aclgrad._client.calls.coalescing import TimeLimitError
+from aclgrad._client.settings.timeouts import TimeLimitError
 
 _Result = TypeVar("_Result")
 

@@ -14,7 +14,7 @@ from aclgrad._client.base_client import Prepare, Prepared
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
 from aclgrad._client.calls.exchanges import ChunkedCall
-from aclgrad._client.channel.network import Line
+from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import server_of
 from aclgrad.wire.service import path_of
 
@@ -39,18 +39,18 @@ class Sender:
         self._prepare = prepare
         self._in_thread = in_thread
 
-    async def message(self, line: Line, name: str, request: bytes, attempts: Attempts) -> bytes:
+    async def message(self, channel: Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
         """Returns the reply; raises grpc.aio.AioRpcError, and what grpc.aio does to calls of a closed channel."""
-        return await self._message(line, name, request, attempts, self._prepare(line, attempts))
+        return await self._message(channel, name, request, attempts, self._prepare(channel, attempts))
 
-    async def large(self, line: Line, name: str, encode: Callable[[], bytes], attempts: Attempts) -> bytes:
+    async def large(self, channel: Channel, name: str, encode: Callable[[], bytes], attempts: Attempts) -> bytes:
         """Sends a message that is too large to be encoded on the event loop."""
         request = await self._in_thread(encode, attempts)
-        prepared = self._prepare(line, attempts)
+        prepared = self._prepare(channel, attempts)
         try:
             # The core would wait for a full connection to take the rest of the message, even after its deadline.
             async with asyncio.timeout(None if prepared.limit_s is None else prepared.limit_s + _CLOCK_PRECISION_S):
-                return await self._message(line, name, request, attempts, prepared)
+                return await self._message(channel, name, request, attempts, prepared)
         except TimeoutError:
             _keep_poller()
             raise rpc_errors.deadline_error(self._target) from None
@@ -58,23 +58,23 @@ class Sender:
             _keep_poller()
             raise
 
-    async def chunks(self, line: Line, chunked: ChunkedCall, attempts: Attempts) -> Array:
+    async def chunks(self, channel: Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
         """Returns the gradient; raises what `message` raises."""
-        method: Any = line.channel.stream_stream(path_of("ExecuteOperatorChunked"))
-        limit_s, metadata, is_told = self._prepare(line, attempts)
+        method: Any = channel.grpc.stream_stream(path_of("ExecuteOperatorChunked"))
+        limit_s, metadata, wants_server = self._prepare(channel, attempts)
         stream = method(timeout=attempts.time_left_s(), metadata=metadata)
         answer = ChunkedAnswer(chunked.destination)
-        silence = _Silence(limit_s if attempts.may_move else None)
+        idle_timeout = _IdleTimeout(limit_s if attempts.may_move else None)
         messages = chunked_messages(chunked.call, chunked.chunk_bytes)
-        writer = asyncio.create_task(_write(stream, silence.through(messages)))
+        writer = asyncio.create_task(_write(stream, idle_timeout.through(messages)))
         # In time: a write that fails after the status has come would put grpc.aio's own in its place.
         stream.add_done_callback(lambda _: writer.cancel())
         try:
-            async with silence.timeout:
+            async with idle_timeout.timeout:
                 async for message in stream:
-                    silence.ends()
+                    idle_timeout.ends()
                     answer.take(message)
-            if is_told:
+            if wants_server:
                 attempts.server = server_of(await stream.trailing_metadata())
         except TimeoutError:
             raise rpc_errors.deadline_error(self._target) from None
@@ -94,18 +94,20 @@ class Sender:
         gradient = await self._in_thread(answer.gradient, attempts) if answer.copies_much else answer.gradient()
         return cast(Array, gradient)
 
-    async def _message(self, line: Line, name: str, request: bytes, attempts: Attempts, prepared: Prepared) -> bytes:
-        method = line.methods.get(name)
+    async def _message(
+        self, channel: Channel, name: str, request: bytes, attempts: Attempts, prepared: Prepared
+    ) -> bytes:
+        method = channel.methods.get(name)
         if method is None:
-            method = line.methods[name] = line.channel.unary_unary(path_of(name))
+            method = channel.methods[name] = channel.grpc.unary_unary(path_of(name))
         call = method(request, timeout=prepared.limit_s, metadata=prepared.metadata)
         reply = await _reply_of(call)
-        if prepared.is_told:
+        if prepared.wants_server:
             attempts.server = server_of(await call.trailing_metadata())
         return reply
 
 
-class _Silence:
+class _IdleTimeout:
     """How long it is since a message went out or came in; `timeout` gives the attempt up."""
 
     def __init__(self, limit_s: float | None) -> None:

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aclgrad._client.attempts.retry_budget import BURST, SHARE, RetryBudget
-from aclgrad._client.channel.options import checked_integer, checked_seconds
-from aclgrad._client.channel.servers import Choice
+from aclgrad._client.channel.servers import Balancing
 from aclgrad._client.reports import CallReport, line_of, log
+from aclgrad._client.settings.checks import checked_integer, checked_seconds
 from aclgrad.errors import (
     AclgradError,
     CallCutError,
@@ -50,14 +50,15 @@ TOO_MANY: Final = (
 class RetryPolicy:
     """Bounds how often a call is sent again (`retries`), and for how long it waits for a server (`connect_timeout_s`).
 
-    Delays double from `first_delay_s` to `longest_delay_s`, or to `longest_look_s` while no server can be reached.
+    Delays double from `first_delay_s` to `longest_delay_s`; while no server can be reached, to
+    `longest_connect_delay_s`.
     """
 
     retries: int = DEFAULT_RETRIES
     connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
     first_delay_s: float = 0.2
     longest_delay_s: float = 5.0
-    longest_look_s: float = 1.0
+    longest_connect_delay_s: float = 1.0
     clock: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random
     budget: RetryBudget = field(default_factory=RetryBudget)
@@ -83,8 +84,9 @@ class Attempts:
     """
 
     __slots__ = (
-        *("_begin", "_choice", "_cuts", "_end", "_failed", "_has_left", "_has_moved", "_is_poor", "_looks", "_policy"),
-        *("_resends", "_retries", "_since", "_timeout_s", "may_move", "method", "request_id", "server"),
+        *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_has_moved"),
+        *("_is_over_budget", "_policy", "_resends", "_retries", "_since", "_timeout_s"),
+        *("may_move", "method", "request_id", "server"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
@@ -99,15 +101,15 @@ class Attempts:
         """Of all messages of the call."""
         self._resends = 0
         self._cuts = 0
-        self._looks = 0
-        self._choice = Choice.ONE
+        self._connects = 0
+        self._balancing = Balancing.ONE
         self.may_move = False
         """Whether another server may take over the present attempt."""
         self._has_moved = self._has_left = False
         """Whether the call has gone to another server that was not asked for, or to the front door."""
         self.server: str | None = None
         """The server that has answered, if it named itself."""
-        self._is_poor = False
+        self._is_over_budget = False
         """Whether there is no further attempt because the client has made too many."""
         self._failed: tuple[str, str | None] | None = None
         """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
@@ -119,17 +121,17 @@ class Attempts:
         another.server = self.server
         return another
 
-    def look_from_now(self) -> None:
-        """Begins the look for a server: the call may have waited for a thread until now."""
+    def connect_from_now(self) -> None:
+        """Begins the search for a server: the call may have waited for a thread until now."""
         self._since = self._policy.clock()
 
     def time_left_s(self) -> float | None:
         """Returns what is left of the limit of the whole call; at most 0 where it has passed."""
         return None if self._end is None else self._end - self._policy.clock()
 
-    def limit_s(self, choice: Choice, *, has_others: bool) -> float | None:
+    def limit_s(self, balancing: Balancing, *, has_others: bool) -> float | None:
         """Begins an attempt on a channel, and returns how long it may take: a third if others can take it over."""
-        self._choice, self.server = choice, None
+        self._balancing, self.server = balancing, None
         self.may_move = has_others and not self._has_moved and self._policy.budget.left > 0
         left_s = self.time_left_s()
         return _FIRST_SHARE * left_s if self.may_move and left_s is not None and left_s > 0 else left_s
@@ -137,7 +139,7 @@ class Attempts:
     def moves(self, error: AclgradError) -> bool:
         """Whether an attempt that heard nothing, or met a stranger in a list, is to be made on another server."""
         left_s = self.time_left_s()
-        is_strange = self._choice is Choice.LISTED and isinstance(error, MethodNotServedError)
+        is_strange = self._balancing is Balancing.LISTED and isinstance(error, MethodNotServedError)
         return (
             self.may_move and (is_strange or isinstance(error, DeadlinePassedError)) and (left_s is None or left_s > 0)
         )
@@ -154,13 +156,13 @@ class Attempts:
                 return None
             self._retries += 1
             return self._elsewhere(error, "another server")
-        if self._choice is Choice.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
+        if self._balancing is Balancing.WORKERS and isinstance(error, _NOBODY) and not self._has_left:
             self._has_left = True
             return self._elsewhere(error, "the front door")
         now = self._policy.clock()
         is_unreached = isinstance(error, ServerUnreachableError)
         if is_unreached:
-            delay_s = self._policy.backoff_s(self._looks, self._policy.longest_look_s)
+            delay_s = self._policy.backoff_s(self._connects, self._policy.longest_connect_delay_s)
             if now + delay_s - self._since > self._policy.connect_timeout_s:
                 return None
         else:
@@ -173,11 +175,11 @@ class Attempts:
         if not is_unreached and error.retry_after_s is None and not self._spend():
             return None
         if is_unreached:
-            self._looks += 1
+            self._connects += 1
             told = f"looks again for a server, for up to {self._policy.connect_timeout_s:g} s"
         else:
             self._resends += 1
-            self._looks, self._since = 0, now + delay_s
+            self._connects, self._since = 0, now + delay_s
             self._retries += 1
             told = f"retry {self._resends} of {self._policy.retries}"
         self._failed = error.message, error.remedy
@@ -185,8 +187,8 @@ class Attempts:
         return delay_s
 
     def _spend(self) -> bool:
-        self._is_poor = not self._policy.budget.spend()
-        return not self._is_poor
+        self._is_over_budget = not self._policy.budget.spend()
+        return not self._is_over_budget
 
     def _elsewhere(self, error: AclgradError, where: str) -> float:
         self._failed = error.message, error.remedy
@@ -211,7 +213,7 @@ class Attempts:
     def explain(self, error: AclgradError) -> None:
         """Adds the id of the call; to a passed deadline also the limit, and why the attempt before it failed."""
         error.request_id = error.request_id or self.request_id
-        if self._is_poor:
+        if self._is_over_budget:
             error.message = f"{error.message}; it is not sent again: {TOO_MANY}"
             error.args = (error.message,)
         if isinstance(error, DeadlinePassedError) and self._timeout_s is not None:

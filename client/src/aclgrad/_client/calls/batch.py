@@ -12,7 +12,7 @@ from aclgrad._client.calls.destination import Destination, Output
 from aclgrad._client.calls.exchanges import ChunkedCall, destination_of, gradient_of
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.operator_methods import OperatorMethods
-from aclgrad._client.calls.outgoing import Input, Plan, SentValues, plan
+from aclgrad._client.calls.outgoing import Input, OutgoingCall, SentValues, outgoing_call
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
@@ -54,16 +54,16 @@ class _Encoded:
         return len(self.request) + _KEY_BYTES
 
     @classmethod
-    def of(cls, plan: Plan, out: Output | None) -> "_Encoded":
+    def of(cls, outgoing: OutgoingCall, out: Output | None) -> "_Encoded":
         copies = {
-            tensor.name: plan.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
-            for tensor in plan.call.inputs
-            if tensor.name in plan.withheld
+            tensor.name: outgoing.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
+            for tensor in outgoing.call.inputs
+            if tensor.name in outgoing.withheld
         }
-        output = plan.output()
+        output = outgoing.output()
         output_bytes = output.size_bytes + _OUTPUT_FIELDS_BYTES if output else 0
-        destination = destination_of(out, plan)
-        return cls(plan.call.operator, encode_request(plan.call), copies, output_bytes, destination)
+        destination = destination_of(out, outgoing)
+        return cls(outgoing.call.operator, encode_request(outgoing.call), copies, output_bytes, destination)
 
     def with_values(self) -> "_Encoded":
         """Returns the call with the values that were withheld."""
@@ -107,7 +107,7 @@ class BaseBatch(OperatorMethods[int]):
         if timeout_s is not DEFAULT:
             problem = "a call in a batch has no timeout_s of its own"
             raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
-        self._calls.append(_Encoded.of(plan(name, inputs, attributes, self._sent_values), out))
+        self._calls.append(_Encoded.of(outgoing_call(name, inputs, attributes, self._sent_values), out))
         return len(self._calls) - 1
 
     @abstractmethod

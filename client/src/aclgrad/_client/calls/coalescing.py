@@ -47,10 +47,6 @@ ALONE: Final = Alone()
 Outcome: TypeAlias = CallResult | AclgradError | Alone
 
 
-class TimeLimitError(Exception):
-    """The time limit of a call passed while it waited."""
-
-
 class Waiting(ABC):
     """A call that waits for others of its lane."""
 
@@ -205,5 +201,5 @@ class Coalescer:
         if call.in_chunks(call.size_bytes) or (limit_s is not None and not 0 < limit_s < math.inf):
             return None
         # Time limits from one power of two to the next are alike.
-        key = call.plan.call.operator, None if limit_s is None else math.frexp(limit_s)[1]
+        key = call.outgoing.call.operator, None if limit_s is None else math.frexp(limit_s)[1]
         return self._lanes.get(key) or self._lanes.setdefault(key, Lane(self))

@@ -11,7 +11,7 @@ from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.destination import NEW, Destination, Output
 from aclgrad._client.calls.message_limit import MessageLimit
-from aclgrad._client.calls.outgoing import Input, Plan, SentValues, plan
+from aclgrad._client.calls.outgoing import Input, OutgoingCall, SentValues, outgoing_call
 from aclgrad._client.server.operators import OperatorDescription, operators_of
 from aclgrad._client.server.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InputValuesRequiredError, ServerFaultError
@@ -83,30 +83,30 @@ class Execution:
         limit: MessageLimit,
         out: Output | None = None,
     ) -> None:
-        """Raises InvalidFieldError as `plan` does, and for an `out` that does not fit."""
+        """Raises InvalidFieldError as `outgoing_call` does, and for an `out` that does not fit."""
         self._arguments = (operator, inputs, attributes)
         self._out = out
         self._sent = sent
         self._limit = limit
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
-        self.plan = plan(operator, inputs, attributes, sent)
-        self.destination = destination_of(out, self.plan)
+        self.outgoing = outgoing_call(operator, inputs, attributes, sent)
+        self.destination = destination_of(out, self.outgoing)
 
     @cached_property
     def output(self) -> TensorType | None:
         """The type of the gradient, or None where the call is not legal: the server will say why."""
-        return self.plan.output()
+        return self.outgoing.output()
 
     @cached_property
     def size_bytes(self) -> int:
-        return self.plan.size_bytes
+        return self.outgoing.size_bytes
 
     def in_chunks(self, size_bytes: int) -> ChunkedCall | None:
         """Returns the call in chunks, or None if so many bytes of tensors go in a message."""
         if self._chunk_bytes is None and size_bytes <= self._limit.tensor_bytes:
             return None
-        return ChunkedCall(self.plan.call, self._limit.chunk_bytes, self.destination)
+        return ChunkedCall(self.outgoing.call, self._limit.chunk_bytes, self.destination)
 
     def take(self, gradient: Array) -> Array:
         """Returns the gradient that came in chunks."""
@@ -115,7 +115,7 @@ class Execution:
     @property
     def request(self) -> bytes:
         """The call as one message; raises InvalidFieldError for an attribute that has no form on the wire."""
-        return encode_request(self.plan.call)
+        return encode_request(self.outgoing.call)
 
     def read(self, reply: bytes) -> Array:
         """Returns the gradient in a reply; raises ServerFaultError for other bytes."""
@@ -129,7 +129,7 @@ class Execution:
         """Returns the call with all values if the server asks for them, and in chunks if a message was too large."""
         if isinstance(error, InputValuesRequiredError):
             self._sent.require(self._arguments[0])
-            if not self.plan.withheld:
+            if not self.outgoing.withheld:
                 return None
             return Execution(*self._arguments, self._sent, self._limit, self._out)
         if not self._limit.learn(error):
@@ -168,14 +168,14 @@ def only_reply(replies: Iterable[bytes]) -> bytes:
     return reply
 
 
-def destination_of(out: Output | None, plan: Plan) -> Destination:
+def destination_of(out: Output | None, outgoing: OutgoingCall) -> Destination:
     """Returns where the gradient of the call goes; raises InvalidFieldError for an `out` that does not fit."""
     if out is None:
         return NEW
-    destination, type = Destination(out), plan.output()
+    destination, type = Destination(out), outgoing.output()
     if type is not None:
         destination.check(type)
-    destination.check_apart(plan.call.inputs)
+    destination.check_apart(outgoing.call.inputs)
     return destination
 
 

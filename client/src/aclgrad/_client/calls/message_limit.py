@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aclgrad._client.channel.options import checked_integer
+from aclgrad._client.settings.checks import checked_integer
 from aclgrad.errors import AclgradError, LimitExceededError, MessageTooLargeError
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_REST_BYTES
 

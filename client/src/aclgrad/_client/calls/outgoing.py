@@ -48,7 +48,7 @@ class SentValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OutgoingCall:
     """The call of an operator as it is to be sent, and the caller's arrays of which only the shape is."""
 
     call: OperatorCall
@@ -85,12 +85,12 @@ def copies_much(inputs: Mapping[str, Input]) -> bool:
     )
 
 
-def plan(
+def outgoing_call(
     operator: str,
     inputs: Mapping[str, Input],
     attributes: Mapping[str, AttributeLike] | None,
     sent: SentValues,
-) -> Plan:
+) -> OutgoingCall:
     """Returns the call of one operator.
 
     An input that came as a shape has the dtype of the first input that is an array. Raises InvalidFieldError if an
@@ -111,7 +111,7 @@ def plan(
             dtype = _shape_only_dtype(name, [each.type.dtype for each in tensors.values()])
             tensors[name] = TensorView(name, TensorType(dtype, value))  # type: ignore[arg-type]
     views = tuple(tensors[name] for name in inputs)
-    return Plan(OperatorCall(operator, views, _plain_attributes(operator, attributes)), withheld)
+    return OutgoingCall(OperatorCall(operator, views, _plain_attributes(operator, attributes)), withheld)
 
 
 def _plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:

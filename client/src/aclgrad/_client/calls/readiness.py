@@ -7,8 +7,8 @@ from aclgrad._client.calls.exchanges import Query
 from aclgrad._client.reports import log
 from aclgrad.errors import AclgradError, DeadlinePassedError, RetryableError
 
-_LOOK_S: Final = 5.0
-"""One look takes no longer, so that a server that does not answer is looked for again."""
+_PROBE_S: Final = 5.0
+"""One probe takes no longer, so that a server that does not answer is asked again."""
 _FIRST_DELAY_S: Final = 0.05
 _LONGEST_DELAY_S: Final = 0.5
 _SERVING: Final = "SERVING"
@@ -20,7 +20,7 @@ HEALTH: Final = Query("/grpc.health.v1.Health/Check", b"", lambda reply: _STATUS
 
 
 class Readiness:
-    """What the looks at a server have seen, and when the next one is due."""
+    """What the probes of a server have seen, and when the next one is due."""
 
     def __init__(self, target: str, timeout_s: float | None) -> None:
         self._target = target
@@ -29,20 +29,20 @@ class Readiness:
         self._delay_s = _FIRST_DELAY_S
         self._seen = ""
 
-    def look_s(self) -> float:
-        """Returns how long the next look may take."""
-        return _LOOK_S if self._end is None else max(0.0, min(_LOOK_S, self._end - time.monotonic()))
+    def probe_s(self) -> float:
+        """Returns how long the next probe may take."""
+        return _PROBE_S if self._end is None else max(0.0, min(_PROBE_S, self._end - time.monotonic()))
 
     def delay_after(self, seen: str | AclgradError) -> float | None:
-        """Returns when to look again after this status or failure, or None if the server is ready.
+        """Returns when to ask again after this status or failure, or None if the server is ready.
 
-        Raises DeadlinePassedError that says what was seen last, and an error that another look cannot change.
+        Raises DeadlinePassedError that says what was seen last, and an error that another probe cannot change.
         """
         if seen == _SERVING:
             return None
         if isinstance(seen, AclgradError) and not isinstance(seen, RetryableError | DeadlinePassedError):
             raise seen
-        # The last look may have had no time to see anything.
+        # The last probe may have had no time to see anything.
         if isinstance(seen, DeadlinePassedError):
             self._note(self._seen or "no reply")
         else:

@@ -13,169 +13,170 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from aclgrad._client.channel.network import Answer, Line, Network
-from aclgrad._client.channel.servers import Choice, Route, Servers, alone
+from aclgrad._client.channel.probes import Answer, Channel, Network
+from aclgrad._client.channel.servers import Balancing, Endpoints, Servers, one_by_one
 from aclgrad._client.reports import log
 from aclgrad.errors import AclgradError, ConnectionLostError, MethodNotServedError, ServerUnreachableError
 
-SILENCE_S: Final = 2.0
+IDLE_S: Final = 2.0
 """A client that made no call for so long does not know whether the ports of its workers are still theirs."""
 PAUSE_S: Final = 1.0
-"""Between two looks that lost connections lead to."""
+"""Between two discoveries that lost connections lead to."""
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 60.0
-"""Until servers that were left out are looked for again."""
+"""Until servers that were left out are checked again."""
 
 
-class Lines:
-    """The channels of one client. Its methods may be called from any thread, `learn` from one at a time."""
+class ChannelPool:
+    """The channels of one client. Its methods may be called from any thread, `discover` from one at a time."""
 
     def __init__(self, servers: Servers, clock: Callable[[], float] = time.monotonic) -> None:
         self.servers = servers
         self._clock = clock
         self._lock = threading.Lock()
-        self._open: set[Line] = set()
-        self._front: Line | None = None
+        self._open: set[Channel] = set()
+        self._front: Channel | None = None
         """The channel to the only target, while others may be in use."""
-        self._line: Line | None = None
+        self._current: Channel | None = None
         """The channel that calls use; None until names have been looked up."""
-        self._doubted: Line | None = None
+        self._suspect: Channel | None = None
         """The latest channel on which a call heard nothing: one of its connections may be half open."""
-        self._is_sure = True
+        self._is_verified = True
         """Whether the workers are known to be the same as when they were asked."""
         self._is_asked = False
-        self._is_learning = self._is_closed = False
+        self._is_discovering = self._is_closed = False
         self._due_at: float | None = None
         self._is_awaited = False
-        """Whether a call waits for the next look: only servers are asked then, no name servers."""
-        self._learnt_at, self._used_at = -math.inf, clock()
+        """Whether a call waits for the next discovery: only servers are asked then, no name servers."""
+        self._discovered_at, self._used_at = -math.inf, clock()
         self._wait_s = _FIRST_WAIT_S
-        self._all: Route | None = None
-        """The way to all servers that were told or found, and those that were left out included."""
+        self._known: Endpoints | None = None
+        """All servers that are known, those that were left out included."""
         self._left_out: list[str] = []
-        self._has_told = False
+        self._has_logged = False
 
-    def start(self, line: Line) -> None:
+    def start(self, channel: Channel) -> None:
         """Begins with a channel to the target."""
         with self._lock:
-            self._open.add(line)
-            self._line = line
-            if line.route.choice is Choice.ONE:
-                self._front = line
+            self._open.add(channel)
+            self._current = channel
+            if channel.endpoints.balancing is Balancing.ONE:
+                self._front = channel
             else:
-                self._all = line.route
+                self._known = channel.endpoints
 
-    def take(self) -> Line | None:
+    def take(self) -> Channel | None:
         """Returns the channel for a call, which `give_back` gets; None if nobody has looked the names up."""
         now = self._clock()
         with self._lock:
-            line = self._line
-            if line is None:
+            channel = self._current
+            if channel is None:
                 self._due_at = now
                 return None
-            if line is not self._front and self._front is not None:
-                if now - self._used_at > SILENCE_S and self._is_sure:
-                    self._is_sure, self._due_at = False, now
-                if not self._is_sure:
-                    line = self._front
+            if channel is not self._front and self._front is not None:
+                if now - self._used_at > IDLE_S and self._is_verified:
+                    self._is_verified, self._due_at = False, now
+                if not self._is_verified:
+                    channel = self._front
             self._used_at = now
-            line.calls += 1
-            return line
+            channel.calls += 1
+            return channel
 
-    def has_others(self, line: Line) -> bool:
+    def has_others(self, channel: Channel) -> bool:
         """Whether another server may answer where this one does not."""
-        return line.route.choice is not Choice.ONE or self._line is not line
+        return channel.endpoints.balancing is not Balancing.ONE or self._current is not channel
 
-    def succeeded(self, line: Line) -> None:
+    def succeeded(self, channel: Channel) -> None:
         """Notes the success of a call: the first is when the host is asked for its workers."""
-        if not self._is_asked and self.servers.host is not None and line is self._front:
+        if not self._is_asked and self.servers.host is not None and channel is self._front:
             with self._lock:
-                self._is_asked, self._due_at = True, max(self._clock(), self._learnt_at + PAUSE_S)
+                self._is_asked, self._due_at = True, max(self._clock(), self._discovered_at + PAUSE_S)
 
-    def failed(self, line: Line, error: AclgradError, *, moves: bool) -> None:
-        """Notes the failure of a call: what it says of its server is looked into."""
+    def failed(self, channel: Channel, error: AclgradError, *, moves: bool) -> None:
+        """Notes the failure of a call, which may be a reason to check its server."""
         if moves:
-            if self._all is not None and self._all.addresses:
+            if self._known is not None and self._known.addresses:
                 self._is_awaited = True
-                self._doubted = line
-                self._look_soon(self._clock())
+                self._suspect = channel
+                self._discover_by(self._clock())
         elif isinstance(error, ConnectionLostError | MethodNotServedError):
-            if line.route.choice is Choice.WORKERS and isinstance(error, ServerUnreachableError | MethodNotServedError):
+            has_left = isinstance(error, ServerUnreachableError | MethodNotServedError)
+            if has_left and channel.endpoints.balancing is Balancing.WORKERS:
                 # There is nobody, or a stranger.
                 with self._lock:
-                    self._is_sure &= self._line is not line
+                    self._is_verified &= self._current is not channel
             if self._is_asked or self.servers.listed:
-                self._look_soon(max(self._clock(), self._learnt_at + PAUSE_S))
+                self._discover_by(max(self._clock(), self._discovered_at + PAUSE_S))
 
-    def give_back(self, line: Line) -> bool:
+    def give_back(self, channel: Channel) -> bool:
         """Ends a call; returns whether its channel is to be closed now."""
         with self._lock:
-            line.calls -= 1
-            return self._is_done(line)
+            channel.calls -= 1
+            return self._is_done(channel)
 
     @property
-    def is_due(self) -> bool:
-        """Whether there is something to learn now, and nobody does."""
+    def is_discovery_due(self) -> bool:
+        """Whether there is something to discover now, and nobody does."""
         due_at = self._due_at
-        return due_at is not None and not self._is_learning and self._clock() >= due_at
+        return due_at is not None and not self._is_discovering and self._clock() >= due_at
 
-    def begin(self) -> bool:
-        """Returns whether the caller is the one that has to `learn`."""
+    def begin_discovery(self) -> bool:
+        """Returns whether the caller is the one that has to `discover`."""
         with self._lock:
-            if self._is_learning or self._due_at is None or self._is_closed:
+            if self._is_discovering or self._due_at is None or self._is_closed:
                 return False
-            self._is_learning, self._due_at = True, None
+            self._is_discovering, self._due_at = True, None
             return True
 
-    def give_up(self) -> None:
-        """Ends what `begin` began."""
-        self._is_learning = False
+    def give_up_discovery(self) -> None:
+        """Ends what `begin_discovery` began."""
+        self._is_discovering = False
 
-    async def learn(self, network: Network) -> None:
+    async def discover(self, network: Network) -> None:
         """Looks for the servers, and changes to a channel to them if they are others than before."""
         is_awaited, self._is_awaited = self._is_awaited, False
         try:
             if self.servers.listed or self._front is None:
-                await self._look_at_list(network, with_names=not is_awaited)
-            elif self._all is None or not await self._look_at_workers(network):
+                await self._check_list(network, with_names=not is_awaited)
+            elif self._known is None or not await self._check_workers(network):
                 await self._ask(network)
         finally:
-            self._learnt_at = self._clock()
-            self._is_learning = False
+            self._discovered_at = self._clock()
+            self._is_discovering = False
 
-    def close(self) -> list[Line]:
+    def close(self) -> list[Channel]:
         """Returns the channels to close; those that are opened later are closed at once."""
         with self._lock:
             self._is_closed = True
-            lines, self._open = list(self._open), set()
-            return lines
+            channels, self._open = list(self._open), set()
+            return channels
 
-    async def _look_at_list(self, network: Network, *, with_names: bool) -> None:
+    async def _check_list(self, network: Network, *, with_names: bool) -> None:
         """Looks names up again, and leaves out servers that say nothing, or that they are of another kind."""
-        if self.servers.listed and (with_names or self._all is None):
-            before, route = self._all, self.servers.listed_route(await network.look_up(self.servers.listed))
-            if route is None:
+        if self.servers.listed and (with_names or self._known is None):
+            before, endpoints = self._known, self.servers.listed_endpoints(await network.look_up(self.servers.listed))
+            if endpoints is None:
                 # The name servers may not answer: what was found before stays.
                 return
-            self._all = route
+            self._known = endpoints
             if before is None:
-                await self._change(network, route)
+                await self._change(network, endpoints)
                 return
-        if self._all is None or not self._all.addresses:
+        if self._known is None or not self._known.addresses:
             return
-        answers = dict(zip(self._all.addresses, await network.check(alone(self._all)), strict=True))
+        answers = dict(zip(self._known.addresses, await network.check(one_by_one(self._known)), strict=True))
         present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
         await self._change_to(network, present, answers)
         if not with_names:
-            self._look_soon(self._clock() + PAUSE_S)
+            self._discover_by(self._clock() + PAUSE_S)
 
-    async def _look_at_workers(self, network: Network) -> bool:
+    async def _check_workers(self, network: Network) -> bool:
         """Leaves out workers that do not answer to the host's id; returns whether one does."""
-        assert self._all is not None
-        answers = dict(zip(self._all.addresses, await network.check(alone(self._all)), strict=True))
+        assert self._known is not None
+        answers = dict(zip(self._known.addresses, await network.check(one_by_one(self._known)), strict=True))
         if Answer.HERE not in answers.values():
             return False
-        used = self._line.route.addresses if self._line is not None else ()
+        used = self._current.endpoints.addresses if self._current is not None else ()
         present = [
             each
             for each, answer in answers.items()
@@ -185,19 +186,19 @@ class Lines:
         return await self._change_to(network, present, answers)
 
     async def _change_to(self, network: Network, present: Sequence[str], answers: dict[str, Answer]) -> bool:
-        """Changes to these of all servers, and has the others looked for later; returns whether calls go there."""
-        assert self._all is not None
+        """Changes to these of all servers, and has the others checked later; returns whether calls go there."""
+        assert self._known is not None
         missing = [each for each in answers if each not in present]
         if not present:
             # It is rather this side that hears nobody, and new connections would not help.
             present, missing = list(answers), []
-            self._doubted = None
-        is_changed = await self._change(network, self._all.of(present))
+            self._suspect = None
+        is_changed = await self._change(network, self._known.only(present))
         if missing:
             told = ", ".join(f"{each} is {answers[each].value}" for each in missing)
             if self._left_out != missing:
                 log.info("%s: %s; calls go to the others until it answers", self.servers.name, told)
-            self._look_later()
+            self._discover_later()
         else:
             self._wait_s = _FIRST_WAIT_S
         self._left_out = missing
@@ -206,7 +207,7 @@ class Lines:
     async def _ask(self, network: Network) -> None:
         """Asks at the front door which workers the host has, and goes to those that can be reached."""
         assert self._front is not None
-        self._all = None
+        self._known = None
         host = await network.ask(self._front)
         if host is None:
             # Calls go to the front door, and the next one that succeeds has it asked again.
@@ -222,8 +223,8 @@ class Lines:
         if not numbers:
             self._stay(network, workers)
             return
-        route = self.servers.worker_route(numbers, host.id)
-        answers = dict(zip(route.addresses, await network.check(alone(route)), strict=True))
+        endpoints = self.servers.worker_endpoints(numbers, host.id)
+        answers = dict(zip(endpoints.addresses, await network.check(one_by_one(endpoints)), strict=True))
         # A name may have several numbers; one is enough, and which of them is another host or family shows only here.
         reached = {
             worker: next((each for each in found.get(worker, ()) if answers[each] is Answer.HERE), None)
@@ -232,65 +233,67 @@ class Lines:
         if not any(reached.values()):
             self._stay(network, workers)
             return
-        self._all = route.of([each or found[worker][0] for worker, each in reached.items() if each or worker in found])
+        known = [each or found[worker][0] for worker, each in reached.items() if each or worker in found]
+        self._known = endpoints.only(known)
         present = [each for each in reached.values() if each]
-        if not await self._change_to(network, present, {each: answers[each] for each in self._all.addresses}):
-            self._all = None
+        if not await self._change_to(network, present, {each: answers[each] for each in self._known.addresses}):
+            self._known = None
             self._stay(network, workers)
 
     def _stay(self, network: Network, workers: Sequence[str]) -> None:
-        """Uses the front door until the workers are looked for again: they may only have been slow to answer."""
+        """Uses the front door until the workers are checked again: they may only have been slow to answer."""
         assert self._front is not None
         self._use(network, self._front)
-        if not self._has_told:
+        if not self._has_logged:
             told = "%s has workers at %s, where this client does not reach them: calls stay with the one at %s"
             log.info(told, self.servers.name, ", ".join(workers), self.servers.name)
-        self._has_told = True
-        self._look_later()
+        self._has_logged = True
+        self._discover_later()
 
-    async def _change(self, network: Network, route: Route) -> bool:
+    async def _change(self, network: Network, endpoints: Endpoints) -> bool:
         """Changes to these servers, unless calls go to them already; returns whether calls go there now.
 
         A server that is well although a call heard nothing of it gets a new connection.
         """
-        if self._line is not None and self._line.route.leads_to_the_same(route) and self._line is not self._doubted:
-            self._is_sure = True
+        current = self._current
+        if current is not None and current is not self._suspect and current.endpoints.has_same_servers(endpoints):
+            self._is_verified = True
             return True
-        line = await network.open(route)
+        channel = await network.open(endpoints)
         with self._lock:
             is_closed = self._is_closed
-            self._open.add(line)
-        if is_closed or (self._line is not None and not await network.is_connected(line)):
-            self._retire(network, line)
+            self._open.add(channel)
+        if is_closed or (current is not None and not await network.is_connected(channel)):
+            self._retire(network, channel)
             return False
-        self._use(network, line)
+        self._use(network, channel)
         return True
 
-    def _use(self, network: Network, line: Line) -> None:
+    def _use(self, network: Network, channel: Channel) -> None:
         """Has calls use this channel from now on; the one before is closed when its last call has ended."""
         with self._lock:
-            before, self._line, self._is_sure = self._line, line, True
+            before, self._current, self._is_verified = self._current, channel, True
             self._used_at = self._clock()
-        if before is not None and before is not line and before is not self._front:
+        if before is not None and before is not channel and before is not self._front:
             self._retire(network, before)
 
-    def _retire(self, network: Network, line: Line) -> None:
+    def _retire(self, network: Network, channel: Channel) -> None:
         with self._lock:
-            line.is_retired = True
-            is_done = self._is_done(line)
+            channel.is_retired = True
+            is_done = self._is_done(channel)
         if is_done:
-            network.close(line)
+            network.close(channel)
 
-    def _is_done(self, line: Line) -> bool:
-        if not line.is_retired or line.calls or line not in self._open:
+    def _is_done(self, channel: Channel) -> bool:
+        if not channel.is_retired or channel.calls or channel not in self._open:
             return False
-        self._open.remove(line)
+        self._open.remove(channel)
         return True
 
-    def _look_later(self) -> None:
-        self._look_soon(self._clock() + self._wait_s)
+    def _discover_later(self) -> None:
+        self._discover_by(self._clock() + self._wait_s)
         self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s)
 
-    def _look_soon(self, at: float) -> None:
+    def _discover_by(self, at: float) -> None:
         with self._lock:
             self._due_at = at if self._due_at is None else min(self._due_at, at)

@@ -1,12 +1,14 @@
-"""What a look at servers sends and reads, without any input or output: both clients share it."""
+"""What discovery asks servers, and what their answers mean; the input and output is each client's `Network`."""
 
-from typing import Final
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Final, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from aclgrad._client.channel.network import Answer
-from aclgrad._client.channel.servers import Route
+from aclgrad._client.channel.resolver import Found
+from aclgrad._client.channel.servers import Endpoints
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import path_of
 
@@ -29,9 +31,54 @@ _FINAL: Final = (
 _UNREACHABLE: Final = grpc.StatusCode.UNAVAILABLE
 
 
-def check_request(route: Route) -> bytes:
-    """Returns the question for the service of a route, as `grpc.health.v1` has it: one field, a text."""
-    name = route.service.encode()
+class Answer(Enum):
+    """What a server says when it is asked for the service that it should have."""
+
+    HERE = "here"
+    SILENT = "silent"
+    UNREACHABLE = "unreachable"
+    STRANGER = "stranger"
+
+
+class Channel:
+    """A channel of gRPC and the servers it leads to, its methods by name, and the number of calls on it."""
+
+    __slots__ = ("calls", "endpoints", "grpc", "is_retired", "methods")
+
+    def __init__(self, endpoints: Endpoints, channel: Any) -> None:
+        self.endpoints = endpoints
+        self.grpc = channel
+        self.methods: dict[str, Any] = {}
+        self.calls = 0
+        self.is_retired = False
+        """Whether it is to be closed when no call uses it any more."""
+
+
+class Network(Protocol):
+    """What discovery needs of the network; nothing here raises an error of it."""
+
+    async def ask(self, front: Channel) -> pb.Host | None:
+        """Returns what the server at the front door says of its host, or None if it does not answer."""
+
+    async def look_up(self, addresses: Sequence[str]) -> Found:
+        """Returns the numbers of names."""
+
+    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
+        """Returns what each server answers, within a second; it is shown no credentials but those of the channel."""
+
+    async def open(self, endpoints: Endpoints) -> Channel:
+        """Opens a channel."""
+
+    async def is_connected(self, channel: Channel) -> bool:
+        """Whether a server of a new channel can be reached within two seconds."""
+
+    def close(self, channel: Channel) -> None:
+        """Closes a channel that no call uses, without waiting for it."""
+
+
+def check_request(endpoints: Endpoints) -> bytes:
+    """Returns the question for the service of the endpoints, as `grpc.health.v1` has it: one field, a text."""
+    name = endpoints.service.encode()
     return b"\x0a" + bytes((len(name),)) + name
 
 

@@ -1,10 +1,10 @@
 """How a client knows its server and shows who it is: TLS, a certificate of its own, and a token."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import grpc
 
@@ -88,19 +88,6 @@ def checked_credentials(credentials: object) -> None:
     if not isinstance(credentials, Credentials | None):
         problem, remedy = f"credentials is a {type(credentials).__name__}", "give an aclgrad.Credentials"
         raise InvalidSettingError(problem, field="credentials", remedy=remedy)
-
-
-def open_channel(
-    library: Any,
-    target: str,
-    credentials: grpc.ChannelCredentials | None,
-    options: Sequence[tuple[str, int | str]],
-    compression: grpc.Compression,
-) -> Any:
-    """Returns a channel of `grpc` or of `grpc.aio`."""
-    if credentials is None:
-        return library.insecure_channel(target, options, compression=compression)
-    return library.secure_channel(target, credentials, options, compression=compression)
 
 
 VARIABLES: Final = {

@@ -3,10 +3,15 @@
 from enum import Enum
 from typing import Final
 
-from aclgrad._client.channel.options import checked_seconds
+from aclgrad._client.settings.checks import checked_seconds
 
+DEFAULT_TIMEOUT_S: Final = 120.0
 _MAX_TIMEOUT_S: Final = 1e8
 """More is more than gRPC's clock can count."""
+
+
+class TimeLimitError(Exception):
+    """The time limit of a call passed while it waited."""
 
 
 class Default(Enum):

@@ -11,7 +11,7 @@ import numpy as np
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.destination import NEW, Destination
 from aclgrad._client.calls.exchanges import gradient_of
-from aclgrad._client.calls.outgoing import LARGE_BYTES, Plan
+from aclgrad._client.calls.outgoing import LARGE_BYTES, OutgoingCall
 from aclgrad._client.shared_memory.fork_copies import keep_apart
 from aclgrad._client.shared_memory.regions import Region, RegionPool
 from aclgrad.operators.catalogue import OPERATORS
@@ -23,9 +23,9 @@ from aclgrad.wire.messages import OperatorCall, decode_response
 class Loan:
     """The regions that one attempt of a call lends to the server for its large tensors, and takes back in the end."""
 
-    def __init__(self, pool: RegionPool, plan: Plan, destination: Destination = NEW) -> None:
+    def __init__(self, pool: RegionPool, outgoing: OutgoingCall, destination: Destination = NEW) -> None:
         self._pool = pool
-        self._plan = plan
+        self._outgoing = outgoing
         self._destination = destination
         self._lent: list[Region] = []
         self._output: Region | None = None
@@ -33,9 +33,9 @@ class Loan:
         self._lock = threading.Lock()
         self._has_ended = False
 
-    def lend(self) -> Plan:
+    def lend(self) -> OutgoingCall:
         """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
-        call, output = self._plan.call, self._plan.output()
+        call, output = self._outgoing.call, self._outgoing.output()
         inputs = tuple(map(self._share, call.inputs))
         memory = {}
         if output is not None and output.size_bytes >= wire.SHARED_ABOVE_BYTES:
@@ -43,7 +43,7 @@ class Loan:
             if self._output is not None:
                 name = OPERATORS[call.operator].output.name
                 memory = {name: SharedRange(self._output.name, 0, output.size_bytes)}
-        return Plan(OperatorCall(call.operator, inputs, call.attributes, memory), self._plan.withheld)
+        return OutgoingCall(OperatorCall(call.operator, inputs, call.attributes, memory), self._outgoing.withheld)
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +62,7 @@ class Loan:
     @property
     def copies_much(self) -> bool:
         """Whether `read` copies more than an event loop should: a gradient that stays in its region is not copied."""
-        output = self._plan.output()
+        output = self._outgoing.output()
         is_copied = self._output is None or self._destination.is_given
         return output is not None and output.size_bytes > LARGE_BYTES and is_copied
 
@@ -81,7 +81,7 @@ class Loan:
 
     def _take_over(self, type: TensorType) -> np.ndarray[Any, Any]:
         region = self._output
-        if region is None or type != self._plan.output():
+        if region is None or type != self._outgoing.output():
             raise ValueError(f"it has {type} in shared memory that was not lent for that")
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)

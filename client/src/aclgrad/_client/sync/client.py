@@ -14,7 +14,6 @@ from aclgrad._client.attempts.retry import Attempts
 from aclgrad._client.base_client import BaseClient
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.batch import BaseBatch, BatchRun
-from aclgrad._client.calls.coalescing import TimeLimitError
 from aclgrad._client.calls.destination import Output
 from aclgrad._client.calls.exchanges import (
     Exchange,
@@ -25,15 +24,15 @@ from aclgrad._client.calls.exchanges import (
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.outgoing import Input, SentValues
 from aclgrad._client.calls.readiness import HEALTH, Readiness
-from aclgrad._client.channel.network import Line
+from aclgrad._client.channel.probes import Channel
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.metadata import server_of
-from aclgrad._client.settings.timeouts import DEFAULT, Timeout, time_limit
+from aclgrad._client.settings.timeouts import DEFAULT, TimeLimitError, Timeout, time_limit
 from aclgrad._client.shared_memory.loans import Loan
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad._client.sync import coalescing
-from aclgrad._client.sync.discovery import LookThread, ThreadNetwork, close
+from aclgrad._client.sync.discovery import DiscoveryThread, ThreadNetwork, close
 from aclgrad._client.sync.sender import Sender
 from aclgrad._client.sync.submissions import Submissions
 from aclgrad.errors import AclgradError
@@ -57,9 +56,9 @@ class Client(BaseClient[Array]):
     def _open(self) -> None:
         self._closed: threading.Event = threading.Event()
         self._submissions = Submissions()
-        self._look = LookThread(self._lines, ThreadNetwork(self._channel_to, self._metadata))
+        self._discovery = DiscoveryThread(self._channels, ThreadNetwork(self._channel_to, self._metadata))
         self._sender = Sender(self.target, self._submissions, self._prepare)
-        self._first_line()
+        self._open_first_channel()
 
     def execute(
         self,
@@ -107,7 +106,7 @@ class Client(BaseClient[Array]):
     def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
         wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
         while True:
-            attempts = self._start(HEALTH.method, wait.look_s())
+            attempts = self._start(HEALTH.method, wait.probe_s())
             try:
                 seen: str | AclgradError = self._send(HEALTH, attempts)
             except AclgradError as error:
@@ -134,10 +133,10 @@ class Client(BaseClient[Array]):
     def _close_channels(self) -> None:
         """Ends all calls at once, and waits for a moment until connections and threads have ended, too."""
         end = time.monotonic() + CLOSE_TIMEOUT_S
-        closers = [close(line) for line in self._lines.close()]
+        closers = [close(channel) for channel in self._channels.close()]
         for closer in filter(None, closers):
             closer.join(max(0.0, end - time.monotonic()))
-        self._look.wait(end - time.monotonic())
+        self._discovery.wait(end - time.monotonic())
 
     def __enter__(self) -> Self:
         return self
@@ -152,7 +151,7 @@ class Client(BaseClient[Array]):
 
     def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call and reports it."""
-        attempts.look_from_now()
+        attempts.connect_from_now()
         try:
             result = self._repeat(call, attempts)
         except AclgradError as error:
@@ -191,7 +190,7 @@ class Client(BaseClient[Array]):
                         attempts.explain(error)
                         raise
                     if attempts.moves(error):
-                        self._look_now(attempts)
+                        self._discover_now(attempts)
                 call = amended or call
                 self._pause(delay_s)
 
@@ -209,43 +208,43 @@ class Client(BaseClient[Array]):
     def _attempt(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         if self._closed.is_set():
             raise rpc_errors.closed_error(self.target)
-        line = self._line(attempts)
+        channel = self._channel_for(attempts)
         try:
-            result = self._attempt_on(line, call, attempts)
+            result = self._attempt_on(channel, call, attempts)
         except AclgradError as error:
-            self._lines.failed(line, error, moves=attempts.moves(error))
+            self._channels.failed(channel, error, moves=attempts.moves(error))
             raise
         finally:
-            if self._lines.give_back(line):
-                close(line)
-        self._lines.succeeded(line)
+            if self._channels.give_back(channel):
+                close(channel)
+        self._channels.succeeded(channel)
         return result
 
-    def _line(self, attempts: Attempts) -> Line:
+    def _channel_for(self, attempts: Attempts) -> Channel:
         """Returns the channel for an attempt; if names have to be looked up for it, that counts as looking for one."""
-        line = self._lines.take()
-        self._look.start()
-        if line is None:
-            self._look.wait(attempts.time_left_s())
-            line = self._lines.take()
-        if line is None:
+        channel = self._channels.take()
+        self._discovery.start()
+        if channel is None:
+            self._discovery.wait(attempts.time_left_s())
+            channel = self._channels.take()
+        if channel is None:
             raise rpc_errors.unfound_error(self.target, attempts.time_left_s())
-        return line
+        return channel
 
-    def _look_now(self, attempts: Attempts) -> None:
-        """Has the servers looked at, one of which said nothing, before another attempt goes to one of them."""
-        self._look.start()
+    def _discover_now(self, attempts: Attempts) -> None:
+        """Has the servers checked, one of which said nothing, before another attempt goes to one of them."""
+        self._discovery.start()
         left_s = attempts.time_left_s()
-        # The other half is for that attempt, whatever keeps the look.
-        self._look.wait(None if left_s is None else left_s / 2)
+        # The other half is for that attempt, whatever delays the discovery.
+        self._discovery.wait(None if left_s is None else left_s / 2)
 
-    def _attempt_on(self, line: Line, call: Exchange[_Result], attempts: Attempts) -> _Result:
+    def _attempt_on(self, channel: Channel, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
             if isinstance(call, Execution) and self._regions is not None:
-                return self._send_shared(line, call, self._regions, attempts)
+                return self._send_shared(channel, call, self._regions, attempts)
             if isinstance(call, Execution | BatchRun) and (chunked := call.in_chunks(call.size_bytes)):
-                return call.take(self._sender.chunks(line, chunked, attempts))
-            return call.read(self._sender.message(line, call.method, call.request, attempts))
+                return call.take(self._sender.chunks(channel, chunked, attempts))
+            return call.read(self._sender.message(channel, call.method, call.request, attempts))
         except grpc.RpcError as failure:
             # A call of grpc is its own exception. Its traceback would keep it, this frame and all arrays in a cycle.
             failure.__traceback__ = None
@@ -262,13 +261,13 @@ class Client(BaseClient[Array]):
                 raise rpc_errors.channel_closed_error(self.target) from None
             raise
 
-    def _send_shared(self, line: Line, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
-        with Loan(regions, call.plan, call.destination) as shared:
-            planned = shared.lend()
-            if chunked := call.in_chunks(planned.size_bytes):
+    def _send_shared(self, channel: Channel, call: Execution, regions: RegionPool, attempts: Attempts) -> Array:
+        with Loan(regions, call.outgoing, call.destination) as shared:
+            lent = shared.lend()
+            if chunked := call.in_chunks(lent.size_bytes):
                 # There was no room for all of it.
-                return self._sender.chunks(line, chunked, attempts)
-            return shared.read(self._sender.message(line, call.method, encode_request(planned.call), attempts))
+                return self._sender.chunks(channel, chunked, attempts)
+            return shared.read(self._sender.message(channel, call.method, encode_request(lent.call), attempts))
 
     def _pause(self, delay_s: float) -> None:
         """Waits for the next attempt; a client that is closed meanwhile makes no further attempt."""

@@ -1,4 +1,4 @@
-"""Looks at servers for synchronous code, on a thread that starts when there is something to learn."""
+"""Discovery of servers for synchronous code, on a thread that starts when there is something to discover."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import grpc
 
-from aclgrad._client.channel.network import Answer, Line
-from aclgrad._client.channel.pool import Lines
+from aclgrad._client.channel.pool import ChannelPool
 from aclgrad._client.channel.probes import (
     ASK_S,
     CHECK,
@@ -16,12 +15,14 @@ from aclgrad._client.channel.probes import (
     CONNECT_S,
     LIST,
     LIST_REQUEST,
+    Answer,
+    Channel,
     answer_of,
     check_request,
     host_of,
 )
 from aclgrad._client.channel.resolver import Found, look_up
-from aclgrad._client.channel.servers import Route
+from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
 from aclgrad.v1 import operator_service_pb2 as pb
 
@@ -32,13 +33,13 @@ _CLOSED: Final = ValueError
 class ThreadNetwork:
     """The network of a thread: its coroutines block and never wait for an event loop."""
 
-    def __init__(self, channel_to: Callable[[Route], Any], metadata: Sequence[Pair]) -> None:
+    def __init__(self, channel_to: Callable[[Endpoints], Any], metadata: Sequence[Pair]) -> None:
         self._channel_to = channel_to
         self._metadata = metadata
 
-    async def ask(self, front: Line) -> pb.Host | None:
+    async def ask(self, front: Channel) -> pb.Host | None:
         try:
-            method = front.channel.unary_unary(LIST)
+            method = front.grpc.unary_unary(LIST)
             return host_of(method(LIST_REQUEST, timeout=ASK_S, metadata=self._metadata))
         except grpc.RpcError as error:
             return host_of(None, error.code())
@@ -48,54 +49,54 @@ class ThreadNetwork:
     async def look_up(self, addresses: Sequence[str]) -> Found:
         return look_up(addresses)
 
-    async def check(self, routes: Sequence[Route]) -> list[Answer]:
-        channels = [self._channel_to(route) for route in routes]
+    async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
+        channels = [self._channel_to(endpoints) for endpoints in servers]
         try:
             calls: list[Any] = [
-                channel.unary_unary(CHECK).future(check_request(route), timeout=CHECK_S)
-                for channel, route in zip(channels, routes, strict=True)
+                channel.unary_unary(CHECK).future(check_request(endpoints), timeout=CHECK_S)
+                for channel, endpoints in zip(channels, servers, strict=True)
             ]
             return [_answer(call) for call in calls]
         finally:
             for channel in channels:
                 channel.close()
 
-    async def open(self, route: Route) -> Line:
-        return Line(route, self._channel_to(route))
+    async def open(self, endpoints: Endpoints) -> Channel:
+        return Channel(endpoints, self._channel_to(endpoints))
 
-    async def is_connected(self, line: Line) -> bool:
+    async def is_connected(self, channel: Channel) -> bool:
         try:
-            line.channel.unary_unary(CHECK)(check_request(line.route), timeout=CONNECT_S, wait_for_ready=True)
+            channel.grpc.unary_unary(CHECK)(check_request(channel.endpoints), timeout=CONNECT_S, wait_for_ready=True)
         except grpc.RpcError as error:
             return answer_of(None, error.code()) is Answer.STRANGER
         except _CLOSED:
             return False
         return True
 
-    def close(self, line: Line) -> None:
-        close(line)
+    def close(self, channel: Channel) -> None:
+        close(channel)
 
 
-def close(line: Line) -> threading.Thread | None:
+def close(channel: Channel) -> threading.Thread | None:
     """Closes a channel, which ends its calls at once. Returns the thread that may still wait for the connection.
 
     grpc waits for a connection that a stopped server has left full of bytes, until the kernel gives it up.
     """
-    closer = threading.Thread(target=line.channel.close, name="aclgrad-close", daemon=True)
+    closer = threading.Thread(target=channel.grpc.close, name="aclgrad-close", daemon=True)
     try:
         closer.start()
     except RuntimeError:
         # The interpreter ends and starts no more threads.
-        line.channel.close()
+        channel.grpc.close()
         return None
     return closer
 
 
-class LookThread:
-    """Has a thread learn what is due, one at a time."""
+class DiscoveryThread:
+    """Has a thread discover what is due, one at a time."""
 
-    def __init__(self, lines: Lines, network: ThreadNetwork) -> None:
-        self._lines = lines
+    def __init__(self, channels: ChannelPool, network: ThreadNetwork) -> None:
+        self._channels = channels
         self._network = network
         self._starting = threading.Lock()
         """Held until the thread runs, so that whoever waits finds it."""
@@ -103,18 +104,18 @@ class LookThread:
 
     def start(self) -> None:
         """Begins what is due, unless that is under way."""
-        if not self._lines.is_due:
+        if not self._channels.is_discovery_due:
             return
         with self._starting:
-            if not self._lines.begin():
+            if not self._channels.begin_discovery():
                 return
-            self._thread = threading.Thread(target=self._learn, name="aclgrad-look", daemon=True)
+            self._thread = threading.Thread(target=self._discover, name="aclgrad-discovery", daemon=True)
             try:
                 self._thread.start()
             except RuntimeError:
                 # No more threads: the channel that is in use will do.
                 self._thread = None
-                self._lines.give_up()
+                self._channels.give_up_discovery()
 
     def wait(self, limit_s: float | None) -> None:
         """Waits until what is under way has ended, or for so long."""
@@ -123,10 +124,10 @@ class LookThread:
         if thread is not None:
             thread.join(None if limit_s is None else max(0.0, limit_s))
 
-    def _learn(self) -> None:
+    def _discover(self) -> None:
         # The coroutines of this network never wait, so the first step is the last.
         with suppress(StopIteration):
-            self._lines.learn(self._network).send(None)
+            self._channels.discover(self._network).send(None)
 
 
 def _answer(call: Any) -> Answer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 
-class Silence:
+class IdleTimeout:
     """How long it is since a message went out or came in; None is without a limit."""
 
     def __init__(self, limit_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -37,7 +37,7 @@ class Silence:
             self.is_over = True
             end()
 
-        threading.Thread(target=watch, name="aclgrad-silence", daemon=True).start()
+        threading.Thread(target=watch, name="aclgrad-idle-timeout", daemon=True).start()
         try:
             yield
         finally:

@@ -13,9 +13,9 @@ from aclgrad._client.calls.chunked import ChunkedAnswer, chunked_messages
 from aclgrad._client.calls.coalescing import Message
 from aclgrad._client.calls.exchanges import ChunkedCall, only_reply
 from aclgrad._client.calls.outgoing import LARGE_BYTES
-from aclgrad._client.channel.network import Line
+from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import Pair, server_of
-from aclgrad._client.sync.idle_timeout import Silence
+from aclgrad._client.sync.idle_timeout import IdleTimeout
 from aclgrad._client.sync.submissions import Submissions
 from aclgrad.wire.service import path_of
 
@@ -28,46 +28,46 @@ class Sender:
         self._submissions = submissions
         self._prepare = prepare
 
-    def message(self, line: Line, name: str, request: bytes, attempts: Attempts) -> bytes:
+    def message(self, channel: Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
         """Returns the reply; raises grpc.RpcError, and ValueError on a closed channel."""
         if len(request) > LARGE_BYTES:
             # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
             # even after its deadline.
-            limit_s, metadata, _ = self._prepare(line, attempts)
-            replies = self._stream(line, name, iter((request,)), limit_s, metadata)
+            limit_s, metadata, _ = self._prepare(channel, attempts)
+            replies = self._stream(channel, name, iter((request,)), limit_s, metadata)
             reply = only_reply(replies)
             attempts.server = server_of(replies.trailing_metadata())
             return reply
-        method = line.methods.get(name)
+        method = channel.methods.get(name)
         if method is None:
-            method = line.methods[name] = line.channel.unary_unary(path_of(name))
-        limit_s, metadata, is_told = self._prepare(line, attempts)
+            method = channel.methods[name] = channel.grpc.unary_unary(path_of(name))
+        limit_s, metadata, wants_server = self._prepare(channel, attempts)
         # A message of several calls goes on for the others if one of them is cancelled.
         if self._submissions.is_in_background and name != Message.method:
             call = method.future(request, timeout=limit_s, metadata=metadata)
             self._submissions.watch(call)
             reply = call.result()
-        elif not is_told:
+        elif not wants_server:
             return cast(bytes, method(request, timeout=limit_s, metadata=metadata))
         else:
             reply, call = method.with_call(request, timeout=limit_s, metadata=metadata)
         attempts.server = server_of(call.trailing_metadata())
         return cast(bytes, reply)
 
-    def chunks(self, line: Line, chunked: ChunkedCall, attempts: Attempts) -> Array:
+    def chunks(self, channel: Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
         """Returns the gradient; raises what `message` raises."""
         answer = ChunkedAnswer(chunked.destination)
-        limit_s, metadata, _ = self._prepare(line, attempts)
+        limit_s, metadata, _ = self._prepare(channel, attempts)
         left_s = attempts.time_left_s()
-        silence = Silence(limit_s if attempts.may_move else None)
-        messages = silence.through(chunked_messages(chunked.call, chunked.chunk_bytes))
-        replies = self._stream(line, "ExecuteOperatorChunked", messages, left_s, metadata)
+        idle_timeout = IdleTimeout(limit_s if attempts.may_move else None)
+        messages = idle_timeout.through(chunked_messages(chunked.call, chunked.chunk_bytes))
+        replies = self._stream(channel, "ExecuteOperatorChunked", messages, left_s, metadata)
         try:
-            with silence.watched(replies.cancel):
-                for message in silence.through(replies):
+            with idle_timeout.watched(replies.cancel):
+                for message in idle_timeout.through(replies):
                     answer.take(message)
         except grpc.RpcError as failure:
-            if not silence.is_over:
+            if not idle_timeout.is_over:
                 raise
             # It would keep this frame, and all arrays, in a cycle.
             failure.__traceback__ = None
@@ -77,13 +77,13 @@ class Sender:
 
     def _stream(
         self,
-        line: Line,
+        channel: Channel,
         name: str,
         messages: Iterator[bytes],
         limit_s: float | None,
         metadata: tuple[Pair, ...],
     ) -> Any:
-        method: Any = line.channel.stream_stream(path_of(name))
+        method: Any = channel.grpc.stream_stream(path_of(name))
         replies = method(messages, timeout=limit_s, metadata=metadata)
         self._submissions.watch(replies)
         return replies
