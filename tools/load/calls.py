@@ -218,7 +218,9 @@ def _own_error(failure: Any, address: str) -> aclgrad.AclgradError:
     """Returns the server's error, or one with the status that gRPC's core gave the call."""
     if any(key == "grpc-status-details-bin" for key, _ in failure.trailing_metadata() or ()):
         return error_of(failure)
-    return aclgrad.AclgradError(f"{address}: {failure.code().name}: {failure.details()}")
+    error = aclgrad.AclgradError(f"{address}: {failure.details()}")
+    error.code = failure.code()
+    return error
 
 
 def _of_length(reply: bytes, least_bytes: int) -> int:

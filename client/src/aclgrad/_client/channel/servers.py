@@ -78,9 +78,9 @@ class Servers:
     def are_several(self) -> bool:
         return self.endpoints is None or self.endpoints.balancing is not Balancing.ONE
 
-    def listed_endpoints(self, found: Found, without: frozenset[str] = frozenset()) -> Endpoints | None:
+    def listed_endpoints(self, found: Found) -> Endpoints | None:
         """Returns the way to the servers of a list that were found, but for some numbers; None if none is left."""
-        numbers = [each for each in chain.from_iterable(found.values()) if each not in without]
+        numbers = list(chain.from_iterable(found.values()))
         return _balanced(numbers, Balancing.LISTED, SERVICE_NAME, self.tls_name) if numbers else None
 
     def workers(self, host: pb.Host) -> tuple[str, ...]:
