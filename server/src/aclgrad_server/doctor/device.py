@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 
 from aclgrad.check.rows import Finding
 from aclgrad.products import product_of_soc
-from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test

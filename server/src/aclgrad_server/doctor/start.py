@@ -9,8 +9,8 @@ from aclgrad_server.doctor.subject import Found, Subject, bad, fine, noted
 from aclgrad_server.edge.memory_limit import check_memory, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
-from aclgrad_server.listen_addresses import dangers
 from aclgrad_server.files import UnusableFileError
+from aclgrad_server.listen_addresses import dangers
 from aclgrad_server.place import share_of
 
 _DAY_S: Final = 86400
