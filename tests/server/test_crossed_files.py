@@ -47,7 +47,7 @@ async def handler(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     runner = Runner(device, Admission(4, 64, 2**28, small_limit=4), Planner(Product.ATLAS_A2, NO_LIMIT), NO_LIMIT)
     state = ServerView(settings)
     handlers = Handlers(state.calls, runner.admission, load_report=LoadReport(state))
-    execute = partial(execute_unary, runner, SharedMemory(False, "aclgrad-", ()))
+    execute = partial(execute_unary, runner, SharedMemory(False, ()))
     yield handlers.unary("ExecuteOperator", execute).stream_unary
     completions.close()
 

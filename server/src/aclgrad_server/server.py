@@ -105,11 +105,11 @@ class Server:
         state.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._device = device
-        places, waiting = settings.streams, settings.max_waiting_calls
+        slots, waiting = settings.streams, settings.max_waiting_calls
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds
         state.admission = admission = Admission(
-            places, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds, small_limit=places
+            slots, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds, small_limit=slots
         )
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s

@@ -27,7 +27,7 @@ def encode(rps: float, utilization: float) -> bytes:
 
 
 class LoadReport:
-    """Replies per second, and the busiest of places, event loop and memory, renewed a few times a second.
+    """Replies per second, and the busiest of slots, event loop and memory, renewed a few times a second.
 
     All are averages of the same second: the share would follow what one call does to one of them alone.
 
