@@ -7,8 +7,7 @@ from typing import Final
 import click
 
 from aclgrad.commands import program
-from aclgrad_server import cli
-from aclgrad_server.doctor import command as doctor
+from aclgrad_server import cli, doctor
 
 PROGRAMS: Final[dict[str, click.Command]] = {
     **{f"aclgrad {name}": command for name, command in program.commands.items()},

@@ -9,8 +9,8 @@ from ctypes import c_int32
 from typing import Final
 
 from aclgrad.check.rows import Finding
-from aclgrad_server.doctor.subject import Found, fine, judged, noted
 from tools.card.card import D2D, D2H, H2D, HUGE_FIRST, Card
+from tools.card.findings import Found, fine, judged, noted
 
 _SIZES: Final = (1, 2, 31, 32, 33, 63, 64, 65, 128, 255, 256, 257)
 _OFFSETS: Final = range(64)

@@ -18,7 +18,7 @@ def main() -> None:
         token(sys.argv[2:])
         return
     if sys.argv[1:2] == ["doctor"]:
-        from aclgrad_server.doctor.command import main as doctor
+        from aclgrad_server.doctor import main as doctor
 
         doctor(sys.argv[2:], prog_name="aclgrad-server doctor")
         return

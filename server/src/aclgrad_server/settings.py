@@ -271,7 +271,7 @@ def is_on(setting: str, default: bool) -> bool:
 def changed_settings(settings: Settings, with_private: bool = True) -> dict[str, str]:
     """Returns the settings that differ from their defaults, as text by name."""
     return {
-        name: _as_text(getattr(settings, name))
+        name: as_text(getattr(settings, name))
         for name, field in Settings.model_fields.items()
         if getattr(settings, name) != field.default and (with_private or not _is_private(field))
     }
@@ -281,7 +281,7 @@ def _is_private(field: FieldInfo) -> bool:
     return isinstance(field.json_schema_extra, dict) and "private" in field.json_schema_extra
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str:
     """Returns a value as in a flag."""
     if isinstance(value, tuple):
         return " ".join(map(str, value))

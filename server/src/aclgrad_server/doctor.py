@@ -1,0 +1,216 @@
+"""`aclgrad-server doctor`: what keeps a server from starting here, and with `--device` what its devices compute."""
+
+import asyncio
+import json
+import logging
+import multiprocessing
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+import click
+
+from aclgrad.check.rows import Finding, Origin, Row, Verdict
+from aclgrad.products import product_of_soc
+from aclgrad_server.access.identities import read_identities
+from aclgrad_server.cli import main as server_command
+from aclgrad_server.devices.device import Completions
+from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.opening import open_device
+from aclgrad_server.devices.self_test import self_test
+from aclgrad_server.edge.process import check_memory, memory_limit
+from aclgrad_server.edge.tls import open_certificates
+from aclgrad_server.exits import StartError
+from aclgrad_server.files import UnusableFileError
+from aclgrad_server.listen_addresses import dangers
+from aclgrad_server.place import share_of
+from aclgrad_server.settings import (
+    Settings,
+    UnusableSettingsError,
+    as_text,
+    given_flags,
+    read_settings,
+    source_of,
+    unknown_variables,
+)
+from aclgrad_server.supervisor.cards import workers_of
+
+Found = Iterable[tuple[str, Finding]]
+"""Names of things, and what was found of each."""
+
+_DAY_S: Final = 86400
+_INTERRUPTED: Final = 130
+_COLOURS: Final = {Verdict.PASSED: "green", Verdict.FAILED: "red", Verdict.NOTED: "yellow"}
+_SEE_CARD: Final = "see npu-smi info, CANN's log and the file of --acl-config"
+
+
+@click.command(context_settings={"max_content_width": 120})
+@click.option("--device", "with_device", is_flag=True, help="Also open the devices and test them; alone on them.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
+)
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+def main(with_device: bool, as_json: bool, flags: tuple[str, ...]) -> None:
+    """Say what would keep a server with these FLAGS from starting here: aclgrad-server doctor -- --streams 8.
+
+    Each row says what was found and, unless that is fine, what to do. Exits with 0 if no row failed, 1 if one did,
+    2 after wrong usage. What a running server suffers from is on its status page, and `aclgrad status` says it.
+    """
+    given = given_flags(server_command.make_context("aclgrad-server", list(flags)).params)
+    # What the server would log is in the rows.
+    logging.getLogger().addHandler(logging.NullHandler())
+    rows = []
+    try:
+        for row in _rows(given, with_device):
+            rows.append(row)
+            _print(json.dumps(row.to_json()) if as_json else _line(row))
+    except KeyboardInterrupt:
+        click.echo("aclgrad-server doctor: interrupted", err=True)
+        os._exit(_INTERRUPTED)
+    exit_code = int(any(row.verdict is Verdict.FAILED for row in rows))
+    counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
+    if as_json:
+        _print(json.dumps({"summary": {"exit_code": exit_code, "rows": len(rows), **counts}}))
+    else:
+        _print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    sys.stdout.flush()
+    # A driver may have threads that would keep the interpreter from ending.
+    os._exit(exit_code)
+
+
+def _print(line: str) -> None:
+    try:
+        click.echo(line)
+    except BrokenPipeError:
+        raise  # click ends the program without a word
+    except OSError as error:
+        raise click.ClickException(f"the rows cannot be written: {error.strerror or error}") from error
+
+
+def _line(row: Row) -> str:
+    verdict = click.style(f"{row.verdict:8}", fg=_COLOURS[row.verdict])
+    return f"{verdict}{': '.join(part for part in (row.check, row.case, row.message) if part)}"
+
+
+def _rows(given: Mapping[str, Any], with_device: bool) -> Iterator[Row]:
+    """Yields every row as soon as it is known, with the time that it took."""
+    here = Origin(socket.gethostname(), "", "", "")
+    for topic, found in _examinations(given, with_device):
+        begin = time.monotonic()
+        for case, finding in found:
+            seconds = time.monotonic() - begin
+            yield Row(here, topic, "", "", (), case, finding.verdict, finding.message, finding.figures, seconds)
+            begin = time.monotonic()
+
+
+def _examinations(given: Mapping[str, Any], with_device: bool) -> Iterator[tuple[str, Found]]:
+    try:
+        settings = read_settings(given)
+    except UnusableSettingsError as error:
+        yield "settings", [("", _bad(line, "see aclgrad-server --help")) for line in error.args]
+        return
+    cards = workers_of(settings)
+    yield "settings", of_settings(settings, given, os.environ)
+    yield "start", of_start(settings, len(cards))
+    if with_device:
+        yield "device", _of_devices(settings, cards)
+
+
+def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
+    """Yields every setting with its value and source."""
+    for name in unknown_variables(environment):
+        yield name, _bad("is not a setting of the server", "unset it, or see aclgrad-server --help")
+    for name, value in settings:
+        in_file = str(settings.config) if name in settings.model_fields_set else "default"
+        yield name, _fine(f"{as_text(value) or 'none'} ({source_of(name, given, environment) or in_file})")
+
+
+def of_start(settings: Settings, worker_count: int) -> Found:
+    """Yields what a start would refuse or warn of: memory, the files of TLS and identities, and listeners."""
+
+    def memory() -> str:
+        check_memory(processes=worker_count)
+        limit = memory_limit(settings.memory_limit_bytes)
+        share = share_of(limit, worker_count) / 2**20
+        each = f", {share:.0f} for each of {worker_count} workers" if worker_count > 1 else ""
+        return f"{limit / 2**20:.0f} MiB{each}"
+
+    def certificate() -> str:
+        if (made := open_certificates(settings)) is None:
+            return "no TLS"
+        names, days = ", ".join(made.names) or "no name", (made.expires_at - time.time()) / _DAY_S
+        return f"fits its key; for {names}, valid for {days:.0f} days"
+
+    def identities() -> str:
+        if settings.identities is None:
+            return "everybody may call"
+        read_identities(settings.identities)
+        return f"{settings.identities} can be used"
+
+    checks: dict[str, tuple[Callable[[], str], str]] = {
+        "memory": (memory, "give the container more memory"),
+        "--tls-certificate": (certificate, "the server would not start"),
+        "--identities": (identities, "the server would not start"),
+    }
+    for name, (check, remedy) in checks.items():
+        try:
+            yield name, _fine(check())
+        except (StartError, UnusableFileError) as error:
+            yield name, _bad(str(error), remedy)
+    for danger in dangers(settings.listen, *map(bool, (settings.tls_key, settings.tls_client_ca, settings.identities))):
+        yield "--listen", Finding(Verdict.NOTED, danger)
+
+
+def _of_devices(settings: Settings, cards: Sequence[int]) -> Found:
+    """Yields of each device whether it opens and passes the self-test, in a process of its own: a driver may hang."""
+    # Each process sees one device; a fork would have our threads' locks.
+    context = multiprocessing.get_context("spawn")
+    for index in dict.fromkeys(cards):
+        receiver, sender = context.Pipe(duplex=False)
+        own = settings.model_copy(update={"device": (index,)})
+        process = context.Process(target=_examine, args=(own, sender))
+        process.start()
+        sender.close()
+        try:
+            yield f"device {index}", receiver.recv()
+        except EOFError:
+            process.join()
+            yield f"device {index}", _bad(f"the process that opened it ended with {process.exitcode}", _SEE_CARD)
+        finally:
+            process.kill()
+
+
+def _examine(settings: Settings, sender: Connection) -> None:
+    logging.getLogger().addHandler(logging.NullHandler())
+
+    async def examine() -> None:
+        # Sent before the loop ends: that would wait for a thread that a driver keeps.
+        sender.send(await _opened_and_tested(settings))
+
+    asyncio.run(examine())
+
+
+async def _opened_and_tested(settings: Settings) -> Finding:
+    try:
+        _, device = await open_device(settings, Completions(), lambda *_: None)
+        product = product_of_soc(device.soc_name)
+        if product is None:
+            return _bad(f"the SoC {device.soc_name!r} is not of a known product", "give another card")
+        off = await self_test(device, product, settings.hang_timeout_s)
+    except (StartError, UnfitDeviceError) as error:
+        return _bad(str(error), _SEE_CARD)
+    if off:
+        return _bad(f"it fails {', '.join(f'{name}: {why}' for name, why in off.items())}", "see `aclgrad check`")
+    return _fine(f"{device.soc_name} opens and passes the self-test")
+
+
+def _fine(message: str) -> Finding:
+    return Finding(Verdict.PASSED, message)
+
+
+def _bad(problem: str, remedy: str) -> Finding:
+    return Finding(Verdict.FAILED, f"{problem}; {remedy}")
