@@ -18,7 +18,7 @@ from aclgrad.products import Product
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
-from tests.server.status.pictures import device, failure, picture
+from tests.server.status.statuses import device, failure, status_with
 from tools.serving import Server
 
 from .screens import SCREENS, Screen, fits, keep, pieces
@@ -118,7 +118,7 @@ def test_page_needs_no_script(browser: Chrome, busy: Server) -> None:
 
 STATES = {
     "starting": pb.GetServerStatusResponse(version="0.1.0", not_ready_reason="starting"),
-    "lost": picture(
+    "lost": status_with(
         not_ready_reason="device lost",
         devices=[device(index=0), device(index=1, down=True, sample_age=Duration(seconds=90))],
         queue=pb.QueueStatus(running_limit=8, running_count=8, waiting_limit=64, waiting_count=64),
@@ -138,10 +138,10 @@ STATES = {
     ),
     "host": merge(
         [
-            WorkerAnswer(0, picture(), addresses=["0.0.0.0:50052"], restart_count=0),
+            WorkerAnswer(0, status_with(), addresses=["0.0.0.0:50052"], restart_count=0),
             WorkerAnswer(
                 1,
-                picture(
+                status_with(
                     devices=[device(index=1)],
                     queue=pb.QueueStatus(running_limit=4, running_count=4, waiting_limit=4096, waiting_count=4095),
                     operators=[pb.OperatorStatus(name="none", calls_per_second=123_456)],

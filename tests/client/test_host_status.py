@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from aclgrad._client.server.status import status_of
 from aclgrad.host_status import WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.server.status.pictures import device, operator, picture
+from tests.server.status.statuses import device, operator, status_with
 
 Status = pb.GetServerStatusResponse
 
@@ -33,7 +33,7 @@ def test_it_needs_no_grpc() -> None:
 def test_what_a_row_says() -> None:
     queue = pb.QueueStatus(running_count=3, small_running_count=2, waiting_count=5, small_waiting_count=1)
     operators = [operator(0.001, 0.1), operator(0.001, 0.1, "none")]
-    busy = picture(queue=queue, operators=operators, devices=[device(index=7)])
+    busy = status_with(queue=queue, operators=operators, devices=[device(index=7)])
     starting = Status(
         version="0.1.0", not_ready_reason="starting", process=pb.ProcessStatus(used_bytes=5, limit_bytes=9)
     )
@@ -70,7 +70,7 @@ def test_problems_have_the_name_of_their_worker_unless_all_have_them() -> None:
     late = pb.Problem(summary="the event loop is late", remedy="give it CPU")
     expired = pb.Problem(summary="the certificate has expired", remedy="renew it", serious=True)
     full = pb.Problem(summary="the queue is full", remedy="add a replica", serious=True)
-    host = merge(answers(picture(problems=[expired, late]), picture(problems=[full, expired]), None))
+    host = merge(answers(status_with(problems=[expired, late]), status_with(problems=[full, expired]), None))
     assert summaries(host) == [
         "worker 2: does not answer",
         "the certificate has expired",
@@ -84,7 +84,7 @@ def test_problems_have_the_name_of_their_worker_unless_all_have_them() -> None:
 def test_turned_off_operators_have_the_name_of_their_worker_unless_all_have_them() -> None:
     wrong = pb.TurnedOffOperator(name="b", reason="it is missing")
     own = pb.TurnedOffOperator(name="a", reason="device 0 computes float16 wrongly")
-    host = merge(answers(picture(turned_off_operators=[wrong]), picture(turned_off_operators=[own, wrong])))
+    host = merge(answers(status_with(turned_off_operators=[wrong]), status_with(turned_off_operators=[own, wrong])))
     found = [(each.name, each.reason) for each in host.turned_off_operators]
     assert found == [("a", "worker 1: device 0 computes float16 wrongly"), ("b", "it is missing")]
 
@@ -103,9 +103,9 @@ def test_turned_off_operators_have_the_name_of_their_worker_unless_all_have_them
 )
 def test_a_worker_that_takes_no_calls_is_a_problem(reason: str, serious: bool, remedy: str) -> None:
     silent = WorkerAnswer(1, reason=reason)
-    unready = WorkerAnswer(1, picture(not_ready_reason=reason))
+    unready = WorkerAnswer(1, status_with(not_ready_reason=reason))
     for each in (silent, unready):
-        host = merge([WorkerAnswer(0, picture()), each])
+        host = merge([WorkerAnswer(0, status_with()), each])
         (problem,) = host.problems
         assert (problem.summary, problem.serious) == (f"worker 1: {reason}", serious)
         assert remedy in problem.remedy
@@ -116,14 +116,14 @@ def test_a_worker_that_takes_no_calls_is_a_problem(reason: str, serious: bool, r
 
 def test_a_worker_that_says_itself_why_it_is_not_ready_is_one_problem() -> None:
     said = pb.Problem(summary="not ready: device lost", remedy="see npu-smi info", serious=True)
-    host = merge(answers(picture(), picture(not_ready_reason="device lost", problems=[said])))
+    host = merge(answers(status_with(), status_with(not_ready_reason="device lost", problems=[said])))
     assert summaries(host) == ["worker 1: not ready: device lost"]
     assert host.problems[0].remedy == "see npu-smi info"
 
 
 def test_a_host_is_ready_if_a_worker_is() -> None:
-    draining, lost = picture(not_ready_reason="draining"), picture(not_ready_reason="device lost")
-    assert merge(answers(None, draining, picture())).not_ready_reason == ""
+    draining, lost = status_with(not_ready_reason="draining"), status_with(not_ready_reason="device lost")
+    assert merge(answers(None, draining, status_with())).not_ready_reason == ""
     assert merge(answers(draining, lost)).not_ready_reason == "draining"
     assert merge(answers(None, lost, reason="restarts in 2 s")).not_ready_reason == "restarts in 2 s"
 
@@ -148,9 +148,9 @@ def test_nobody_answers() -> None:
 
 def test_workers_that_differ_are_a_problem() -> None:
     settings = {"streams": "8", "listen": "a:1", "device": "0", "admin": "unix:/0"}
-    first = picture(versions={"driver": "25.0"}, changed_settings=settings)
-    second = picture(version="0.2.0", runtime_version="1.1.0", product="310P", computes_on_cpu=True)
-    third = picture(versions={"driver": "25.0"}, changed_settings=settings | {"device": "2"})
+    first = status_with(versions={"driver": "25.0"}, changed_settings=settings)
+    second = status_with(version="0.2.0", runtime_version="1.1.0", product="310P", computes_on_cpu=True)
+    third = status_with(versions={"driver": "25.0"}, changed_settings=settings | {"device": "2"})
     host = merge(answers(first, second, third))
     assert summaries(host) == [
         "the workers differ in version: 0.1.0 (workers 0, 2), 0.2.0 (worker 1)",
@@ -167,7 +167,7 @@ def test_workers_that_differ_are_a_problem() -> None:
 def test_a_worker_that_has_not_opened_its_device_does_not_differ() -> None:
     """It does not know library and product yet, so those of another are shown."""
     starting = Status(version="0.1.0", not_ready_reason="starting", process=pb.ProcessStatus(used_bytes=1))
-    host = merge(answers(starting, picture(executor_cache=True, deterministic=True)))
+    host = merge(answers(starting, status_with(executor_cache=True, deterministic=True)))
     assert summaries(host) == ["worker 0: starting"]
     assert (host.library, host.product, host.executor_cache, host.deterministic) == (
         "libacl_host.so",
@@ -180,13 +180,13 @@ def test_a_worker_that_has_not_opened_its_device_does_not_differ() -> None:
 
 
 def test_the_start_is_that_of_the_oldest() -> None:
-    starts = [picture(start_time=Timestamp(seconds=each)) for each in (30, 10, 20)]
-    assert merge(answers(picture(), *starts)).start_time.seconds == 10
-    assert not merge(answers(picture(), None)).HasField("start_time")
+    starts = [status_with(start_time=Timestamp(seconds=each)) for each in (30, 10, 20)]
+    assert merge(answers(status_with(), *starts)).start_time.seconds == 10
+    assert not merge(answers(status_with(), None)).HasField("start_time")
 
 
 def test_endpoints_keep_their_order() -> None:
-    first, second = picture(endpoints=["b:1", "a:1"]), picture(endpoints=["c:1", "a:1"])
+    first, second = status_with(endpoints=["b:1", "a:1"]), status_with(endpoints=["c:1", "a:1"])
     assert list(merge(answers(first, second)).endpoints) == ["b:1", "a:1", "c:1"]
 
 
@@ -196,7 +196,7 @@ def test_devices_stay_as_they_are() -> None:
         device(index=3, sample_age=Duration(seconds=9)),
         device(sample_age=Duration(seconds=2), oldest_step=Duration(seconds=1)),
     ]
-    host = merge([WorkerAnswer(5, picture(devices=devices[:1])), WorkerAnswer(6, picture(devices=devices[1:]))])
+    host = merge([WorkerAnswer(5, status_with(devices=devices[:1])), WorkerAnswer(6, status_with(devices=devices[1:]))])
     assert [each.worker for each in host.devices] == [5, 6]
     for each in host.devices:
         each.ClearField("worker")

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from aclgrad.host_status import WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.server.status.pictures import device, picture
+from tests.server.status.statuses import device, status_with
 
 Status = pb.GetServerStatusResponse
 NAMES = ("none", "unknown", "max_unpool2d_backward", "adaptive_avg_pool2d_backward", "roi_align_backward")
@@ -37,7 +37,7 @@ def drawn(generator: random.Random) -> Status:
     def some(of: Iterable[Any]) -> list[Any]:
         return sorted(each for each in of if generator.random() < 0.6)
 
-    status = picture(
+    status = status_with(
         uptime=time(),
         devices=[device(index=generator.randrange(8), free_bytes=count())],
         queue=pb.QueueStatus(**{name: count() for name in pb.QueueStatus.DESCRIPTOR.fields_by_name}),

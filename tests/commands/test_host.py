@@ -20,7 +20,7 @@ from aclgrad.commands import program
 from aclgrad.commands.host import sibling_target
 from aclgrad.v1 import operator_service_pb2 as pb
 from tests.client.scripted_service import ScriptedService, failing, serving
-from tests.server.status.pictures import device, picture
+from tests.server.status.statuses import device, status_with
 
 Answer = Callable[[grpc.ServicerContext], bytes]
 
@@ -37,7 +37,7 @@ class Host:
     def status(self, index: int) -> pb.GetServerStatusResponse:
         queue = pb.QueueStatus(running_limit=4, waiting_limit=64, running_count=index + 1)
         operators = [pb.OperatorStatus(name="none", call_count=10, calls_per_second=1.25)]
-        status = picture(queue=queue, operators=operators, devices=[device(index=index)], endpoints=self.addresses)
+        status = status_with(queue=queue, operators=operators, devices=[device(index=index)], endpoints=self.addresses)
         status.worker.index, status.worker.restart_count = index, index
         status.worker.addresses.append(self.addresses[index])
         for other, address in enumerate(self.addresses):

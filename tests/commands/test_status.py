@@ -1,4 +1,4 @@
-"""`aclgrad status`: what is wrong first, then the rest of the picture, whole on any terminal."""
+"""`aclgrad status`: what is wrong first, then the rest of the status, whole on any terminal."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from aclgrad.testing import TestServer
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from tests.client.scripted_service import ScriptedService, serving
-from tests.server.status.pictures import device, failure, picture
+from tests.server.status.statuses import device, failure, status_with
 
 from .conftest import Run
 
@@ -42,7 +42,7 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
         name="max_unpool2d_backward", call_count=500, calls_per_second=12.5, median_latency=latency
     )
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, receiving_count=24, replying_count=3)
-    status = picture(operators=[operator], queue=queue, changed_settings={"streams": "8", "config": "[bold]/a.toml"})
+    status = status_with(operators=[operator], queue=queue, changed_settings={"streams": "8", "config": "[bold]/a.toml"})
     result = shown(service, status)
     assert result.exit_code == 0
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
@@ -66,7 +66,7 @@ def test_what_is_wrong_comes_first(service: ScriptedService) -> None:
         pb.Problem(summary="device 0 (Ascend910B1) is down", remedy="restart the server", serious=True),
         pb.Problem(summary="3 calls failed in the last minute", remedy="send fewer"),
     ]
-    status = picture(problems=problems, process=process, recent_failures=[failure("SERVER_BUSY", 5, 3)])
+    status = status_with(problems=problems, process=process, recent_failures=[failure("SERVER_BUSY", 5, 3)])
     lines = shown(service, status).output.splitlines()
     assert lines[0] == "device 0 (Ascend910B1) is down: restart the server"
     assert lines[1] == "3 calls failed in the last minute: send fewer"
@@ -78,7 +78,7 @@ def test_what_is_wrong_comes_first(service: ScriptedService) -> None:
     assert told["recent_failures"][0]["last_time"].endswith("+00:00")
 
 
-CROWDED = picture(
+CROWDED = status_with(
     operators=[
         pb.OperatorStatus(
             name="max_pool2d_with_indices_backward",

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from aclgrad_server.log_forms import Form, JsonForm, TextForm, fields
-from aclgrad_server.logs import LineHandler, last_words
+from aclgrad_server.logs import Form, JsonForm, LineHandler, TextForm, fields, last_words
 
 FORGED = "2026-01-01T00:00:00Z ERROR root: forged"
 

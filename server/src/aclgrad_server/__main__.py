@@ -32,10 +32,9 @@ def main() -> None:
     # gRPC's core reads this on import. Otherwise it would write to standard error itself, and block on a slow reader.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     if sys.argv[1:2] == ["worker"]:
-        from aclgrad_server.worker import main as worker
+        from aclgrad_server.serving import serve_as_worker
 
-        worker()
-        return
+        sys.exit(serve_as_worker())
     from aclgrad_server.cli import run
 
     run()

@@ -11,7 +11,7 @@ import click
 
 from aclgrad_server import logs
 from aclgrad_server.exits import EXIT_START, EXIT_USAGE, StartError
-from aclgrad_server.log_forms import Form, JsonForm
+from aclgrad_server.logs import Form, JsonForm
 from aclgrad_server.settings import Settings, UnusableSettingsError, read_settings, unknown_variables, variable_of
 from aclgrad_server.supervisor.cards import workers_of
 

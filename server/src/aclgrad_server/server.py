@@ -27,22 +27,21 @@ from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
 from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
-from aclgrad_server.edge.memory_limit import check_memory, memory_limit
-from aclgrad_server.edge.process import ensure_open_files
+from aclgrad_server.edge.process import check_memory, ensure_open_files, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
-from aclgrad_server.log_forms import fields
+from aclgrad_server.logs import fields
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.services.operators import OperatorService
 from aclgrad_server.settings import Settings, changed_settings
-from aclgrad_server.status.picture import VERSION
+from aclgrad_server.status.server_status import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -66,16 +65,16 @@ def prepare_process(settings: Settings) -> None:
 class Server:
     """Owns the device and the listeners from `start` to `stop`, on the event loop on which it was made."""
 
-    def __init__(self, state: ServerView, on_device_lost: Callable[[], None] = lambda: None) -> None:
-        self._settings = settings = state.settings
-        self._state = state
+    def __init__(self, view: ServerView, on_device_lost: Callable[[], None] = lambda: None) -> None:
+        self._settings = settings = view.settings
+        self._view = view
         self._on_device_lost = on_device_lost
         self._completions = Completions()
-        self._health = Health(settings.client_timeout_s, state.host_id)
+        self._health = Health(settings.client_timeout_s, view.host_id)
         self._grpc: grpc.aio.Server | None = None
         self._load_report: LoadReport | None = None
         self._file_watch = FileWatch([])
-        self._tasks = BackgroundTasks(state.heartbeat, on_failure=self._health.set_dead)
+        self._tasks = BackgroundTasks(view.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
         self._tasks.start("beat", self._beat)
         self._losses: set[str] = set()
@@ -90,25 +89,25 @@ class Server:
 
         Raises StartError if that fails, and UnfitDeviceError if the device does not open or fails its self-test.
         """
-        settings, state = self._settings, self._state
+        settings, view = self._settings, self._view
         await self._open_files()
-        access = state.access
+        access = view.access
         connection_limit = ensure_open_files(MAX_CONNECTIONS)
         try:
-            on_card = 1 if state.place is None else state.place.on_card
+            on_card = 1 if view.place is None else view.place.on_card
             library, device = await open_device(settings, self._completions, self._lose_device, on_card)
         except UnfitDeviceError as error:
-            state.unopened_device = error.index
+            view.unopened_device = error.index
             raise
-        state.library, state.device = library, device
-        state.product = product = _product_of(device.soc_name)
-        state.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
+        view.library, view.device = library, device
+        view.product = product = _product_of(device.soc_name)
+        view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._device = device
         slots, waiting = settings.streams, settings.max_waiting_calls
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds
-        state.admission = admission = Admission(
+        view.admission = admission = Admission(
             slots, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds, small_limit=slots
         )
         # A slow kernel on a busy processor must not look like a lost device.
@@ -118,16 +117,16 @@ class Server:
         planner = Planner(product, limit_bytes, shape_only, turned_off, max_work, max_roi_work)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
-            options=server_options(settings, connection_limit, shares_ports=state.place is not None),
+            options=server_options(settings, connection_limit, shares_ports=view.place is not None),
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
-        state.addresses = bind(self._grpc, settings.listen, state.certificates, permissions)
-        service = OperatorService(state, product, library, runner)
-        self._load_report = report = LoadReport(state)
-        name = name_of(state.addresses if state.place is None else state.place.endpoints[state.place.index])
+        view.addresses = bind(self._grpc, settings.listen, view.certificates, permissions)
+        service = OperatorService(view, product, library, runner)
+        self._load_report = report = LoadReport(view)
+        name = name_of(view.addresses if view.place is None else view.place.endpoints[view.place.index])
         handlers = Handlers(
-            state.calls, admission, access, settings.access_log, settings.max_message_bytes, report, name
+            view.calls, admission, access, settings.access_log, settings.max_message_bytes, report, name
         )
         self._grpc.add_generic_rpc_handlers((service.handler(handlers), self._health.handler()))
         if settings.reflection:
@@ -136,15 +135,15 @@ class Server:
         self._watch(device)
         self._announce(device)
         self._health.set_ready(True)
-        state.ready_at, state.ready_since = time.time(), time.monotonic()
-        state.readiness.set_ready()
+        view.ready_at, view.ready_since = time.time(), time.monotonic()
+        view.readiness.set_ready()
 
     async def _open_files(self) -> None:
         """Reads the files of certificates and identities, which are watched from now on."""
         settings, path = self._settings, self._settings.identities
         try:
             certificates = open_certificates(settings)
-            count = 1 if self._state.place is None else self._state.place.worker_count
+            count = 1 if self._view.place is None else self._view.place.worker_count
             identities = Reloaded("file of identities", [path], partial(read_identities, path, count)) if path else None
         except UnusableFileError as error:
             raise StartError(str(error)) from error
@@ -152,22 +151,22 @@ class Server:
         # In a thread: a name server may not answer for seconds.
         for danger in await asyncio.to_thread(lambda: list(dangers(settings.listen, *protection))):
             log.warning(danger)
-        self._state.certificates = certificates
-        self._state.access = Access(identities) if identities else None
+        self._view.certificates = certificates
+        self._view.access = Access(identities) if identities else None
         self._file_watch = FileWatch([each for each in (certificates and certificates.current, identities) if each])
 
     def _announce(self, device: Device) -> None:
         """Logs what is served, and with which settings. None of that is secret: of keys, settings have paths alone."""
-        settings, state, library = self._settings, self._state, self._state.library
+        settings, view, library = self._settings, self._view, self._view.library
         assert library is not None
         served: dict[str, Any] = {
             "version": VERSION,
-            "product": state.product,
+            "product": view.product,
             "soc": device.soc_name,
             "device": device.index,
             "library": library.name,
             "runtime": library.runtime_version,
-            "listen": " ".join(state.addresses),
+            "listen": " ".join(view.addresses),
             "tls": "on" if settings.tls_certificate else "off",
             "client_certificates": "on" if settings.tls_client_ca else "off",
             "identities": "on" if settings.identities else "off",
@@ -185,21 +184,21 @@ class Server:
     def _watch(self, device: Device) -> None:
         """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, device)
-        self._state.memory = memory = MemoryWatch(limit_bytes, trim, self._state.calls)
+        self._view.memory = memory = MemoryWatch(limit_bytes, trim, self._view.calls)
         memory.start(self._tasks)
         watch_device(device, self._tasks)
 
     async def _beat(self) -> float:
         """Beats the heart of the event loop, ends calls that are late or have slow clients, and serves queues."""
-        state = self._state
-        state.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
-        state.heartbeat.beat()
-        state.calls.sweep()
-        if state.admission is not None:
-            state.admission.sweep()
-        if state.access is not None:
-            state.access.repeated.sweep()
-        state.recent.sweep()
+        view = self._view
+        view.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
+        view.heartbeat.beat()
+        view.calls.sweep()
+        if view.admission is not None:
+            view.admission.sweep()
+        if view.access is not None:
+            view.access.repeated.sweep()
+        view.recent.sweep()
         if self._load_report is not None:
             self._load_report.sweep()
         self._beat_due = time.monotonic() + BEAT_INTERVAL_S
@@ -216,11 +215,11 @@ class Server:
         if was_lost:
             return
         self._health.set_ready(False)
-        self._state.readiness.set_not_ready("device lost")
+        self._view.readiness.set_not_ready("device lost")
         new_error = partial(error_of_fault, "device_lost", error.metadata["acl_error"])
         self._completions.lose(new_error)
-        if self._state.admission is not None:
-            self._state.admission.lose(new_error)
+        if self._view.admission is not None:
+            self._view.admission.lose(new_error)
         # A loss during the self-test is the test's result: a new process would find the same card.
         if self._device is not None:
             self._on_device_lost()
@@ -229,19 +228,19 @@ class Server:
         """Refuses new calls, lets those in flight end within the drain limit, and says whether all of them did."""
         self._health.set_ready(False)
         if not self.is_device_lost:
-            self._state.readiness.set_not_ready("draining")
+            self._view.readiness.set_not_ready("draining")
             if self._health.is_watched:
                 await asyncio.sleep(NOTICE_S)
-        self._state.calls.refuse()
+        self._view.calls.refuse()
         # After a loss the calls in flight only wait for their error.
         limit_s = min(self._settings.drain_timeout_s, LOST_DRAIN_S if self.is_device_lost else math.inf)
         log.info("draining for at most %.0f s", limit_s)
-        if self._grpc is not None and self._state.place is not None:
+        if self._grpc is not None and self._view.place is not None:
             # Clients connect again at once and meet a sibling; calls in flight go on. A server without siblings goes on
             # refusing calls, because that tells more than a closed port.
             leaving = asyncio.ensure_future(self._grpc.stop(limit_s))
             leaving.add_done_callback(lambda _: log.debug("no listener is left"))
-        drained = await self._state.calls.wait_until_none(limit_s) and not self._is_running()
+        drained = await self._view.calls.wait_until_none(limit_s) and not self._is_running()
         if self.is_device_lost:
             # Calls on their way get an error with a reason: when gRPC stops, it cancels those not yet delivered.
             await asyncio.sleep(LOST_REFUSAL_S)
@@ -277,7 +276,7 @@ class Server:
 
     def _is_running(self) -> bool:
         """Whether the device still works for a client that has gone: its thread would keep the process from ending."""
-        admission = self._state.admission
+        admission = self._view.admission
         return admission is not None and admission.occupancy().running > 0
 
 

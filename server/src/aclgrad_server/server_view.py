@@ -16,8 +16,7 @@ from aclgrad_server.edge.tls import Certificates
 from aclgrad_server.liveness import Heartbeat, Readiness
 from aclgrad_server.place import Place
 from aclgrad_server.settings import Settings
-from aclgrad_server.statistics.histogram import Histogram
-from aclgrad_server.statistics.recent import RecentCalls
+from aclgrad_server.statistics import Histogram, RecentCalls
 
 
 @dataclass(slots=True)

@@ -8,12 +8,16 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
+from aclgrad_server import logs
 from aclgrad_server.admin.listener import AdminListener
 from aclgrad_server.admin.pages import pages
 from aclgrad_server.devices.faults import UnfitDeviceError
-from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_UNDRAINED, StartError
-from aclgrad_server.place import Place, wait_for_the_supervisor_to_end
+from aclgrad_server.devices.numa import bind_to_card
+from aclgrad_server.devices.visible import visible_card
+from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_START, EXIT_UNDRAINED, StartError
+from aclgrad_server.place import Place, read_orders, wait_for_the_supervisor_to_end
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import OFF, Settings
@@ -29,18 +33,33 @@ def serve(settings: Settings, place: Place | None = None) -> int:
     return asyncio.run(_serve(settings, place))
 
 
+def serve_as_worker() -> int:
+    """Serves as the orders of a supervisor on standard input say, and returns the exit code."""
+    orders = read_orders()
+    settings, place = orders.settings, orders.place
+    form = logs.form_of(settings.log_format, place.index)
+    logs.configure(settings.log_level, form)
+    with suppress(ValueError):  # the server says why there is no such card
+        bind_to_card(visible_card(os.environ, settings.device[0]))
+    try:
+        return serve(settings, place)
+    except StartError as error:
+        logs.last_words(form, str(error))
+        return EXIT_START
+
+
 async def _serve(settings: Settings, place: Place | None) -> int:
     prepare_process(settings)
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
         threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
-    state = ServerView(settings, place)
-    admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(state))
+    view = ServerView(settings, place)
+    admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(view))
     if admin is not None:
         address = admin.start()
         if place is None:
             print(f"admin: {address}", flush=True)
-    server = Server(state, on_device_lost=stop.make)
+    server = Server(view, on_device_lost=stop.make)
     start, requested = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.requested.wait())
     await asyncio.wait((start, requested), return_when=asyncio.FIRST_COMPLETED)
     is_fit = True
@@ -51,17 +70,17 @@ async def _serve(settings: Settings, place: Place | None) -> int:
             is_fit = False
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
-            state.readiness.set_not_ready(error.summary, is_for_good=True)
+            view.readiness.set_not_ready(error.summary, is_for_good=True)
         except StartError:
-            # The admin thread keeps the state, and the device has to close before the interpreter ends.
-            state.device = None
+            # The admin thread keeps the view, and the device has to close before the interpreter ends.
+            view.device = None
             raise
         else:
             # The objects that exist now stay, so the garbage collector need not visit them again.
             gc.collect()
             gc.freeze()
             if place is None:
-                print(f"ready: {' '.join(state.addresses)}", flush=True)
+                print(f"ready: {' '.join(view.addresses)}", flush=True)
         await requested
     is_started = start.done()
     start.cancel()

@@ -1,4 +1,4 @@
-"""The status page shows the picture whatever it holds, and nothing in it can run or load anything."""
+"""The status page shows the status whatever it holds, and nothing in it can run or load anything."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ from aclgrad.host_status import WorkerAnswer, merge
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.admin import page
 from aclgrad_server.status.problems import problems_of
-from tests.server.status.pictures import device, failure, picture
+from tests.server.status.statuses import device, failure, status_with
 
 
 class Text(HTMLParser):
@@ -57,7 +57,7 @@ def test_what_a_sound_server_shows() -> None:
     pool.MergeFrom(pb.OperatorStatus(median_latency=latency, p99_latency=p99))
     operators = [pool, pb.OperatorStatus(name="none", call_count=1, failure_count=1)]
     text = shown(
-        picture(
+        status_with(
             operators=operators,
             recent_failures=[failure("INVALID_FIELD", 3, 7)],
             versions={"driver": "25.0.1"},
@@ -84,14 +84,14 @@ def test_what_a_sound_server_shows() -> None:
 
 def test_what_is_particular_is_shown() -> None:
     """The CPU that is not taken for a card, calls on their way, and what is wrong, which comes first."""
-    on_cpu = shown(picture(computes_on_cpu=True))
+    on_cpu = shown(status_with(computes_on_cpu=True))
     assert on_cpu.startswith("all is well - aclgrad 910B on the CPU")
     assert "1 device computes on the CPU, calls are welcome" in on_cpu
     assert "0 CPU as Ascend910B1 up" in on_cpu
-    assert "CPU" not in shown(picture())
+    assert "CPU" not in shown(status_with())
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, running_count=1, receiving_count=24, replying_count=3)
-    assert "running 1 of 4 waiting 0 of 64 receiving 24 replying 3 " in shown(picture(queue=queue))
-    wrong = shown(picture(not_ready_reason="device lost", devices=[device(down=True)]))
+    assert "running 1 of 4 waiting 0 of 64 receiving 24 replying 3 " in shown(status_with(queue=queue))
+    wrong = shown(status_with(not_ready_reason="device lost", devices=[device(down=True)]))
     assert (
         wrong.index("not ready: device lost") < wrong.index("device 0 (Ascend910B1) is down") < wrong.index("running")
     )
@@ -102,7 +102,7 @@ def test_what_is_particular_is_shown() -> None:
 def test_no_text_becomes_markup() -> None:
     evil = """<script>alert(1)</script><img src=x onerror="a">'"&"""
     told = pb.WorkerStatus(addresses=[evil], not_ready_reason=evil)
-    status = picture(
+    status = status_with(
         product=evil,
         library=evil,
         workers=[told],
@@ -123,7 +123,7 @@ def test_no_text_becomes_markup() -> None:
 
 
 def test_nothing_runs_or_loads_but_our_style_and_script() -> None:
-    html = page.render(picture())
+    html = page.render(status_with())
     policy = page.HEADERS["content-security-policy"]
     for tag in ("style", "script"):
         (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
@@ -140,7 +140,7 @@ def test_nothing_runs_or_loads_but_our_style_and_script() -> None:
 
 def host(*reasons: str) -> pb.GetServerStatusResponse:
     """Returns the status of a host, one of whose workers is sound and the others do not answer."""
-    sound = picture(devices=[device(index=7)], operators=[pb.OperatorStatus(name="none", calls_per_second=12.5)])
+    sound = status_with(devices=[device(index=7)], operators=[pb.OperatorStatus(name="none", calls_per_second=12.5)])
     first = WorkerAnswer(0, sound, addresses=["127.0.0.1:50052"], restart_count=2)
     others = enumerate(reasons, 1)
     return merge([first, *(WorkerAnswer(index, reason=reason, device_index=index) for index, reason in others)])
@@ -158,7 +158,7 @@ def test_what_a_host_shows() -> None:
     ):
         assert part in text
     assert "All is well 1 device computes" in Text(page.render(host())).text
-    assert not re.search(r"[Ww]orker|Processes", shown(picture()))
+    assert not re.search(r"[Ww]orker|Processes", shown(status_with()))
 
 
 def test_what_a_host_shows_of_which_no_worker_answers() -> None:

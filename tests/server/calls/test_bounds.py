@@ -6,8 +6,7 @@ import pytest
 
 from aclgrad.errors import LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission
-from aclgrad_server.calls.gate import Bounds
-from aclgrad_server.calls.pace import Pace
+from aclgrad_server.calls.gate import Bounds, Pace
 from tests.server.fakes import Clock, begun, settle
 
 A, B = "identity:a", "identity:b"

@@ -18,7 +18,7 @@ from aclgrad_server.calls import open_calls
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import PROGRESS_BYTES
-from aclgrad_server.statistics.calls import RUN
+from aclgrad_server.statistics import RUN
 from tests.server.fakes import FakeContext, settle
 
 CLIENT_TIMEOUT_S = 60.0

@@ -15,7 +15,7 @@ from aclgrad.errors import ServerBusyError
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.edge import memory as memory_module
 from aclgrad_server.edge.memory import CUT_COUNT, INTERVAL_S, MemoryWatch, resident_bytes
-from aclgrad_server.edge.memory_limit import check_memory, memory_limit
+from aclgrad_server.edge.process import check_memory, memory_limit
 from aclgrad_server.exits import StartError
 from aclgrad_server.liveness import BackgroundTasks, Heartbeat
 from tests import memory_trees

@@ -16,7 +16,7 @@ from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.load_report import INTERVAL_S, REST_RPS, REST_UTILIZATION, TRAILER, LoadReport, encode
 from aclgrad_server.settings import Settings
-from aclgrad_server.statistics.calls import OK, Row
+from aclgrad_server.statistics import OK, Row
 from tests.server.fakes import Clock, FakeContext
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from aclgrad_server.statistics.histogram import Histogram, bound_s
+from aclgrad_server.statistics import Histogram, bound_s
 
 DURATIONS_S = np.random.default_rng(7).lognormal(-7, 2, 2000)
 

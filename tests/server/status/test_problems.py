@@ -7,7 +7,7 @@ from google.protobuf.duration_pb2 import Duration
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad_server.status.problems import problems_of
 
-from .pictures import device, failure, operator, picture
+from .statuses import device, failure, operator, status_with
 
 
 def queue(waiting: int) -> pb.QueueStatus:
@@ -95,20 +95,20 @@ def harmless() -> dict[str, dict[str, Any]]:
 
 
 def test_sound_servers_have_no_problem() -> None:
-    assert [name for name, fields in sound().items() if problems_of(picture(**fields))] == []
+    assert [name for name, fields in sound().items() if problems_of(status_with(**fields))] == []
     assert problems_of(pb.GetServerStatusResponse(version="0.1.0")) == [], "little is known of it"
 
 
 def test_each_problem_is_told_with_its_remedy() -> None:
     for is_serious, table in ((True, serious()), (False, harmless())):
         for summary, fields in table.items():
-            (found,) = problems_of(picture(**fields))
+            (found,) = problems_of(status_with(**fields))
             assert (found.summary, found.serious) == (summary, is_serious)
             assert found.remedy
 
 
 def test_the_worst_comes_first() -> None:
-    status = picture(
+    status = status_with(
         not_ready_reason="draining",
         devices=[device(down=True)],
         queue=queue(64),
@@ -120,7 +120,7 @@ def test_the_worst_comes_first() -> None:
 
 def test_a_loop_that_hangs_is_not_taken_for_a_bad_card() -> None:
     hung = process(heartbeat_age=Duration(seconds=12))
-    status = picture(not_ready_reason="the main loop has not run for 12 s (limit 10 s)", process=hung)
+    status = status_with(not_ready_reason="the main loop has not run for 12 s (limit 10 s)", process=hung)
     assert {each.remedy for each in problems_of(status)} == {
         "give the process more CPU; if it has enough, see what holds the loop (py-spy dump)"
     }

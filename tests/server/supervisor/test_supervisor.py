@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from aclgrad_server.admin.listener import MAX_CONNECTIONS
-from aclgrad_server.edge.memory_limit import memory_limit
+from aclgrad_server.edge.process import memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, EXIT_USAGE, StartError
 from aclgrad_server.place import Place
 from aclgrad_server.supervisor import supervisor as supervisor_module

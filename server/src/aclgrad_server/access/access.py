@@ -8,11 +8,10 @@ from aclgrad.errors import NotAuthenticatedError, PermissionDeniedError, ServerB
 from aclgrad_server.access import audit
 from aclgrad_server.access.identities import SAN_KINDS, Identities, Identity, Right
 from aclgrad_server.calls.call import UNIX, Call, Context, address_of
-from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds
-from aclgrad_server.calls.pace import Pace
+from aclgrad_server.calls.gate import RETRY_AFTER_S, Bounds, Pace
 from aclgrad_server.files import Reloaded
 from aclgrad_server.limits import LONGEST_REFUSAL_S, REFUSALS_PER_S
-from aclgrad_server.log_forms import UNKNOWN, fields
+from aclgrad_server.logs import UNKNOWN, fields
 
 AUTHORIZATION: Final = "authorization"
 _SCHEME: Final = "bearer"

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from aclgrad_server.log_forms import fields
+from aclgrad_server.logs import fields
 
 WINDOW_S: Final = 10.0
 """How long further refusals of the same caller for the same reason are only counted."""

@@ -20,9 +20,8 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.v1.error_reason_pb2 import ErrorReason
 from aclgrad_server import logs
 from aclgrad_server.server_view import ServerView
-from aclgrad_server.statistics.calls import CANCELLED, OK, STAGES
-from aclgrad_server.statistics.histogram import Histogram, bound_s
-from aclgrad_server.status.picture import VERSION
+from aclgrad_server.statistics import CANCELLED, OK, STAGES, Histogram, bound_s
+from aclgrad_server.status.server_status import VERSION
 
 Labels = tuple[str, ...]
 Sources = Mapping[Any, Any]
@@ -46,25 +45,25 @@ class Metric(NamedTuple):
     read: Callable[[Any], float | Histogram | None]
 
 
-def _rpcs(state: ServerView) -> Sources:
+def _rpcs(view: ServerView) -> Sources:
     # From the start with every reason: Prometheus's rate() does not count what a new series begins with.
-    return dict.fromkeys(product(_METHODS, _REASONS), 0) | state.calls.statistics.rpcs()
+    return dict.fromkeys(product(_METHODS, _REASONS), 0) | view.calls.statistics.rpcs()
 
 
 def _bytes(direction: str) -> Callable[[ServerView], Sources]:
     """Reads the sum over the operators of each method."""
 
-    def sources(state: ServerView) -> Sources:
+    def sources(view: ServerView) -> Sources:
         found: Counter[Labels] = Counter()
-        for (method, _), row in dict(state.calls.statistics.rows).items():
+        for (method, _), row in dict(view.calls.statistics.rows).items():
             found[method,] += getattr(row, direction)
         return found
 
     return sources
 
 
-def _rooms(state: ServerView) -> Sources:
-    admission = state.admission
+def _rooms(view: ServerView) -> Sources:
+    admission = view.admission
     return {} if admission is None else {(name,): room for name, room in admission.rooms.items()}
 
 
@@ -72,22 +71,22 @@ def _one(source: object) -> Sources:
     return {} if source is None else {(): source}
 
 
-def _of_device(state: ServerView, source: object) -> Sources:
-    device = state.device
+def _of_device(view: ServerView, source: object) -> Sources:
+    device = view.device
     return {} if device is None or source is None else {(str(device.index),): source}
 
 
-def _device_up(state: ServerView) -> Sources:
-    if state.unopened_device is not None:
-        return {(str(state.unopened_device),): 0}
-    return _of_device(state, None if state.device is None else int(state.device.is_up))
+def _device_up(view: ServerView) -> Sources:
+    if view.unopened_device is not None:
+        return {(str(view.unopened_device),): 0}
+    return _of_device(view, None if view.device is None else int(view.device.is_up))
 
 
-def _info(state: ServerView) -> Sources:
-    library = state.library
-    if library is None or state.product is None:
+def _info(view: ServerView) -> Sources:
+    library = view.library
+    if library is None or view.product is None:
         return {}
-    return {(VERSION, state.product, library.name, library.runtime_version): 1}
+    return {(VERSION, view.product, library.name, library.runtime_version): 1}
 
 
 def _metrics(
@@ -109,7 +108,7 @@ def _itself(source: Any) -> Any:
 
 METRICS: Final = (
     *_metrics(
-        lambda state: state.calls.statistics.calls(),
+        lambda view: view.calls.statistics.calls(),
         ("operator", "method", "reason"),
         (
             "aclgrad_calls_total",
@@ -118,13 +117,13 @@ METRICS: Final = (
     ),
     *_metrics(_rpcs, ("method", "reason"), ("aclgrad_rpcs_total", "RPCs that ended")),
     *_metrics(
-        lambda state: dict(state.calls.statistics.rows),
+        lambda view: dict(view.calls.statistics.rows),
         ("method", "operator"),
         ("aclgrad_rpc_duration_seconds", "time from the arrival of an RPC until its reply has left", "durations"),
         kind="histogram",
     ),
     *_metrics(
-        lambda state: {(stage,): each for stage, each in zip(STAGES, state.calls.statistics.stages, strict=True)},
+        lambda view: {(stage,): each for stage, each in zip(STAGES, view.calls.statistics.stages, strict=True)},
         ("stage",),
         (
             "aclgrad_stage_duration_seconds",
@@ -135,7 +134,7 @@ METRICS: Final = (
     *_metrics(_bytes("received_bytes"), ("method",), ("aclgrad_received_bytes_total", "bytes of messages received")),
     *_metrics(_bytes("sent_bytes"), ("method",), ("aclgrad_sent_bytes_total", "bytes of messages sent")),
     *_metrics(
-        lambda state: {(cause,): count for cause, count in state.refusals().items()},
+        lambda view: {(cause,): count for cause, count in view.refusals().items()},
         ("cause",),
         (
             "aclgrad_refused_rpcs_total",
@@ -143,7 +142,7 @@ METRICS: Final = (
         ),
     ),
     *_metrics(
-        lambda state: _one(state.calls),
+        lambda view: _one(view.calls),
         (),
         ("aclgrad_slow_clients_total", "calls cut because their client was too slow", "slow_clients"),
         ("aclgrad_memory_cuts_total", "unfinished calls cut because memory was short", "memory_cuts"),
@@ -158,21 +157,21 @@ METRICS: Final = (
         ("aclgrad_waiting_calls_limit", "calls that may wait", "waiting_limit"),
     ),
     *_metrics(
-        lambda state: _one(state.admission),
+        lambda view: _one(view.admission),
         (),
         ("aclgrad_utilization_ratio", "running and waiting calls per slot: for autoscalers", "utilization"),
         ("aclgrad_reply_bytes", "replies that clients have not fetched", "replies.used"),
         ("aclgrad_reply_bytes_limit", "the most that such replies may take", "replies.limit"),
     ),
     *_metrics(
-        lambda state: _of_device(state, state.admission and state.admission.large.memory),
+        lambda view: _of_device(view, view.admission and view.admission.large.memory),
         ("device",),
         ("aclgrad_claimed_bytes", "memory that admission has given out", "used"),
         ("aclgrad_claimed_bytes_limit", "memory that admission may give out", "limit"),
         ("aclgrad_memory_waiting_calls", "calls that wait for this device's memory", "waiting_count"),
     ),
     *_metrics(
-        lambda state: _of_device(state, getattr(state.device, "sample", None)),
+        lambda view: _of_device(view, getattr(view.device, "sample", None)),
         ("device",),
         ("aclgrad_pool_allocated_bytes", "pool: memory that calls hold", "pool.allocated_bytes"),
         ("aclgrad_pool_reserved_bytes", "pool: memory taken from the device", "pool.reserved_bytes"),
@@ -199,7 +198,7 @@ METRICS: Final = (
     ),
     *_metrics(_device_up, ("device",), ("aclgrad_device_up", "1, or 0 once the device is lost or unfit")),
     *_metrics(
-        lambda state: _of_device(state, state.device),
+        lambda view: _of_device(view, view.device),
         ("device",),
         (
             "aclgrad_device_oldest_step_seconds",
@@ -208,13 +207,13 @@ METRICS: Final = (
         ),
     ),
     *_metrics(
-        lambda state: _one(state.loop_lag),
+        lambda view: _one(view.loop_lag),
         (),
         ("aclgrad_event_loop_lag_seconds", "how much later than asked for the main loop's beat ran"),
         kind="histogram",
     ),
     *_metrics(
-        lambda state: _one(state.memory),
+        lambda view: _one(view.memory),
         (),
         ("aclgrad_memory_used_bytes", "resident memory of the process", "used_bytes"),
         ("aclgrad_memory_limit_bytes", "memory that the process may use", "limit_bytes"),
@@ -251,8 +250,8 @@ class Metrics(Collector):
 
     media_type = CONTENT_TYPE_LATEST
 
-    def __init__(self, state: ServerView) -> None:
-        self._state = state
+    def __init__(self, view: ServerView) -> None:
+        self._view = view
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
@@ -264,7 +263,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Family]:
         for name, kind, labels, help, sources, read in METRICS:
             family = _FAMILIES[kind](name, help, labels=labels)
-            for values, source in sources(self._state).items():
+            for values, source in sources(self._view).items():
                 value = read(source)
                 if isinstance(value, Histogram):
                     family.add_metric(values, *_buckets(value))

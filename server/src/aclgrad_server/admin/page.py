@@ -1,4 +1,4 @@
-"""The status page: the picture of the server as HTML, complete without anything from elsewhere, and without script."""
+"""The status page: the status of the server as HTML, complete without anything from elsewhere, and without script."""
 
 import hashlib
 from base64 import b64encode

@@ -11,29 +11,29 @@ from aclgrad_server.admin import page
 from aclgrad_server.admin.metrics import Metrics
 from aclgrad_server.liveness import Readiness
 from aclgrad_server.server_view import ServerView
-from aclgrad_server.status.picture import picture_of
+from aclgrad_server.status.server_status import server_status
 
 Page = Callable[[], Response]
 
 NO_STORE = {"cache-control": "no-store"}
 
 
-def pages(state: ServerView) -> list[Route]:
+def pages(view: ServerView) -> list[Route]:
     """Returns what the listener serves to GET and HEAD."""
-    heartbeat, readiness, metrics = state.heartbeat, state.readiness, Metrics(state)
+    heartbeat, readiness, metrics = view.heartbeat, view.readiness, Metrics(view)
     # Everybody may read the page, so it says nothing of the machine if calls need an identity.
-    with_private = state.settings.identities is None
+    with_private = view.settings.identities is None
     table: dict[str, Page] = {
-        "/": lambda: HTMLResponse(page.render(picture_of(state, with_private)), headers=page.HEADERS),
+        "/": lambda: HTMLResponse(page.render(server_status(view, with_private)), headers=page.HEADERS),
         "/livez": lambda: _answer("alive", heartbeat.failure()),
         "/readyz": lambda: _answer("ready", heartbeat.failure() or readiness.reason),
         "/metrics": lambda: Response(metrics.text(), headers=NO_STORE, media_type=metrics.media_type),
     }
     for_supervisors: dict[str, Page] = {
         "/state": lambda: JSONResponse(_state(heartbeat.failure(), readiness)),
-        "/status": lambda: Response(picture_of(state, with_private).SerializeToString()),
+        "/status": lambda: Response(server_status(view, with_private).SerializeToString()),
     }
-    pages = table if state.place is None else table | for_supervisors
+    pages = table if view.place is None else table | for_supervisors
     return [_route(path, answer) for path, answer in pages.items()]
 
 

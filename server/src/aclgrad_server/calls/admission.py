@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aclgrad.errors import AclgradError, LimitExceededError
-from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Queue
-from aclgrad_server.calls.pace import Pace
+from aclgrad_server.calls.gate import Bounds, Callers, Claim, Gate, Pace, Queue
 from aclgrad_server.devices.planning import check_size
 from aclgrad_server.limits import LONGEST_PAUSE_S, MAX_WAITING_SMALL_CALLS, RECEIVE_BYTES_PER_S, SMALL_BYTES
 

@@ -18,9 +18,8 @@ from aclgrad_server.calls.unary import claim_memory, give_back
 from aclgrad_server.devices.device import PlannedCall
 from aclgrad_server.devices.planning import check_reply_size, extract_payloads, is_small
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
-from aclgrad_server.log_forms import fields
-from aclgrad_server.logs import line_of
-from aclgrad_server.statistics.calls import OK, RUN, WAIT, OperatorAndReason
+from aclgrad_server.logs import fields, line_of
+from aclgrad_server.statistics import OK, RUN, WAIT, OperatorAndReason
 
 log = logging.getLogger(__name__)
 

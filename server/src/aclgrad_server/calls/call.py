@@ -18,8 +18,8 @@ from aclgrad.errors import (
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
 from aclgrad_server.calls.decompression import GZIP
 from aclgrad_server.limits import PROGRESS_BYTES
-from aclgrad_server.log_forms import UNKNOWN
-from aclgrad_server.statistics.calls import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, OperatorAndReason
+from aclgrad_server.logs import UNKNOWN
+from aclgrad_server.statistics import CANCELLED, PLAN, RECEIVE, REPLY, STAGES, OperatorAndReason
 
 TRACEPARENT: Final = "traceparent"
 _TRACE: Final = re.compile(

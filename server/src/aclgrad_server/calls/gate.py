@@ -1,10 +1,11 @@
-"""Gives out bytes or slots, in turns between the callers that wait. No locks.
+"""Gives out bytes or slots, in turns between the callers that wait, and paces callers. No locks.
 
 A caller is an identity if the server has identities, and an address otherwise.
 """
 
 import asyncio
 import sys
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -266,6 +267,30 @@ class Gate:
         self._queue.leave(claim.caller)
         if not queue:
             del self._waiting[claim.caller]
+
+
+class Pace:
+    """Lets each caller spend so many units a second. Nobody waits for longer than the longest pause."""
+
+    def __init__(self, units_per_s: float, longest_pause_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._units_per_s = units_per_s
+        self._longest_pause_s = longest_pause_s
+        self._clock = clock
+        self._free_at: OrderedDict[str, float] = OrderedDict()
+        """When each caller may go on without waiting; the caller that spent last is the last."""
+
+    def delay_s(self, caller: str) -> float:
+        """Returns how long the caller is to wait now; at most 0 for no wait."""
+        return self._free_at.get(caller, 0.0) - self._clock()
+
+    def spend(self, caller: str, units: float) -> None:
+        """Counts units, and forgets callers that have none to wait for."""
+        now = self._clock()
+        free_at = max(now, self._free_at.get(caller, 0.0)) + units / self._units_per_s
+        self._free_at[caller] = min(free_at, now + self._longest_pause_s)
+        self._free_at.move_to_end(caller)
+        while next(iter(self._free_at.values())) < now:
+            self._free_at.popitem(last=False)
 
 
 def _busy(who: str, limit: int) -> ServerBusyError:

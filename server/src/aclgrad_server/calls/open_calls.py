@@ -11,7 +11,7 @@ from typing import Final
 from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
 from aclgrad_server.calls.call import Call, Context, address_of, deadline_passed
 from aclgrad_server.limits import MAX_OPEN_CALLS
-from aclgrad_server.statistics.calls import OK, OPERATOR_METHODS, RECEIVE, REPLY, STAGES, CallStatistics
+from aclgrad_server.statistics import OK, OPERATOR_METHODS, RECEIVE, REPLY, STAGES, CallStatistics
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0

@@ -12,7 +12,7 @@ from aclgrad_server.calls.gate import Claim
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.planning import OperatorPlan, Planner, Source
 from aclgrad_server.devices.staged import StagedTensor
-from aclgrad_server.statistics.calls import RUN, WAIT
+from aclgrad_server.statistics import RUN, WAIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.devices.planning import OperatorPlan, check_reply_size
 from aclgrad_server.limits import SMALL_BYTES
-from aclgrad_server.statistics.calls import RUN, WAIT
+from aclgrad_server.statistics import RUN, WAIT
 
 
 async def execute_unary(runner: Runner, shared_memory: SharedMemory, request: bytes, call: Call) -> bytes:

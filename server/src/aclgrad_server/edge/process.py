@@ -1,13 +1,65 @@
-"""The open files of the process."""
+"""What the process may have: memory, and open files."""
 
 import logging
+import os
 import resource
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
+
+from aclgrad_server.exits import StartError
 
 log = logging.getLogger(__name__)
 
+MIN_MEMORY_BYTES: Final = 128 * 2**20
+"""What the interpreter, the libraries, small calls and a health check beside them take."""
+_ROOT: Final = Path("/")
 OTHER_FILES: Final = 768
 """Files other than connections of clients: those of the admin listener (512), shared memory, devices, libraries."""
+
+
+def check_memory(root: Path = _ROOT, processes: int = 1) -> None:
+    """Raises StartError if memory is too little: the kernel would end the server amid calls, without a word."""
+    limit, needed = _control_group_limit(root), processes * MIN_MEMORY_BYTES
+    if limit is not None and limit < needed:
+        who, remedy = (
+            ("the server needs", "") if processes == 1 else (f"{processes} workers need", ", or fewer --workers")
+        )
+        raise StartError(
+            f"the memory limit of {limit / 2**20:.0f} MiB is less than the {needed / 2**20:.0f} MiB that {who}; "
+            f"give the container or the service more{remedy}"
+        )
+
+
+def memory_limit(setting: int | None, root: Path = _ROOT) -> int:
+    """Returns the bytes that the process may use: the setting, the control groups' limit, or all of the machine."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(filter(None, (setting, _control_group_limit(root), machine)))
+
+
+def _control_group_limit(root: Path) -> int | None:
+    """Returns the smallest limit of the process's control groups and of all that hold them; None without one."""
+    told = (file.read_text().strip() for file in _limit_files(root) if file.is_file())
+    return min((int(each) for each in told if each.isdigit()), default=None)
+
+
+def _limit_files(root: Path) -> Iterator[Path]:
+    """Yields where limits of either version may be.
+
+    A container may see its own group as the mount itself, not under the path of /proc; then only the mount is there.
+    """
+    groups, mounts = root / "proc/self/cgroup", root / "sys/fs/cgroup"
+    for line in groups.read_text().splitlines() if groups.is_file() else ():
+        _, _, rest = line.partition(":")
+        controllers, separator, group = rest.partition(":")
+        if separator and not controllers:
+            mount, name = mounts, "memory.max"
+        elif "memory" in controllers.split(","):
+            mount, name = mounts / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        folder = mount / group.lstrip("/")
+        yield from (each / name for each in (folder, *folder.parents) if each.is_relative_to(mount))
 
 
 def ensure_open_files(connection_limit: int) -> int:

@@ -4,7 +4,7 @@ import logging
 import time
 
 from aclgrad_server.calls.call import Call
-from aclgrad_server.log_forms import fields
+from aclgrad_server.logs import fields
 
 log = logging.getLogger(__name__)
 log.setLevel(logging.INFO)

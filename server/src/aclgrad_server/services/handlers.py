@@ -27,11 +27,10 @@ from aclgrad_server.calls.call import Call, Context
 from aclgrad_server.calls.decompression import decompressed
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
-from aclgrad_server.log_forms import fields
-from aclgrad_server.logs import line_of
+from aclgrad_server.logs import fields, line_of
 from aclgrad_server.services.access_log import log_call
 from aclgrad_server.services.load_report import LoadReport
-from aclgrad_server.statistics.calls import OPERATOR_METHODS
+from aclgrad_server.statistics import OPERATOR_METHODS
 
 log = logging.getLogger(__name__)
 

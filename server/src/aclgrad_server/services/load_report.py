@@ -7,7 +7,7 @@ from typing import Final
 
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT
 from aclgrad_server.server_view import ServerView
-from aclgrad_server.statistics.calls import OK, OPERATOR_METHODS
+from aclgrad_server.statistics import OK, OPERATOR_METHODS
 
 TRAILER: Final = "endpoint-load-metrics-bin"
 INTERVAL_S: Final = 0.25
@@ -37,11 +37,11 @@ class LoadReport:
 
     def __init__(
         self,
-        state: ServerView,
+        view: ServerView,
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        self._state = state
+        self._view = view
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._at, self._cpu_at, self._reply_count = clock(), cpu_clock(), self._replies()
@@ -69,11 +69,11 @@ class LoadReport:
 
     def _replies(self) -> int:
         """Returns how many operator calls have succeeded since the start."""
-        rows = self._state.calls.statistics.rows.items()
+        rows = self._view.calls.statistics.rows.items()
         return sum(row.reasons.get(OK, 0) for (method, _), row in rows if method in OPERATOR_METHODS)
 
     def _used_slots(self) -> float:
-        admission = self._state.admission
+        admission = self._view.admission
         return 0.0 if admission is None else admission.utilization
 
     def _used_memory(self) -> float:
@@ -81,5 +81,5 @@ class LoadReport:
 
         What a server holds at rest says nothing of its load: it would make the share of a server what it already is.
         """
-        memory = self._state.memory
+        memory = self._view.memory
         return 0.0 if memory is None else (memory.used_bytes / memory.limit_bytes - 0.5) / (MEMORY_SOFT_LIMIT - 0.5)

@@ -21,7 +21,7 @@ from aclgrad_server.devices.watch import refresh
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.services.handlers import Handlers, Unary
-from aclgrad_server.status.picture import VERSION, picture_of
+from aclgrad_server.status.server_status import VERSION, server_status
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 
@@ -29,9 +29,9 @@ SERVICE: Final = pb.DESCRIPTOR.services_by_name["OperatorService"].full_name
 class OperatorService:
     """Answers the calls of the service; requests and replies are bytes, so that no tensor is copied by protobuf."""
 
-    def __init__(self, state: ServerView, product: Product, library: Library, runner: Runner) -> None:
-        turned_off = state.turned_off
-        self._state = state
+    def __init__(self, view: ServerView, product: Product, library: Library, runner: Runner) -> None:
+        turned_off = view.turned_off
+        self._view = view
         self._product = product
         self._served = [spec for spec in OPERATORS.values() if product in spec.products and spec.name not in turned_off]
         self._shape_only = library.shape_only
@@ -39,7 +39,7 @@ class OperatorService:
 
     def handler(self, handlers: Handlers) -> grpc.GenericRpcHandler:
         """Returns what a gRPC server takes; without serializers, gRPC hands bytes through."""
-        settings, runner = self._state.settings, self._runner
+        settings, runner = self._view.settings, self._runner
         shared_memory = SharedMemory(settings.shared_memory, settings.shared_memory_owner)
         max_call_bytes = settings.max_call_bytes or runner.device.pool_limit_bytes // 2
         unary: dict[str, Unary] = {
@@ -56,20 +56,20 @@ class OperatorService:
     async def list_operators(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.ListOperatorsRequest, request)
         described = [describe_operator(spec, self._product, self._shape_only) for spec in self._served]
-        return pb.ListOperatorsResponse(operators=described, host=_host(self._state)).SerializeToString()
+        return pb.ListOperatorsResponse(operators=described, host=_host(self._view)).SerializeToString()
 
     async def get_server_status(self, request: bytes, call: Call) -> bytes:
         parse_message(pb.GetServerStatusRequest, request)
         if not call.sees_details:
             return pb.GetServerStatusResponse(version=VERSION, product=self._product).SerializeToString()
         await refresh(self._runner.device)
-        return picture_of(self._state, with_private=True).SerializeToString()
+        return server_status(self._view, with_private=True).SerializeToString()
 
 
-def _host(state: ServerView) -> pb.Host:
+def _host(view: ServerView) -> pb.Host:
     """Returns the ports of the workers, by the one that they share."""
-    host = pb.Host(id=state.host_id)
-    place = state.place
+    host = pb.Host(id=view.host_id)
+    place = view.place
     tcp = [] if place is None else [address for address in place.shared if not address.startswith(UNIX)]
     for number, address in enumerate(tcp):
         listener = host.listeners.add(port=_port(address))

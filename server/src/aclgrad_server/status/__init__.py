@@ -1,1 +1,1 @@
-"""The one picture of the server, which GetServerStatus, the status page and `aclgrad status` show."""
+"""The one status of the server, which GetServerStatus, the status page and `aclgrad status` show."""

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from aclgrad.units import size, span
 from aclgrad.v1 import operator_service_pb2 as pb
-from aclgrad_server.statistics.calls import NONE
+from aclgrad_server.statistics import NONE
 
 Status = pb.GetServerStatusResponse
 Rule = Callable[[Status], Iterator[pb.Problem]]

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from aclgrad_server.admin.listener import AdminListener
-from aclgrad_server.edge.memory_limit import check_memory, memory_limit
-from aclgrad_server.edge.process import ensure_open_files
+from aclgrad_server.edge.process import check_memory, ensure_open_files, memory_limit
 from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, StartError
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat

@@ -1,4 +1,4 @@
-"""The picture follows the attributes of the server's parts, from before its device is open."""
+"""The status follows the attributes of the server's parts, from before its device is open."""
 
 import time
 
@@ -7,12 +7,12 @@ import pytest
 from aclgrad_server.liveness import BEAT_LIMIT_S, Heartbeat
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import Settings
-from aclgrad_server.status.picture import picture_of
+from aclgrad_server.status.server_status import server_status
 from tests.server.statistics.test_calls import Ended
 
 
 def test_a_server_that_opens_its_device() -> None:
-    status = picture_of(ServerView(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
+    status = server_status(ServerView(Settings(streams=8, acl_config="/a/file.json")), with_private=False)
     assert (status.not_ready_reason, status.product, len(status.devices)) == ("starting", "", 0)
     assert [(each.summary, each.serious) for each in status.problems] == [("not ready: starting", False)]
     assert dict(status.changed_settings) == {"streams": "8"}
@@ -24,9 +24,9 @@ def test_a_server_whose_main_loop_hangs() -> None:
     now_s = 100.0
     state = ServerView(Settings(), heartbeat=Heartbeat(lambda: now_s))
     state.readiness.set_ready()
-    assert picture_of(state, with_private=True).not_ready_reason == ""
+    assert server_status(state, with_private=True).not_ready_reason == ""
     now_s += BEAT_LIMIT_S + 2
-    status = picture_of(state, with_private=True)
+    status = server_status(state, with_private=True)
     assert status.not_ready_reason == "the main loop has not run for 12 s (limit 10 s)"
     assert status.process.heartbeat_age.seconds == 12
     assert all(each.serious for each in status.problems)
@@ -41,7 +41,7 @@ def test_calls_by_operator_and_failures_by_reason() -> None:
     items = {("max_unpool2d_backward", "OK"): 7, ("max_unpool2d_backward", "INVALID_FIELD"): 1}
     state.calls.statistics.add(Ended("BatchExecuteOperators", "-", items=items))
     before = time.time()
-    status = picture_of(state, with_private=True)
+    status = server_status(state, with_private=True)
     pool, unknown = status.operators
     assert (pool.name, pool.call_count, pool.failure_count) == ("max_unpool2d_backward", 18, 4)
     assert (unknown.name, unknown.call_count, unknown.failure_count) == ("unknown", 1, 1)
@@ -67,7 +67,7 @@ def test_clock_that_is_set_changes_neither_uptime_nor_what_is_recent(
     state = ServerView(Settings(), ready_at=wall() - 90, ready_since=now_s - 90)
     state.calls.statistics.add(Ended("ExecuteOperator", "max_unpool2d_backward", "SERVER_BUSY"))
     monkeypatch.setattr(time, "time", lambda: wall() + jump_s)
-    status = picture_of(state, with_private=True)
+    status = server_status(state, with_private=True)
     assert 90 <= status.uptime.seconds <= 100
     (failure,) = status.recent_failures
     assert abs(time.time() - failure.last_time.seconds) < 10

@@ -1,4 +1,4 @@
-"""The picture of a server at one moment. It is made of plain attributes, on any thread, whatever hangs meanwhile."""
+"""The status of a server at one moment. It is made of plain attributes, on any thread, whatever hangs meanwhile."""
 
 import time
 from collections.abc import Iterator
@@ -17,8 +17,7 @@ from aclgrad_server.logs import dropped_lines
 from aclgrad_server.place import Place
 from aclgrad_server.server_view import ServerView
 from aclgrad_server.settings import changed_settings
-from aclgrad_server.statistics.calls import CANCELLED, OK
-from aclgrad_server.statistics.recent import Recent
+from aclgrad_server.statistics import CANCELLED, OK, Recent
 from aclgrad_server.status.problems import problems_of
 
 VERSION: Final = version("aclgrad-server")
@@ -26,33 +25,33 @@ _PRESSURES: Final = (pb.MEMORY_PRESSURE_NONE, pb.MEMORY_PRESSURE_SOFT, pb.MEMORY
 _POOL: Final = tuple(pb.PoolStatus.DESCRIPTOR.fields_by_name)
 
 
-def picture_of(state: ServerView, with_private: bool) -> pb.GetServerStatusResponse:
+def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusResponse:
     """Returns the status of the server; without what tells of its machine unless `with_private`."""
-    settings, library, device, admission = state.settings, state.library, state.device, state.admission
+    settings, library, device, admission = view.settings, view.library, view.device, view.admission
     status = pb.GetServerStatusResponse(
         version=VERSION,
-        product=state.product or "",
+        product=view.product or "",
         limits=pb.Limits(
             message_bytes=settings.max_message_bytes,
             tensor_bytes=settings.max_tensor_bytes,
             hang_timeout=_duration(settings.hang_timeout_s),
         ),
-        endpoints=_endpoints(state) if with_private else (),
-        not_ready_reason=state.heartbeat.failure() or state.readiness.reason or "",
-        operators=_operators(state),
-        recent_failures=_failures(state),
-        process=_process(state),
+        endpoints=_endpoints(view) if with_private else (),
+        not_ready_reason=view.heartbeat.failure() or view.readiness.reason or "",
+        operators=_operators(view),
+        recent_failures=_failures(view),
+        process=_process(view),
         changed_settings=changed_settings(settings, with_private),
-        turned_off_operators=[pb.TurnedOffOperator(name=name, reason=why) for name, why in state.turned_off.items()],
+        turned_off_operators=[pb.TurnedOffOperator(name=name, reason=why) for name, why in view.turned_off.items()],
     )
-    if state.place is not None:
-        status.worker.CopyFrom(_worker(state.place, with_private))
-    if state.ready_at is not None:
-        status.start_time.CopyFrom(_timestamp(state.ready_at))
-    if state.ready_since is not None:
-        status.uptime.CopyFrom(_duration(time.monotonic() - state.ready_since))
-    if state.certificates is not None:
-        status.certificate_remaining.CopyFrom(_duration(state.certificates.expires_at - time.time()))
+    if view.place is not None:
+        status.worker.CopyFrom(_worker(view.place, with_private))
+    if view.ready_at is not None:
+        status.start_time.CopyFrom(_timestamp(view.ready_at))
+    if view.ready_since is not None:
+        status.uptime.CopyFrom(_duration(time.monotonic() - view.ready_since))
+    if view.certificates is not None:
+        status.certificate_remaining.CopyFrom(_duration(view.certificates.expires_at - time.time()))
     if library is not None:
         status.runtime_version, status.library = library.runtime_version, library.name
         status.versions.update(library.versions)
@@ -61,14 +60,14 @@ def picture_of(state: ServerView, with_private: bool) -> pb.GetServerStatusRespo
         status.deterministic = device.deterministic
         status.devices.append(_device(device, None if admission is None else admission.large.memory))
     if admission is not None:
-        status.queue.CopyFrom(_queue(admission, state.calls))
+        status.queue.CopyFrom(_queue(admission, view.calls))
     status.problems.extend(problems_of(status))
     return status
 
 
-def _endpoints(state: ServerView) -> Iterator[str]:
+def _endpoints(view: ServerView) -> Iterator[str]:
     """Yields where the workers of the host listen apart from each other, or where a single server does."""
-    for addresses in (state.addresses,) if state.place is None else state.place.endpoints:
+    for addresses in (view.addresses,) if view.place is None else view.place.endpoints:
         yield from addresses
 
 
@@ -121,13 +120,13 @@ def _queue(admission: Admission, calls: OpenCalls) -> pb.QueueStatus:
     )
 
 
-def _operators(state: ServerView) -> Iterator[pb.OperatorStatus]:
+def _operators(view: ServerView) -> Iterator[pb.OperatorStatus]:
     """Yields what each operator did, since the start and in the last minute."""
     counts: dict[str, tuple[int, int]] = {}
-    for (operator, _, reason), count in state.calls.statistics.calls().items():
+    for (operator, _, reason), count in view.calls.statistics.calls().items():
         calls, failures = counts.get(operator, (0, 0))
         counts[operator] = calls + count, failures + (count if reason not in (OK, CANCELLED) else 0)
-    recent = state.recent.by_operator()
+    recent = view.recent.by_operator()
     for name, (calls, failures) in sorted(counts.items()):
         yield _operator(name, calls, failures, recent.get(name))
 
@@ -143,11 +142,11 @@ def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb
     return status
 
 
-def _failures(state: ServerView) -> Iterator[pb.FailureStatus]:
+def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
     """Yields the failures since the start by reason, operator and method, what failed last first."""
-    statistics = state.calls.statistics
+    statistics = view.calls.statistics
     last = dict(statistics.last_failures)
-    counts, recent = statistics.failures(), state.recent.failures()
+    counts, recent = statistics.failures(), view.recent.failures()
     # By the clock of now: who compares them with it sees how long ago they were, even if it has been set since.
     offset_s = time.time() - time.monotonic()
     for failure in sorted(last, key=lambda each: last[each], reverse=True):
@@ -159,17 +158,17 @@ def _failures(state: ServerView) -> Iterator[pb.FailureStatus]:
         )
 
 
-def _process(state: ServerView) -> pb.ProcessStatus:
-    calls, memory = state.calls, state.memory
+def _process(view: ServerView) -> pb.ProcessStatus:
+    calls, memory = view.calls, view.memory
     status = pb.ProcessStatus(
         active_rpc_count=calls.active_count,
-        heartbeat_age=_duration(state.heartbeat.age_s()),
-        refused_counts=state.refusals(),
+        heartbeat_age=_duration(view.heartbeat.age_s()),
+        refused_counts=view.refusals(),
         slow_client_count=calls.slow_clients,
         memory_cut_count=calls.memory_cuts,
         dropped_log_line_count=dropped_lines(),
     )
-    lag_s = state.recent.loop_lag().quantile_s(0.99)
+    lag_s = view.recent.loop_lag().quantile_s(0.99)
     if lag_s is not None:
         status.event_loop_lag.CopyFrom(_duration(lag_s))
     if memory is not None:

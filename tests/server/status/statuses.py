@@ -1,4 +1,4 @@
-"""Pictures of servers in the states that an operator may find one in."""
+"""Statuses of servers in the states that an operator may find one in."""
 
 import time
 from typing import Any
@@ -9,8 +9,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from aclgrad.v1 import operator_service_pb2 as pb
 
 
-def picture(**fields: Any) -> pb.GetServerStatusResponse:
-    """Returns the picture of a sound server on one device, with other fields instead."""
+def status_with(**fields: Any) -> pb.GetServerStatusResponse:
+    """Returns the status of a sound server on one device, with other fields instead."""
     sound = pb.GetServerStatusResponse(
         version="0.1.0",
         product="910B",

@@ -1,12 +1,12 @@
-"""Counts calls by method, operator and reason, with their durations, bytes and stages, and when each failed last."""
+"""What the server counts of its calls. The main loop writes, any thread reads; nobody takes a lock."""
 
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad_server.statistics.histogram import Histogram
 
 OK: Final = "OK"
 CANCELLED: Final = "CANCELLED"
@@ -22,7 +22,57 @@ STAGES: Final = ("receive", "plan", "wait", "run", "reply")
 """What a call waits for: its message, its plan, admission, the device, and its reply to leave."""
 RECEIVE, PLAN, WAIT, RUN, REPLY = range(len(STAGES))
 
+_BUCKETS: Final = 64  # more than any duration has bits
+INTERVAL_S: Final = 5.0
+WINDOW_S: Final = 60.0
+
 OperatorAndReason = tuple[str, str]
+
+
+class Histogram:
+    """Durations that one thread adds, and that any thread reads."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self, counts: Sequence[int] = (), total_s: float = 0.0) -> None:
+        self.counts = list(counts) or [0] * _BUCKETS
+        """How many durations are in each bucket: bucket n ends at 2**n microseconds."""
+        self.total_s = total_s
+
+    def add(self, seconds: float) -> None:
+        self.counts[int(seconds * 1e6).bit_length()] += 1
+        self.total_s += seconds
+
+    def copy(self) -> "Histogram":
+        return Histogram(self.counts, self.total_s)
+
+    def since(self, earlier: "Histogram") -> "Histogram":
+        """Returns what was added after the earlier copy was made."""
+        counts = [now - before for now, before in zip(self.counts, earlier.counts, strict=True)]
+        return Histogram(counts, self.total_s - earlier.total_s)
+
+    def plus(self, other: "Histogram") -> "Histogram":
+        counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+        return Histogram(counts, self.total_s + other.total_s)
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def quantile_s(self, share: float) -> float | None:
+        """Returns the duration that this share does not exceed, linear within a bucket; None without durations."""
+        rank = share * self.count
+        for number, count in enumerate(self.counts):
+            if count and rank <= count:
+                end_s = bound_s(number)
+                return end_s / 2 * (1 + rank / count) if number else end_s * rank / count
+            rank -= count
+        return None
+
+
+def bound_s(number: int) -> float:
+    """Returns the end of a bucket."""
+    return float(1 << number) / 1e6
 
 
 class EndedCall(Protocol):
@@ -146,3 +196,72 @@ def label_of(operator: str, reason: str) -> str:
     if operator in OPERATORS:
         return operator
     return UNKNOWN if reason == _UNKNOWN_OPERATOR else NONE
+
+
+class Recent(NamedTuple):
+    """What one operator did. Durations are those of RPCs; batches are under "none"."""
+
+    calls_per_s: float
+    durations: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    time_s: float
+    calls: Counter[str]
+    failures: Counter[Failure]
+    durations: dict[str, Histogram]
+    loop_lag: Histogram
+
+
+class RecentCalls:
+    """Rates and latencies of the last minute, from copies of the counts that are made every few seconds."""
+
+    def __init__(
+        self, statistics: CallStatistics, loop_lag: Histogram, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._statistics = statistics
+        self._loop_lag = loop_lag
+        self._clock = clock
+        self._copies = deque([self._copy()], maxlen=round(WINDOW_S / INTERVAL_S) + 1)
+
+    def sweep(self) -> None:
+        """Makes a copy if one is due. To be called some times a second."""
+        if self._clock() - self._copies[-1].time_s >= INTERVAL_S:
+            self._copies.append(self._copy())
+
+    def by_operator(self) -> dict[str, Recent]:
+        """Returns what the operators did that had calls within the window; any thread may ask."""
+        now = self._copy()
+        before = self._before(now.time_s)
+        seconds, nothing = max(now.time_s - before.time_s, 1e-3), Histogram()
+        found = {}
+        for operator, count in (now.calls - before.calls).items():
+            durations = now.durations.get(operator, nothing).since(before.durations.get(operator, nothing))
+            found[operator] = Recent(count / seconds, durations)
+        return found
+
+    def failures(self) -> Counter[Failure]:
+        """Returns how many calls failed within the window; any thread may ask."""
+        return self._statistics.failures() - self._before(self._clock()).failures
+
+    def loop_lag(self) -> Histogram:
+        """Returns how late the beats within the window were; any thread may ask."""
+        return self._loop_lag.since(self._before(self._clock()).loop_lag)
+
+    def _before(self, now_s: float) -> _Copy:
+        """Returns the copy at the beginning of the window."""
+        copies = tuple(self._copies)
+        # A main loop that hung has made no copies, and the oldest may be older.
+        return next((each for each in copies if now_s - each.time_s <= WINDOW_S + INTERVAL_S), copies[-1])
+
+    def _copy(self) -> _Copy:
+        durations: dict[str, Histogram] = {}
+        for (method, operator), row in dict(self._statistics.rows).items():
+            if method in OPERATOR_METHODS:
+                mine = row.durations.copy()
+                durations[operator] = durations[operator].plus(mine) if operator in durations else mine
+        calls: Counter[str] = Counter()
+        for (operator, _, _), count in self._statistics.calls().items():
+            calls[operator] += count
+        return _Copy(self._clock(), calls, self._statistics.failures(), durations, self._loop_lag.copy())

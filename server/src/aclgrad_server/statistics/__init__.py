@@ -1,1 +1,0 @@
-"""What the server counts of its calls. The main loop writes, any thread reads; nobody takes a lock."""
