@@ -44,7 +44,7 @@ async def handler(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     gc.collect()
     settings, completions = Settings(backend="host", pool_bytes=2**28), Completions()
     _, device = await open_device(settings, completions, lambda device, error: None)
-    runner = Runner(device, Admission(4, 64, 2**28, small_limit=4), Planner(Product.ATLAS_A2, NO_LIMIT), NO_LIMIT)
+    runner = Runner(device, Admission(4, 64, 2**28), Planner(Product.ATLAS_A2, NO_LIMIT), NO_LIMIT)
     state = ServerView(settings)
     handlers = Handlers(state.calls, runner.admission, load_report=LoadReport(state))
     execute = partial(execute_unary, runner, SharedMemory(False, ()))

@@ -17,4 +17,6 @@ def noted(message: str, **figures: float) -> Finding:
 
 def judged(is_fine: bool, found: str, remedy: str, **figures: float) -> Finding:
     """Returns the finding, with the remedy unless all is well."""
-    return Finding(Verdict.PASSED, found, figures) if is_fine else Finding(Verdict.FAILED, f"{found}; {remedy}", figures)
+    return (
+        Finding(Verdict.PASSED, found, figures) if is_fine else Finding(Verdict.FAILED, f"{found}; {remedy}", figures)
+    )

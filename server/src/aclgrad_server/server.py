@@ -104,11 +104,10 @@ class Server:
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._device = device
-        slots, waiting = settings.streams, settings.max_waiting_calls
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds
         view.admission = admission = Admission(
-            slots, waiting, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds, small_limit=slots
+            settings.streams, settings.max_waiting_calls, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds
         )
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s
@@ -117,7 +116,7 @@ class Server:
         planner = Planner(product, limit_bytes, shape_only, turned_off, max_work, max_roi_work)
         runner = Runner(device, admission, planner, settings.max_message_bytes)
         self._grpc = grpc.aio.server(
-            options=server_options(settings, connection_limit, shares_ports=view.place is not None),
+            options=server_options(settings, connection_limit, shares_ports=view.place is not None)
         )
         mode = settings.unix_socket_mode
         permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
@@ -182,7 +181,6 @@ class Server:
         log.info("serving %s", text, extra=fields(served | {"settings": changed}))
 
     def _watch(self, device: Device) -> None:
-        """Starts the background tasks of the server."""
         limit_bytes, trim = memory_limit(self._settings.memory_limit_bytes), partial(trim_memory, device)
         self._view.memory = memory = MemoryWatch(limit_bytes, trim, self._view.calls)
         memory.start(self._tasks)

@@ -1,6 +1,7 @@
 """What can be seen of a server at any moment, from before its device is open to its end."""
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -65,19 +66,12 @@ class ServerView:
 
     @property
     def is_ready(self) -> bool:
-        """Whether calls are welcome."""
         return self.readiness.reason is None and self.heartbeat.failure() is None
 
     def refusals(self) -> dict[str, int]:
-        """Returns how many calls were refused, by cause."""
-        access, admission = self.access, self.admission
-        by_identity, over_calls = (access.refusals, access.share_refusals) if access else (0, 0)
-        by_queue, over_queue = (admission.refusals, admission.share_refusals) if admission else (0, 0)
-        return {
-            "draining": self.calls.draining_refusals,
-            "memory": self.calls.memory_refusals,
-            "address": self.calls.address_refusals,
-            "identity": by_identity,
-            "share": over_calls + over_queue,
-            "queue": by_queue,
-        }
+        """How many calls were refused, by cause; any thread may ask."""
+        found = Counter(dict.fromkeys(("draining", "memory", "address", "identity", "share", "queue"), 0))
+        for part in (self.calls, self.access, self.admission):
+            if part is not None:
+                found.update(part.refusals)
+        return found

@@ -117,7 +117,6 @@ class _StopRequest:
         )
 
     def make(self) -> None:
-        """Requests the stop."""
         if not self.requested.is_set():
             self.requested.set()
             # A C thread, which needs neither the interpreter nor the event loop. It prints the stack of every thread.

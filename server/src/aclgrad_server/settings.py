@@ -44,7 +44,6 @@ _OF_CLIENTS = frozenset(
 """Variables that a client in the same environment takes."""
 OFF = "off"
 MAX_WORKERS: Final = 63  # processes that one card takes
-LIBRARIES = ("auto", "ascend", "host")
 
 
 def _host_and_port(address: str, other: str) -> str:
@@ -248,7 +247,6 @@ class UnusableSettingsError(Exception):
 
 
 def given_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the flags that were given."""
     return {name: value for name, value in flags.items() if value not in (None, ())}
 
 
@@ -289,7 +287,6 @@ def as_text(value: object) -> str:
 
 
 def variable_of(name: str) -> str:
-    """Returns the environment variable of a setting."""
     return f"{_PREFIX}{name.upper()}"
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -71,7 +71,6 @@ class Histogram:
 
 
 def bound_s(number: int) -> float:
-    """Returns the end of a bucket."""
     return float(1 << number) / 1e6
 
 
@@ -149,34 +148,35 @@ class CallStatistics:
         Each call of a batch counts; a batch that fails as a whole counts once.
         """
         found: Counter[tuple[str, str, str]] = Counter()
-        for (method, operator), row in dict(self.rows).items():
-            if method in OPERATOR_METHODS:
-                for reason, count in dict(row.reasons).items():
-                    if method != BATCH or reason != OK:
-                        found[operator, method, reason] += count
+        for method, operator, reason, count in self._outcomes():
+            if method in OPERATOR_METHODS and (method != BATCH or reason != OK):
+                found[operator, method, reason] += count
         for (operator, reason), count in dict(self.items).items():
             found[operator, BATCH, reason] += count
         return dict(found)
 
     def rpcs(self) -> dict[tuple[str, str], int]:
-        """Returns the number of RPCs that ended, by method and reason."""
         found: Counter[tuple[str, str]] = Counter()
-        for (method, _), row in dict(self.rows).items():
-            for reason, count in dict(row.reasons).items():
-                found[method, reason] += count
+        for method, _, reason, count in self._outcomes():
+            found[method, reason] += count
         return dict(found)
 
     def failures(self) -> Counter[Failure]:
         """Returns the number of calls that failed; one that its client cancelled did not."""
         found: Counter[Failure] = Counter()
-        for (method, operator), row in dict(self.rows).items():
-            for reason, count in dict(row.reasons).items():
-                if reason not in (OK, CANCELLED):
-                    found[Failure(operator, method, reason)] += count
+        for method, operator, reason, count in self._outcomes():
+            if reason not in (OK, CANCELLED):
+                found[Failure(operator, method, reason)] += count
         for (operator, reason), count in dict(self.items).items():
             if reason != OK:
                 found[Failure(operator, BATCH, reason)] += count
         return found
+
+    def _outcomes(self) -> Iterator[tuple[str, str, str, int]]:
+        """Yields method, operator and reason of RPCs that ended, and how many."""
+        for (method, operator), row in dict(self.rows).items():
+            for reason, count in dict(row.reasons).items():
+                yield method, operator, reason, count
 
     def _row(self, method: str, operator: str, reason: str) -> Row:
         """Returns the row of an operator that has none of this name: a new one, if the name is one of ours."""

@@ -26,7 +26,7 @@ async def test_places_are_filled_before_calls_wait_before_they_are_refused() -> 
         await admission.slot(A)
     assert caught.value.retry_after_s
     assert caught.value.metadata == {"limit": "5"}
-    assert admission.refusals == 1
+    assert admission.refusals["queue"] == 1
     for each in held:
         each.give_back()
     await settle()
@@ -169,7 +169,7 @@ async def test_half_of_the_queue_is_kept_for_others_while_they_ask() -> None:
         await admission.slot(A)
     assert caught.value.metadata == {"limit": "3"}
     # The queue is not full.
-    assert (admission.refusals, admission.share_refusals) == (0, 1)
+    assert admission.refusals == {"queue": 0, "share": 1}
     waiting += [await begun(admission.slot(B)) for _ in range(2)]
     assert admission.occupancy() == Occupancy(1, 4)
     with pytest.raises(ServerBusyError, match=r"the server has .* 5;"):

@@ -234,7 +234,7 @@ async def test_an_address_has_so_many_calls_open_and_no_more(calls: OpenCalls, m
     with pytest.raises(ServerBusyError, match="this address has more than 2 calls open") as caught:
         calls.admit(running[2][0])
     assert caught.value.retry_after_s
-    assert calls.address_refusals == 1
+    assert calls.refusals["address"] == 1
     elsewhere = await begin(calls, work, FakeContext(peer="ipv4:192.0.2.2:5"))
     calls.admit(elsewhere[0])
     contexts[0].end()
@@ -327,7 +327,7 @@ async def test_stopping_server_refuses_new_calls_and_those_without_a_message(cal
     calls.refuse()
     with pytest.raises(ServerDrainingError, match="shutting down"):
         calls.admit(busy[0])
-    assert calls.draining_refusals == 2
+    assert calls.refusals["draining"] == 2
     assert isinstance(await error_of(silent), ServerDrainingError)
     assert await error_of(busy) is None
     busy[1].cancel()

@@ -12,7 +12,7 @@ from tests.server.fakes import Clock, begun, settle
 
 
 def admission_of(places: int = 2, waiting: int = 4, clock: Clock | None = None) -> Admission:
-    return Admission(places, waiting, 1000, clock or Clock(), reply_limit=1000, small_limit=places)
+    return Admission(places, waiting, 1000, clock or Clock(), reply_limit=1000)
 
 
 async def test_large_calls_that_hold_and_wait_for_everything_delay_no_small_call() -> None:
@@ -73,7 +73,7 @@ async def test_a_small_call_beyond_those_is_refused_with_a_delay() -> None:
     with pytest.raises(ServerBusyError) as caught:
         await admission.slot(A, is_small=True)
     assert caught.value.retry_after_s
-    assert admission.refusals == 1
+    assert admission.refusals["queue"] == 1
     place.give_back()
     await settle()
     for task in waiting:
@@ -128,7 +128,7 @@ async def test_small_replies_that_nobody_fetches_leave_room_for_other_callers() 
 
 async def test_what_bounds_an_identity_counts_in_all_rooms() -> None:
     bounds = Bounds(size_bytes=1000, waiting=2)
-    admission = Admission(1, 8, 1000, Clock(), bounds=lambda caller: bounds, small_limit=1)
+    admission = Admission(1, 8, 1000, Clock(), bounds=lambda caller: bounds)
     held = await admission.memory(A, 600)
     waiting = [await begun(admission.memory(A, 600, is_small=True)), await begun(admission.memory(A, 600))]
     assert not any(task.done() for task in waiting)

@@ -167,7 +167,7 @@ async def test_above_the_hard_limit_new_calls_are_refused() -> None:
     memory.watch.look()
     with pytest.raises(ServerBusyError, match="short of memory"):
         memory.calls.admit(memory.calls.begin("Method", FakeContext()))
-    assert (memory.watch.pressure, memory.calls.memory_refusals) == (2, 1)
+    assert (memory.watch.pressure, memory.calls.refusals["memory"]) == (2, 1)
     memory.used = 0.94
     memory.watch.look()
     memory.calls.admit(memory.calls.begin("Method", FakeContext()))

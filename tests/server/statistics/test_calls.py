@@ -3,7 +3,15 @@
 from dataclasses import dataclass, field
 
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad_server.statistics import STAGES, WINDOW_S, CallStatistics, Failure, Histogram, OperatorAndReason, RecentCalls
+from aclgrad_server.statistics import (
+    STAGES,
+    WINDOW_S,
+    CallStatistics,
+    Failure,
+    Histogram,
+    OperatorAndReason,
+    RecentCalls,
+)
 
 POOL, PAD = "adaptive_avg_pool2d_backward", "replication_pad2d_backward"
 UNARY, BATCH = "ExecuteOperator", "BatchExecuteOperators"

@@ -1,6 +1,7 @@
 """Who a caller is, and whether it may make a call: asked at each call, of the identities of the moment."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -36,10 +37,8 @@ class Access:
         self._pace = Pace(REFUSALS_PER_S, LONGEST_REFUSAL_S)
         self.repeated = audit.RepeatedRefusals()
         audit.log.filters[:] = [self.repeated]
-        self.refusals = 0
-        """How many calls were refused because their caller is unknown or lacks the right."""
-        self.share_refusals = 0
-        """How many were refused because their identity had as many in flight as it may have."""
+        self.refusals = Counter(identity=0, share=0)
+        """How many callers were unknown or lacked the right, and how many had as many calls as they may have."""
 
     def admit(self, call: Call) -> None:
         """Gives the call its identity; raises an error for a caller that is unknown, lacks the right or has enough."""
@@ -50,7 +49,7 @@ class Access:
         self._bounds[identity.key] = identity.bounds
         count = self._in_flight.get(identity.key, 0)
         if count >= identity.max_calls:
-            self.share_refusals += 1
+            self.refusals["share"] += 1
             raise ServerBusyError(
                 f"identity {identity.name} has as many calls in flight as it may have, {count}",
                 remedy=f"try again in {RETRY_AFTER_S} s",
@@ -72,7 +71,7 @@ class Access:
                 problem = f"identity {identity.name} has no right to {method}"
                 raise PermissionDeniedError(problem, remedy=f"ask for the right {needed} in the server's identities")
         except (NotAuthenticatedError, PermissionDeniedError) as error:
-            self.refusals += 1
+            self.refusals["identity"] += 1
             who = identity.name if identity else "unknown"
             why = error.message.partition(";")[0]
             told = {"why": why, "identity": who, "peer": peer, "method": method}

@@ -7,7 +7,6 @@ rights = ["execute"]
 share = 2
 """
 
-import hmac
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -74,15 +73,12 @@ class _File(BaseModel):
     identities: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")], _Entry]
 
 
-_NOBODY: Final = (bytes(sha256().digest_size), None)
-
-
 class Identities:
     """The identities of one reading of the file, found by what callers show."""
 
     def __init__(
         self,
-        by_digest: Mapping[bytes, tuple[bytes, Identity]],
+        by_digest: Mapping[bytes, Identity],
         by_san: Mapping[tuple[str, bytes], Identity],
         of_unix_sockets: Identity | None,
     ) -> None:
@@ -92,14 +88,12 @@ class Identities:
         """Who calls over a unix socket without a token."""
 
     def of_token(self, token: bytes) -> Identity | None:
-        """Returns the identity of a token, in a time that tells nothing of the tokens that there are.
+        """Returns the identity of a token.
 
-        The digest is all that is compared. A plain SHA-256 is enough, because tokens are long random numbers
-        (`aclgrad-server token`): there is no list of likely ones to try, as there is for passwords.
+        A plain SHA-256 is enough, because tokens are long random numbers (`aclgrad-server token`): there is no list of
+        likely ones to try. The time of a look-up tells nothing of them: a dict compares only what has the same hash.
         """
-        digest = sha256(token).digest()
-        known, identity = self._by_digest.get(digest, _NOBODY)
-        return identity if hmac.compare_digest(digest, known) else None
+        return self._by_digest.get(sha256(token).digest())
 
     def of_sans(self, names: Iterable[tuple[str, bytes]]) -> set[Identity]:
         """Returns those that a certificate names, by kind and name: one, unless the certificate is ambiguous."""
@@ -142,8 +136,7 @@ def read_identities(path: Path, worker_count: int = 1) -> Identities:
     if len(of_unix_sockets) > 1:
         names = ", ".join(each.name for each in of_unix_sockets)
         raise UnusableFileError(f"{path}: {names} all have unix_socket; the unix sockets are one identity")
-    known = {digest: (digest, identity) for digest, identity in by_digest.items()}
-    return Identities(known, by_san, next(iter(of_unix_sockets), None))
+    return Identities(by_digest, by_san, next(iter(of_unix_sockets), None))
 
 
 def _add(table: dict[_Proof, Identity], proof: _Proof, identity: Identity, what: str) -> None:

@@ -51,7 +51,6 @@ def _rpcs(view: ServerView) -> Sources:
 
 
 def _bytes(direction: str) -> Callable[[ServerView], Sources]:
-    """Reads the sum over the operators of each method."""
 
     def sources(view: ServerView) -> Sources:
         found: Counter[Labels] = Counter()
@@ -280,7 +279,6 @@ _FAMILIES: Final[Mapping[str, Any]] = {
 
 
 def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Returns how many durations end within each bound, and their sum."""
     counts, total_s = histogram.copy().counts, histogram.total_s
     buckets, seen = [], 0
     for bound, count in zip(_BOUNDS, counts, strict=False):

@@ -33,7 +33,6 @@ HEADERS: Final = {
 
 
 def render(status: pb.GetServerStatusResponse) -> str:
-    """Returns the page."""
     return _TEMPLATE.render(status=status, now=datetime.now(UTC))
 
 

@@ -114,7 +114,6 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
 
 
 def _needs(calls: Sequence[PlannedCall]) -> tuple[int, int, float]:
-    """Returns the bytes of calls together, those of their outputs, and their work."""
     plans = [plan for plan, _, _ in calls]
     size_bytes, output_bytes = sum(plan.size_bytes for plan in plans), sum(plan.output_bytes for plan in plans)
     return size_bytes, output_bytes, sum(plan.work for plan in plans)
@@ -132,7 +131,6 @@ def _groups(calls: Sequence[PlannedCall]) -> Iterator[Sequence[PlannedCall]]:
 
 
 def _items(planned: dict[int, PlannedCall], failures: dict[int, AclgradError]) -> Counter[OperatorAndReason]:
-    """Returns how many calls ended, by operator and reason."""
     operators = Counter(plan.spec.name for plan, _, _ in planned.values())
     found: Counter[OperatorAndReason] = Counter({(operator, OK): count for operator, count in operators.items()})
     for index, error in failures.items():
@@ -156,7 +154,6 @@ def _sections(planned: dict[int, PlannedCall], ran: list[Ran]) -> Iterator[tuple
 
 
 async def _statuses(call: Call, failures: dict[int, AclgradError], turns: _Turns) -> dict[int, bytes]:
-    """Returns the results of calls that failed, by their places in the batch."""
     results = {}
     for count, (index, error) in enumerate(failures.items()):
         if count < MAX_LOGGED_CALLS:

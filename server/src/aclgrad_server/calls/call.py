@@ -10,11 +10,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from aclgrad.errors import (
-    AclgradError,
-    DeadlinePassedError,
-    MalformedRequestError,
-)
+from aclgrad.errors import AclgradError, DeadlinePassedError, MalformedRequestError
 from aclgrad.wire.request_ids import REQUEST_ID, is_request_id
 from aclgrad_server.calls.decompression import GZIP
 from aclgrad_server.limits import PROGRESS_BYTES
@@ -119,11 +115,9 @@ class Call:
         return read
 
     async def peek(self) -> None:
-        """Waits for the next message, which the next read returns."""
         self._ahead.append(await self.read_or_end())
 
     async def write(self, message: bytes) -> None:
-        """Sends one message of a streamed reply."""
         self.is_replying = True
         self._waits(REPLY)
         await self.context.write(message)
@@ -143,7 +137,6 @@ class Call:
         self.enter(PLAN)
 
     def enter(self, stage: int) -> None:
-        """Ends the current stage and begins another one."""
         now = time.monotonic()
         self.stages_s[self._stage] += now - self.stage_since
         # The code of a call whose client has gone may still run.
@@ -166,13 +159,11 @@ class Call:
             raise deadline_passed()
 
     def replies(self) -> None:
-        """Marks that only the reply is left to be sent."""
         self.is_replying = self.has_returned = True
         self.enter(REPLY)
         self.waits_since = self.stage_since
 
     def end(self) -> None:
-        """Calls the functions that were given to `at_end`."""
         if not self.has_ended:
             self._in_stages[self._stage] -= 1
         self.has_ended = True

@@ -39,7 +39,6 @@ class Callers:
 
     @property
     def asking_count(self) -> int:
-        """How many callers count as ones that ask."""
         return len(self._asked_at)
 
     def ask(self, caller: str) -> None:
@@ -54,37 +53,41 @@ class Callers:
         return len(asking) > (caller in asking) or len(waiting) > (caller in waiting)
 
     def forget(self) -> None:
-        """Forgets callers that have not asked for `ASKING_S`."""
         oldest = self._clock() - ASKING_S
         while self._asked_at and next(iter(self._asked_at.values())) < oldest:
             self._asked_at.popitem(last=False)
 
 
-class Queue:
-    """Counts the claims of one kind of calls that wait, for whatever.
+class Room:
+    """Slots to run, memory of the device and a queue that calls of one kind share and calls of no other kind take.
 
-    At most `waiting_limit` claims wait; with `is_paced`, only as many as begin to run within a second.
+    At most `waiting_limit` claims wait, for whatever; with `is_paced`, only as many as begin to run within a second.
     """
 
     def __init__(
-        self, callers: Callers, running_limit: int, waiting_limit: int, is_paced: bool, clock: Callable[[], float]
+        self,
+        callers: Callers,
+        running_limit: int,
+        waiting_limit: int,
+        bytes_limit: int,
+        clock: Callable[[], float],
+        is_paced: bool = False,
     ) -> None:
         self.callers = callers
         self.running_limit = running_limit
         self.waiting_count = 0
-        self.refusals = 0
-        """How many calls found the queue full."""
-        self.share_refusals = 0
-        """How many came from a caller that had its share of the queue."""
+        self.refusals = Counter(queue=0, share=0)
+        """How many calls found the queue full, and how many their caller's share of it."""
         self._waiting: Counter[str] = Counter()
         self._waiting_limit = waiting_limit
         self._is_paced = is_paced
         self._clock = clock
         self._mean_run_s = 0.0
+        self.slots = Gate(running_limit, running_limit - 1, self, counts_bytes=False)
+        self.memory = Gate(bytes_limit, bytes_limit // 2, self)
 
     @property
     def waiting_limit(self) -> int:
-        """How many claims may wait now."""
         if not self._is_paced or self._mean_run_s * self._waiting_limit <= _WAIT_S * self.running_limit:
             return self._waiting_limit
         return max(self.running_limit, int(_WAIT_S * self.running_limit / self._mean_run_s))
@@ -93,19 +96,18 @@ class Queue:
         """Counts a claim that waits; raises ServerBusyError if one more of the caller may not."""
         limit, waiting = self.waiting_limit, self.callers.waiting
         if self.waiting_count >= limit:
-            self.refusals += 1
+            self.refusals["queue"] += 1
             raise _busy("the server", self.running_limit + limit)
         share, bound = max(1, limit // 2), self.callers.bounds(caller).waiting
         has_share = self._waiting[caller] >= share and self.callers.others_ask(caller)
         if waiting[caller] >= bound or has_share:
-            self.share_refusals += 1
+            self.refusals["share"] += 1
             raise _busy("this client", self.running_limit + min(share, bound))
         self.waiting_count += 1
         self._waiting[caller] += 1
         waiting[caller] += 1
 
     def leave(self, caller: str) -> None:
-        """Counts a claim that waits no more."""
         self.waiting_count -= 1
         for waiting in (self._waiting, self.callers.waiting):
             waiting[caller] -= 1
@@ -113,7 +115,6 @@ class Queue:
                 del waiting[caller]
 
     def ran(self, slot: "Claim") -> None:
-        """Gives back the slot of a call that has run."""
         # A single long one says little about the next ones.
         run_s = min(self._clock() - slot.since, _WAIT_S)
         self._mean_run_s += _WEIGHT * (run_s - self._mean_run_s)
@@ -149,15 +150,15 @@ class Gate:
     can prolong it never exceeds the share: otherwise one slow client could hold everything.
     """
 
-    def __init__(self, limit: int, share: int, queue: Queue, counts_bytes: bool = True) -> None:
+    def __init__(self, limit: int, share: int, room: Room, counts_bytes: bool = True) -> None:
         self.limit = limit
         self.used = 0
         self.waiting_count = 0
         self.other: Gate | None = None
         """A gate whose units count with those of this one for what a caller may have at all times."""
         self._share = max(1, share)
-        self._queue = queue
-        self._callers = queue.callers
+        self._room = room
+        self._callers = room.callers
         self._counts_bytes = counts_bytes
         self.held: dict[str, int] = {}
         """How many units each caller has."""
@@ -174,7 +175,7 @@ class Gate:
         if self._has_room(claim):
             self._grant(claim)
             return claim
-        self._queue.enter(caller)
+        self._room.enter(caller)
         claim.waiter = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(claim)
         self.waiting_count += 1
@@ -214,7 +215,6 @@ class Gate:
                     claim.waiter.set_exception(new_error())
 
     def serve(self) -> None:
-        """Grants what there is room for."""
         while self._waiting and (claim := self._next()):
             self._leave(claim)
             self._end_turn(claim.caller)
@@ -264,7 +264,7 @@ class Gate:
         queue = self._waiting[claim.caller]
         queue.remove(claim)
         self.waiting_count -= 1
-        self._queue.leave(claim.caller)
+        self._room.leave(claim.caller)
         if not queue:
             del self._waiting[claim.caller]
 

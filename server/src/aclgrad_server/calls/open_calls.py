@@ -40,7 +40,8 @@ class OpenCalls:
         self._in_stages, self._others_in_stages = [0] * len(STAGES), [0] * len(STAGES)
         """How many calls of operators, and of other methods, are in each stage."""
         self.statistics = CallStatistics()
-        self.draining_refusals = self.memory_refusals = self.address_refusals = self.slow_clients = self.memory_cuts = 0
+        self.refusals = Counter(draining=0, memory=0, address=0)
+        self.slow_clients = self.memory_cuts = 0
         self._is_refusing = False
         self._is_short_of_memory = False
         self._may_read = asyncio.Event()
@@ -50,7 +51,6 @@ class OpenCalls:
         self.event_count = 0  # how many calls have begun, and how many have ended, in all
 
     def begin(self, method: str, context: Context) -> Call:
-        """Counts a new call until gRPC has sent its reply."""
         in_stages = self._in_stages if method in OPERATOR_METHODS else self._others_in_stages
         call = Call(method, context, self._call_timeout_s, self._may_read, in_stages)
         self._active[call] = None
@@ -64,14 +64,14 @@ class OpenCalls:
     def admit(self, call: Call) -> None:
         """Raises the error of a call that is refused: the server stops, or memory or its address has no room for it."""
         if self._is_refusing:
-            self.draining_refusals += 1
+            self.refusals["draining"] += 1
             raise _draining()
         if self._is_short_of_memory:
-            self.memory_refusals += 1
+            self.refusals["memory"] += 1
             raise _short_of_memory()
         # Whoever looks after the server has to see it then.
         if call.method != STATUS and self._addresses[address_of(call.peer)] > MAX_OPEN_CALLS:
-            self.address_refusals += 1
+            self.refusals["address"] += 1
             raise _too_many()
 
     def any(self) -> bool:
@@ -79,7 +79,6 @@ class OpenCalls:
 
     @property
     def active_count(self) -> int:
-        """How many RPCs have begun whose reply has not left; any thread may ask."""
         return len(self._active)
 
     def transfers(self) -> tuple[int, int]:
@@ -91,10 +90,9 @@ class OpenCalls:
         self._is_refusing = True
         for call in self._active:
             if not call.has_begun:
-                self.draining_refusals += call.cut(_draining())
+                self.refusals["draining"] += call.cut(_draining())
 
     def hold_reads(self, is_held: bool) -> None:
-        """Receives no further message while this is set."""
         if is_held:
             self._may_read.clear()
         else:

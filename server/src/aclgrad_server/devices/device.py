@@ -217,7 +217,6 @@ class Device:
         return [StagedTensor(each, self._run) for each in natives]
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
-        """Returns the pieces as one."""
         joined: bytes = await self._run(self._device.join, pieces)
         return joined
 
@@ -226,7 +225,6 @@ class Device:
         await self._run(self._device.release_finished)
 
     async def trim(self) -> None:
-        """Releases cached memory that is not in use."""
         await self._run(self._device.trim)
 
     async def take_sample(self) -> DeviceSample:

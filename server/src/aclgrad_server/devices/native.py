@@ -61,12 +61,7 @@ def _argmax_check(
     pooling: Pooling, leading: tuple[int, ...], item_bytes: int, encoding: aclgrad_native.MaskEncoding
 ) -> ValueCheck:
     native = aclgrad_native.Pooling(
-        pooling.input_size,
-        pooling.output_size,
-        pooling.kernel_size,
-        pooling.stride,
-        pooling.padding,
-        pooling.dilation,
+        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding, pooling.dilation
     )
     batch, channels = (1, *leading)[-2:]
     return aclgrad_native.ArgmaxCheck(native, item_bytes, batch, channels, encoding)

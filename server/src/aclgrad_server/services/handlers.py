@@ -28,11 +28,12 @@ from aclgrad_server.calls.decompression import decompressed
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import CANCELLED_BYTES, SMALL_BYTES
 from aclgrad_server.logs import fields, line_of
-from aclgrad_server.services.access_log import log_call
 from aclgrad_server.services.load_report import LoadReport
 from aclgrad_server.statistics import OPERATOR_METHODS
 
 log = logging.getLogger(__name__)
+access_log = logging.getLogger("aclgrad_server.services.access_log")
+access_log.setLevel(logging.INFO)  # whatever the level of the others
 
 STATUS_DETAILS: Final = "grpc-status-details-bin"
 
@@ -131,7 +132,7 @@ class Handlers:
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
         if self._has_access_log:
-            call.at_end(partial(log_call, call))
+            call.at_end(partial(_log_access, call))
         try:
             self._calls.admit(call)
             if self._access is not None:
@@ -210,10 +211,26 @@ def _as_ours(error: Exception, request_id: str) -> AclgradError:
 
 
 def _tell(call: Call, level: int, what: str, text: str = "", error: Exception | None = None) -> None:
-    """Logs the line of a call."""
     told = fields(call.fields() | {"reason": call.outcome, "milliseconds": round(_milliseconds(call), 1)})
     words = call.request_id, call.method, what, call.peer, call.trace_id, text
     log.log(level, "%s %s %s for %s, trace %s%s", *words, exc_info=error, extra=told)
+
+
+def _log_access(call: Call) -> None:
+    """Logs a call that has ended. The request id, which a client chose, comes last."""
+    told = {
+        "peer": call.peer,
+        "identity": call.identity,
+        "method": call.method,
+        "operator": call.operator,
+        "received_bytes": call.received_bytes,
+        "sent_bytes": call.sent_bytes,
+        "milliseconds": round(_milliseconds(call), 1),
+        "reason": call.outcome,
+        "trace_id": call.trace_id,
+        "request_id": call.request_id,
+    }
+    access_log.info("", extra=fields(told))
 
 
 def _milliseconds(call: Call) -> float:

@@ -1,7 +1,7 @@
 """`grpc.health.v1` for gRPC clients, and reflection. Silent clients of both are cut off."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from aclgrad.errors import AccessDeniedError, RequestError
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.call import Context
 from aclgrad_server.calls.decompression import decompressed_small
-from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS
+from aclgrad_server.limits import MAX_HEALTH_BYTES, MAX_SIDE_CALLS, SMALL_BYTES
 from aclgrad_server.services.operators import SERVICE
 
 LIVENESS: Final = "liveness"
@@ -67,7 +67,6 @@ class Health:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody is told of the next change."""
         return self._watch_count > 0
 
     def set_dead(self) -> None:
@@ -119,75 +118,57 @@ class Health:
         return _STATUS.SERVING if is_well else _STATUS.NOT_SERVING
 
     async def _service(self, context: Context) -> str:
-        """Returns the name that a client asks for; ends a call whose message is missing, too large or too late."""
-        code, problem = grpc.StatusCode.INVALID_ARGUMENT, "the message is not a HealthCheckRequest"
-        try:
-            async with asyncio.timeout(self._client_timeout_s):
-                message: Any = await context.read()
-            if message is not grpc.aio.EOF:
-                content = decompressed_small(message, MAX_HEALTH_BYTES)
-                if len(content) <= MAX_HEALTH_BYTES:
-                    service: str = health_pb2.HealthCheckRequest.FromString(content).service
-                    return service
-            problem = f"send one HealthCheckRequest of at most {MAX_HEALTH_BYTES} bytes"
-        except TimeoutError:
-            code, problem = _too_slow(self._client_timeout_s)
-        except RequestError as error:
-            problem = error.message
-        except DecodeError:
-            pass
-        await context.abort(code, problem)
-        raise AssertionError("abort raises")
-
-
-class _NotARequestError(Exception):
-    """A message that cannot be read."""
-
-
-class _Reflection(reflection.aio.ReflectionServicer):  # type: ignore[misc]
-    def __init__(self, client_timeout_s: float, access: Access | None) -> None:
-        super().__init__((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
-        self._client_timeout_s = client_timeout_s
-        self._access = access
-        self._room = _Room()
-
-    async def ServerReflectionInfo(self, requests: AsyncIterable[Any], context: Context) -> AsyncIterator[Any]:  # noqa: N802
-        try:
-            if self._access is not None:
-                self._access.check(context, "ServerReflectionInfo", context.peer())
-            async with self._room.call(context):
-                async for reply in super().ServerReflectionInfo(self._in_time(aiter(requests)), context):
-                    yield reply
-        except TimeoutError:
-            await context.abort(*_too_slow(self._client_timeout_s))
-        except _NotARequestError:
-            problem = "the message is not a ServerReflectionRequest"
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, problem)
-        except AccessDeniedError as error:
-            await context.abort(error.code, error.message)
-
-    async def _in_time(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        while True:
-            async with asyncio.timeout(self._client_timeout_s):
-                request = await anext(requests, None)
-            if request is None:
-                return
-            try:
-                yield reflection_pb2.ServerReflectionRequest.FromString(decompressed_small(request))
-            except (RequestError, DecodeError):
-                raise _NotARequestError from None
+        request = await _read(context, health_pb2.HealthCheckRequest, MAX_HEALTH_BYTES, self._client_timeout_s)
+        if request is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "send one HealthCheckRequest")
+        service: str = request.service
+        return service
 
 
 def add_reflection(server: grpc.aio.Server, client_timeout_s: float, access: Access | None = None) -> None:
     """Lets tools such as grpcurl discover the services, for those who may execute operators."""
-    handler: Any = grpc.stream_stream_rpc_method_handler(
-        _Reflection(client_timeout_s, access).ServerReflectionInfo,
-        None,  # read by the servicer: gRPC would log what is wrong with a message, and tell it to the client
-        reflection_pb2.ServerReflectionResponse.SerializeToString,
-    )
-    methods = {"ServerReflectionInfo": handler}
+    servicer = reflection.aio.ReflectionServicer((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME))
+    room = _Room()
+
+    async def requests(context: Context) -> AsyncIterator[Any]:
+        kind = reflection_pb2.ServerReflectionRequest
+        while (request := await _read(context, kind, SMALL_BYTES, client_timeout_s)) is not None:
+            yield request
+
+    async def reflect(_: object, context: Context) -> None:
+        try:
+            if access is not None:
+                access.check(context, "ServerReflectionInfo", context.peer())
+        except AccessDeniedError as error:
+            await context.abort(error.code, error.message)
+        async with room.call(context):
+            async for reply in servicer.ServerReflectionInfo(requests(context), context):
+                await context.write(reply.SerializeToString())
+
+    methods: dict[str, Any] = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, methods),))
 
 
-def _too_slow(limit_s: float) -> tuple[grpc.StatusCode, str]:
-    return grpc.StatusCode.DEADLINE_EXCEEDED, f"no request within {limit_s:g} s (--client-timeout-s); send it sooner"
+async def _read(context: Context, kind: Any, limit_bytes: int, limit_s: float) -> Any:
+    """Returns the next message, or None at the end; ends a call whose message is late, too large or no such message.
+
+    gRPC itself would log what is wrong with a message, and tell it to the client.
+    """
+    code, problem = grpc.StatusCode.INVALID_ARGUMENT, f"the message is not a {kind.DESCRIPTOR.name}"
+    try:
+        async with asyncio.timeout(limit_s):
+            message: Any = await context.read()
+        if message is grpc.aio.EOF:
+            return None
+        content = decompressed_small(message, limit_bytes)
+        if len(content) <= limit_bytes:
+            return kind.FromString(content)
+        problem = f"send a {kind.DESCRIPTOR.name} of at most {limit_bytes} bytes"
+    except TimeoutError:
+        code = grpc.StatusCode.DEADLINE_EXCEEDED
+        problem = f"no request within {limit_s:g} s (--client-timeout-s); send it sooner"
+    except RequestError as error:
+        problem = error.message
+    except DecodeError:
+        pass
+    await context.abort(code, problem)

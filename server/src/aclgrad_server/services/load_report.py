@@ -68,7 +68,6 @@ class LoadReport:
         self.trailer = (TRAILER, encode(REST_RPS + self._rps, REST_UTILIZATION + utilization))
 
     def _replies(self) -> int:
-        """Returns how many operator calls have succeeded since the start."""
         rows = self._view.calls.statistics.rows.items()
         return sum(row.reasons.get(OK, 0) for (method, _), row in rows if method in OPERATOR_METHODS)
 

@@ -113,10 +113,10 @@ def _queue(admission: Admission, calls: OpenCalls) -> pb.QueueStatus:
         reply_bytes_limit=admission.replies.limit,
         receiving_count=receiving,
         replying_count=replying,
-        small_running_count=small.slots.used if small is not large else 0,
-        small_waiting_count=small.waiting_count if small is not large else 0,
-        small_running_limit=small.running_limit if small is not large else 0,
-        small_waiting_limit=small.waiting_limit if small is not large else 0,
+        small_running_count=small.slots.used,
+        small_waiting_count=small.waiting_count,
+        small_running_limit=small.running_limit,
+        small_waiting_limit=small.waiting_limit,
     )
 
 
