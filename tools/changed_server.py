@@ -12,8 +12,8 @@ import time
 from functools import partial
 from typing import Any, Final
 
+import aclgrad_native as native
 from aclgrad_server import __main__ as server
-from aclgrad_server.devices import native
 from aclgrad_server.edge import memory
 from aclgrad_server.supervisor import worker
 from tools.serving import CHANGES

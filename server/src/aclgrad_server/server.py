@@ -107,7 +107,11 @@ class Server:
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds
         view.admission = admission = Admission(
-            settings.streams, settings.max_waiting_calls, device.pool_limit_bytes, reply_limit=reply_bytes, bounds=bounds
+            settings.streams,
+            settings.max_waiting_calls,
+            device.pool_limit_bytes,
+            reply_limit=reply_bytes,
+            bounds=bounds,
         )
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from aclgrad_server.devices import native
+import aclgrad_native as native
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import aclgrad_native as native
 from aclgrad.errors import AclgradError, DeviceLostError
-from aclgrad_server.devices import native
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.planning import OperatorPlan
 from aclgrad_server.devices.staged import StagedTensor

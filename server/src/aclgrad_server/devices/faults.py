@@ -2,6 +2,7 @@
 
 from typing import Final
 
+import aclgrad_native as native
 from aclgrad.errors import (
     AclgradError,
     DeadlinePassedError,
@@ -11,7 +12,6 @@ from aclgrad.errors import (
     LimitExceededError,
     ServerFaultError,
 )
-from aclgrad_server.devices import native
 from aclgrad_server.devices.planning import OperatorPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again

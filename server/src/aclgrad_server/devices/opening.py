@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aclgrad_server.devices import native
+import aclgrad_native as native
 from aclgrad_server.devices.device import Completions, Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.visible import VISIBLE, visible_card

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import aclgrad_native as native
 from aclgrad.errors import (
     AclgradError,
     InputValuesRequiredError,
@@ -25,7 +26,7 @@ from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
-from aclgrad_server.devices import native
+from aclgrad_server.devices.value_checks import check_of
 from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
 Source = type[Announced] | type[SharedRange]
@@ -172,7 +173,7 @@ def plan_call(
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
         _check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         size_bytes += on_device.size_bytes
-        check, is_prefix = native.check_of(rule, tensor.type, max_roi_work)
+        check, is_prefix = check_of(rule, tensor.type, max_roi_work)
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
     output, name = spec.output.infer(arguments), spec.output.name
     if overflows(output):

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+import aclgrad_native as native
 from aclgrad import reference
 from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
 from aclgrad.operators.cases import TypedCase, first_cases
@@ -17,7 +18,6 @@ from aclgrad.operators.validation import MAX_INT64
 from aclgrad.products import Product
 from aclgrad.tensors import view_of_array
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices import native
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.planning import OperatorPlan, check_size, plan_call

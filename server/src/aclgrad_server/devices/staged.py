@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from aclgrad_server.devices import native
+import aclgrad_native as native
 
 
 class StagedTensor:

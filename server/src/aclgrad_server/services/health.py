@@ -172,3 +172,4 @@ async def _read(context: Context, kind: Any, limit_bytes: int, limit_s: float) -
     except DecodeError:
         pass
     await context.abort(code, problem)
+    raise AssertionError("abort raises")
