@@ -104,15 +104,10 @@ class Server:
         view.turned_off = turned_off = await self_test(device, product, settings.hang_timeout_s)
         # A failed device may hang, so it is not closed before the process ends.
         self._device = device
+        limits = settings.streams, settings.max_waiting_calls, device.pool_limit_bytes
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds
-        view.admission = admission = Admission(
-            settings.streams,
-            settings.max_waiting_calls,
-            device.pool_limit_bytes,
-            reply_limit=reply_bytes,
-            bounds=bounds,
-        )
+        view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds)
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s
         max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(max_work))
