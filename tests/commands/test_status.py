@@ -42,7 +42,9 @@ def test_status_of_a_sound_server(service: ScriptedService) -> None:
         name="max_unpool2d_backward", call_count=500, calls_per_second=12.5, median_latency=latency
     )
     queue = pb.QueueStatus(running_limit=4, waiting_limit=64, receiving_count=24, replying_count=3)
-    status = status_with(operators=[operator], queue=queue, changed_settings={"streams": "8", "config": "[bold]/a.toml"})
+    status = status_with(
+        operators=[operator], queue=queue, changed_settings={"streams": "8", "config": "[bold]/a.toml"}
+    )
     result = shown(service, status)
     assert result.exit_code == 0
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
