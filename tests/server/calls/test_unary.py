@@ -226,7 +226,7 @@ async def test_batch_that_is_cancelled_gives_back_what_its_later_groups_claimed(
 
 async def test_groups_that_come_too_late_have_a_status_each() -> None:
     runner = runner_of(FakeDevice(), running_limit=1)
-    place = await runner.admission.slot("ipv4:192.0.2.9")
+    place = await runner.admission.slot("ipv4:192.0.2.9", is_small=True)
     plan = pooling_plan(1, 2, 2)
     call = new_call()
     call.deadline = time.monotonic() + 0.01
