@@ -21,9 +21,10 @@ run_tests = { $(1) $(BIN)/python -m pytest $(2) $(if $(SECOND_RUN),$(FAILED) || 
 	&& echo "=== ALL PASSED NOW: A TEST THAT FAILS AT TIMES IS A DEFECT OF THE TEST; SEE ABOVE FOR WHICH ==="; exit 1; }); }
 # Each target remembers its own failed tests, because several may run side by side.
 FAILED = -o cache_dir=build/pytest/$@
-# $(call debian,COMMAND,PACKAGES). Installs Debian packages if the command is missing; needs root.
-debian = command -v $(1) > /dev/null || { apt-get update -qq && \
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
+# $(call debian,COMMAND,PACKAGES). Installs Debian packages if the command is missing, as root or by sudo if there is one.
+SUDO := $(if $(filter-out 0,$(shell id -u)),$(shell command -v sudo))
+debian = command -v $(1) > /dev/null || { $(SUDO) apt-get update -qq && \
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2); }
 PROGRAMS := tests/native/test_programs.py tests/abi/test_programs.py
 # Tests whose servers or devices a mode of the device changes, unless their mark is `once`.
 MODAL := tests/native $(addprefix tests/e2e/,batches chunks faults input limits operators process shared_memory)
@@ -38,7 +39,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image test-image ci clean
 
 ##@ Use
 
@@ -72,12 +73,13 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
+CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short
+CI_ALONE := test test-slow test-modes soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
 ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
 	@rm -f build/seconds.txt
-	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-, \
-		sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short)
-	$(MAKE) --no-print-directory $(addprefix timed-,test test-slow test-modes soak-short load-short hostile-short chaos-short demo)
+	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-,$(CI_BESIDE))
+	$(MAKE) --no-print-directory $(addprefix timed-,$(CI_ALONE))
 	@cat build/seconds.txt
 
 timed-%:
@@ -130,10 +132,10 @@ test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch 
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
 
-test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing, as root)
+test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing)
 	$(BIN)/python -m pytest tests/languages -k node
 
-chromium: ## Install Chromium and its driver from Debian if they are missing; needs root
+chromium: ## Install Chromium and its driver from Debian if they are missing
 	@$(call debian,chromedriver,chromium chromium-driver)
 
 test-browser: $(BUILT) $(BIN)/.setup-browser chromium ## Look at the status page in headless Chromium (installs it); pictures go to build/browser
@@ -147,26 +149,26 @@ examples/node/node_modules: examples/node/package-lock.json
 test-monitoring: $(BUILT) $(PROMETHEUS) ## Test alerts and dashboard with Prometheus on a server (downloads Debian's package)
 	$(BIN)/python -m pytest tests/monitoring
 
-test-haproxy: $(BUILT) ## Test HAProxy as deploy/haproxy configures it before two workers (installs it from Debian if it is missing, as root)
+test-haproxy: $(BUILT) ## Test HAProxy as deploy/haproxy configures it before two workers (installs it from Debian if it is missing)
 	$(call debian,haproxy,haproxy)
 	$(BIN)/python -m pytest tests/haproxy
 
 rehearse-alerts: $(BUILT) $(PROMETHEUS) ## Put servers into each state that an alert is for, and see it fire: SCENES="full_queue killed"
 	$(BIN)/python -m tools.alerts $(SCENES)
 
-# Unpacked and not installed, because the package starts a service. The lists of packages may be missing, which takes root.
+# Unpacked and not installed, because the package starts a service. The lists of packages may be missing.
 $(PROMETHEUS):
 	mkdir -p build/debian
-	cd build/debian && { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; }
+	cd build/debian && { apt-get download -qq prometheus || { $(SUDO) apt-get update -qq && apt-get download -qq prometheus; }; }
 	dpkg-deb --extract build/debian/prometheus_*.deb build/prometheus
 
-test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (installs gRPC from Debian, as root)
+test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (installs gRPC from Debian)
 	$(call debian,grpc_cpp_plugin,libgrpc++-dev libprotobuf-dev protobuf-compiler-grpc)
 	$(BIN)/cmake -S examples/cpp -B build/cpp
 	$(BIN)/cmake --build build/cpp
 	$(BIN)/python -m pytest tests/languages -k cpp
 
-test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients under emulation (installs compiler and qemu-user, as root)
+test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients under emulation (installs compiler and qemu-user)
 	$(call debian,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
 	$(call debian,qemu-aarch64,qemu-user)
 	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
@@ -190,7 +192,7 @@ soak-short: $(BUILT) $(BIN)/.setup-bench ## The same with small shapes and 24 se
 chaos: $(BUILT) ## Inject faults by a seed into two hosts under traffic of every kind, and judge the history: SEED=7 FAULTS=200 CHAOS_FLAGS="--only kill stop"
 	$(BIN)/python -m tools.chaos $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
 
-chaos-short: $(BUILT) ## The same for about a minute: 12 faults of the kinds that take little time (installs iptables and libfaketime, as root)
+chaos-short: $(BUILT) ## The same for about a minute: 12 faults of the kinds that take little time (installs iptables and libfaketime)
 	@$(call debian,iptables,iptables)
 	@$(call debian,faketime,faketime)
 	$(BIN)/python -m tools.chaos --short $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
@@ -266,7 +268,7 @@ load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a 
 load-second-opinion: $(BUILT) h2load ## The same loads with h2load, which is not a gRPC client and takes little CPU time
 	$(BIN)/python -m tools.load.second_opinion
 
-h2load: ## Install h2load from Debian's nghttp2-client if it is missing; needs root
+h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 	@$(call debian,h2load,nghttp2-client)
 
 ##@ Release
@@ -295,6 +297,10 @@ lock: $(BIN)/.setup-lock ## Pin what developers install in requirements.lock, an
 image: ## Build the container image aclgrad:host, or aclgrad:ascend with IMAGE=ascend BUILD_FLAGS="--build-arg BASE=..."
 	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
 		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
+
+test-image: image ## Build the image and start it as deploy/compose.yaml does, until it is healthy
+	docker compose --file deploy/compose.yaml --profile $(IMAGE) up --wait --wait-timeout 120
+	docker compose --file deploy/compose.yaml --profile $(IMAGE) down
 
 # Prerequisites of the targets.
 
