@@ -54,8 +54,8 @@ demo: $(BUILT) ## Set up, start a server on the host library, make one checked c
 serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
 	$(BIN)/aclgrad-server --backend auto
 
-new-operator: ## Write the stubs of an operator that a header declares: NAME=... SYMBOL=... [LIKE=OPERATOR]
-	@$(PYTHON) client/new_operator.py "$(NAME)" "$(SYMBOL)" $(LIKE)
+new-operator: ## Write the stubs of an operator that a header declares: SYMBOL=aclnn... [LIKE=OPERATOR]
+	@$(PYTHON) client/new_operator.py "$(SYMBOL)" $(LIKE)
 
 generate: $(SETUP) $(BIN)/.setup-lint ## Write every file and table that follows from the source: operators, errors, limits, packages, the PrometheusRule
 	$(BIN)/python client/generate.py

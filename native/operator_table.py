@@ -24,9 +24,14 @@ def functions_of(header: Path) -> list[str]:
     return _DECLARED.findall(header.read_text())
 
 
+def snake_case(name: str) -> str:
+    """Returns one of CANN's names in lower case: pool2d_loss for Pool2dLoss and Pool2DLoss, nll_loss for NLLLoss."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])", "_", name).lower()
+
+
 def folder_of(symbol: str) -> str:
     """Returns the name of an operator's folder: adaptive_avg_pool2d for aclnnAdaptiveAvgPool2d."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", symbol.removeprefix("aclnn")).lower()
+    return snake_case(symbol.removeprefix("aclnn"))
 
 
 def find_operators(native: Path) -> dict[str, Path]:

@@ -136,6 +136,20 @@ def test_wrong_declarations_are_errors_of_the_build(native: Path) -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("symbol", "folder"),
+    [
+        ("aclnnUpsampleNearest2dBackward", "upsample_nearest2d_backward"),
+        ("aclnnGridSampler2DBackward", "grid_sampler2d_backward"),
+        ("aclnnNLLLossBackward", "nll_loss_backward"),
+        ("aclnnL1LossBackward", "l1_loss_backward"),
+        ("aclnnGeluBackwardV2", "gelu_backward_v2"),
+    ],
+)
+def test_folders_have_the_names_that_a_reader_expects(symbol: str, folder: str) -> None:
+    assert runpy.run_path(str(NATIVE / "operator_table.py"))["folder_of"](symbol) == folder
+
+
 def test_every_operator_has_a_row_and_a_spec() -> None:
     rows, specs = set(aclgrad_native.operator_symbols()), {spec.symbol for spec in OPERATORS.values()}
     assert not specs - rows, "declare these in native/include/aclnnop"

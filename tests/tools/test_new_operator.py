@@ -1,0 +1,178 @@
+"""The stubs of operators that are unlike pooling: they build, and each says where it is not written yet."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aclgrad.operators as package
+from aclgrad.operators.completeness import problems
+from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
+from tests.sanitizers import COMPILER, NATIVE
+
+ROOT = NATIVE.parent
+HEADER = """
+#include "aclnn/aclnn_base.h"
+#include "acl/acl_rt.h"
+extern "C" {{
+ACLNN_API aclnnStatus {symbol}GetWorkspaceSize({parameters},
+                                               uint64_t* workspaceSize, aclOpExecutor** executor);
+ACLNN_API aclnnStatus {symbol}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
+}}
+"""
+WITHOUT_SELF = (
+    "const aclTensor* gradOut, const aclTensor *outProbabilities, const aclIntArray* reducedDims, "
+    "const aclTensor* out, double scalesH, bool keepDim, aclTensor* gradInput"
+)
+"""An input has to be known as such though its name begins with `out`, and stands behind an attribute."""
+WITH_SELF = "const aclTensor* gradOutput, const aclTensor* self, aclTensor* out"
+
+
+class Tree:
+    """A checkout of what the command reads, without operators of ours."""
+
+    def __init__(self, root: Path) -> None:
+        self.python, self.native = root / "client/src/aclgrad/operators", root / "native"
+        self.python.mkdir(parents=True)
+        shutil.copytree(NATIVE / "include", self.native / "include")
+        (self.native / "host/operators").mkdir(parents=True)
+        for name in ("client/new_operator.py", "native/operator_table.py"):
+            shutil.copy(ROOT / name, root / name)
+
+    def declare(self, symbol: str, parameters: str) -> None:
+        header = self.native / f"include/aclnnop/aclnn_{symbol.lower()}.h"
+        header.write_text(HEADER.format(symbol=symbol, parameters=parameters))
+
+    def make(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(self.python.parents[2] / "new_operator.py"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def refusal(self, *arguments: str) -> str:
+        done = self.make(*arguments)
+        assert done.returncode == 1
+        return done.stderr.strip()
+
+    def files(self, name: str) -> dict[str, str]:
+        folders = (self.python / name, self.native / "host/operators" / name)
+        return {path.name: path.read_text() for folder in folders for path in folder.iterdir()}
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tree]:
+    tree = Tree(tmp_path)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tree.python)])
+    before = set(sys.modules)
+    yield tree
+    for name in set(sys.modules) - before:
+        if "made_up" in name:
+            del sys.modules[name]
+
+
+def load(name: str, part: str) -> object:
+    return import_module(f"{package.__name__}.{name}.{part}")
+
+
+def test_parameters_are_inputs_attributes_and_the_output(tree: Tree) -> None:
+    tree.declare("aclnnMadeUp2DLossBackward", WITHOUT_SELF)
+    done = tree.make("aclnnMadeUp2DLossBackward")
+    assert done.returncode == 0, done.stderr
+    name = "made_up2d_loss_backward"
+    assert f"client/src/aclgrad/operators/{name}/spec.py" in done.stdout
+    spec: OperatorSpec = load(name, "spec").SPEC
+    assert [each.name for each in spec.inputs] == ["grad_output", "out_probabilities", "out"]
+    assert [(each.name, each.kind) for each in spec.attributes] == [
+        ("reduced_dims", AttributeKind.INTS),
+        ("scales_h", AttributeKind.DOUBLE),
+        ("keep_dim", AttributeKind.BOOL),
+    ]
+    assert spec.output.name == "grad_input"
+    assert (spec.name, spec.symbol) == (name, "aclnnMadeUp2DLossBackward")
+
+
+@pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
+def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> None:
+    tree.declare("aclnnMadeUpBackward", parameters)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    name = "made_up_backward"
+    assert list(problems()) == [f"operator {name} has no cases; add some to SAMPLES.cases in its samples.py"]
+    definition = load(name, "definition")
+    for function in (definition.backward, definition.forward):
+        arguments = dict.fromkeys(signature(function).parameters, np.zeros(1))
+        with pytest.raises(NotImplementedError, match=f"{name}: definition.py lacks the"):
+            function(**arguments)
+    with pytest.raises(NotImplementedError, match=f"{name}: samples.py lacks PyTorch's call"):
+        load(name, "samples").SAMPLES.pytorch({}, {})
+
+
+def test_the_output_is_as_self_or_says_that_its_type_is_not_written(tree: Tree) -> None:
+    for symbol, parameters in (("aclnnMadeUpBackward", WITHOUT_SELF), ("aclnnMadeUpToo", WITH_SELF)):
+        tree.declare(symbol, parameters)
+        assert tree.make(symbol).returncode == 0
+    given = object()
+    assert load("made_up_too", "spec").SPEC.output.infer(Arguments({"self": given}, {})) is given
+    with pytest.raises(NotImplementedError, match=r"made_up_backward: spec\.py does not say the type of the output"):
+        load("made_up_backward", "spec").SPEC.output.infer(Arguments({}, {}))
+
+
+@pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
+def test_the_plan_compiles(tree: Tree, parameters: str) -> None:
+    tree.declare("aclnnMadeUpBackward", parameters)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    plan = tree.native / "host/operators/made_up_backward/plan.cpp"
+    flags = ("-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+    folders = (f"-I{tree.native / 'include'}", f"-I{NATIVE / 'host'}")
+    done = subprocess.run([COMPILER, *flags, *folders, str(plan)], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("like", "symbol", "name"),
+    [
+        ("made_up_backward", "aclnnLogMadeUpBackward", "log_made_up_backward"),
+        ("log_made_up_backward", "aclnnMadeUpBackward", "made_up_backward"),
+    ],
+)
+def test_copies_are_as_stubs_of_their_own_though_one_name_contains_the_other(
+    tree: Tree, like: str, symbol: str, name: str
+) -> None:
+    for each in ("aclnnMadeUpBackward", "aclnnLogMadeUpBackward"):
+        tree.declare(each, WITH_SELF)
+        assert tree.make(each).returncode == 0
+    expected = tree.files(name)
+    for folder in (tree.python, tree.native / "host/operators"):
+        shutil.rmtree(folder / name)
+    assert tree.make(symbol, like).returncode == 0
+    assert tree.files(name) == expected
+
+
+def test_copies_keep_the_names_of_other_operators(tree: Tree) -> None:
+    for symbol in ("aclnnMadeUpBackward", "aclnnMadeUpToo"):
+        tree.declare(symbol, WITH_SELF)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    plan = tree.native / "host/operators/made_up_backward/plan.cpp"
+    others = "// Unlike aclnnLogMadeUpBackward and aclnnMadeUpBackwardV2: log_made_up_backward, made_up_backward_v2.\n"
+    plan.write_text(plan.read_text() + others)
+    assert tree.make("aclnnMadeUpToo", "made_up_backward").returncode == 0
+    assert tree.files("made_up_too")["plan.cpp"].endswith(others)
+
+
+def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
+    assert tree.refusal("").startswith("no header in native/include/aclnnop declares SYMBOL=, which is empty; first")
+    assert tree.refusal("aclnnMadeUp").startswith("no header in native/include/aclnnop declares aclnnMadeUp; first")
+    tree.declare("aclnnMadeUp", WITH_SELF.replace("const aclTensor* self", "aclTensor* self"))
+    told = "aclnn_aclnnmadeup.h: aclnnMadeUp has to have one output, an aclTensor* that is not const; it has "
+    assert tree.refusal("aclnnMadeUp") == told + "self, out"
+    tree.declare("aclnnMadeUp", "const aclTensor* self")
+    assert tree.refusal("aclnnMadeUp") == told + "none"
+    tree.declare("aclnnMadeUp", f"const aclScalar* alpha, {WITH_SELF}")
+    assert tree.refusal("aclnnMadeUp").startswith("aclnn_aclnnmadeup.h: alpha has the type aclScalar; known are bool, ")
+    tree.declare("aclnnMadeUp", WITH_SELF)
+    assert tree.refusal("aclnnMadeUp", "nothing").startswith("there is no operator nothing to copy; there are adaptive")
+    assert tree.make("aclnnMadeUp").returncode == 0
+    assert tree.refusal("aclnnMadeUp") == "client/src/aclgrad/operators/made_up exists; remove it first"
