@@ -2,8 +2,8 @@
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import aclgrad
 
@@ -16,12 +16,21 @@ async def maybe_await(value: Awaitable[Result] | Result) -> Result:
     return await value if inspect.isawaitable(value) else value
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    """Returns as soon as the condition holds."""
+def finish(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Runs a coroutine whose calls are those of a Client, so that it waits for no event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise AssertionError("a call of a Client waited for an event loop")
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 60.0, look_s: float = 0.001) -> None:
+    """Returns as soon as the condition holds; a long `look_s` leaves the processor to others."""
     end = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.001)
+        assert time.monotonic() < end, f"the condition did not come true within {timeout_s:g} s"
+        time.sleep(look_s)
 
 
 def calls_in(queue: aclgrad.QueueStatus) -> int:

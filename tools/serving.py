@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
+import psutil
 
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
@@ -181,6 +182,16 @@ class Server:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._stderr.close()
+
+
+def worker_process(supervisor: int, number: int) -> psutil.Process | None:
+    """Returns the present process of a worker by the supervisor's process id; None if it has none at the moment."""
+    for child in psutil.Process(supervisor).children():
+        # One that has just ended has no command.
+        with suppress(psutil.Error):
+            if child.cmdline()[-2:] == ["worker", str(number)]:
+                return child
+    return None
 
 
 def free_range(count: int) -> int:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from tools.serving import clean_environment, command, write_host_config
@@ -69,8 +70,8 @@ def hanging_kernel(folder: Path, duration_ms: int = 1500, **host: int) -> str:
 
 
 @contextmanager
-def starting(log: Path, *flags: str, changes: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Yields a server that may not be ready yet, and its admin address."""
+def starting(log: Path, *flags: str, changes: str = "", **options: bool) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yields a server that may never be ready, and its admin address; no process of it is left afterwards."""
     with (
         log.open("w") as errors,
         subprocess.Popen(
@@ -79,12 +80,17 @@ def starting(log: Path, *flags: str, changes: str = "") -> Iterator[tuple[subpro
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            **options,
         ) as process,
     ):
         try:
             assert process.stdout is not None
             name, _, address = process.stdout.readline().strip().partition(": ")
-            assert name == "admin"
+            assert name == "admin", log.read_text()
             yield process, address
         finally:
-            process.kill()
+            if process.poll() is None:
+                for each in psutil.Process(process.pid).children():
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()
+                process.kill()

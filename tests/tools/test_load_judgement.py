@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from aclgrad.operators.cases import first_cases
-from tools.load import gradients, scenario
-from tools.load.gradients import Known, Sampler, WrongGradientError, of_all_operators, of_size
+from tools import gradients
+from tools.gradients import Known, Sampler, WrongGradientError, of_all_operators, of_size
+from tools.load import scenario
 from tools.load.judgement import Judged, Run, judge
 from tools.load.recorder import Row
 from tools.load.scenario import Objective, Scenario, Stage

@@ -1,6 +1,5 @@
 """Servers in each state that an alert is for. A scene yields the admin address and what brings the state about."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import aclgrad
 from tools.authority import Authority, write_identities
 from tools.calling import wait_until
 from tools.hostile.servers import Muted
-from tools.serving import Server, clean_environment, command, write_host_config
+from tools.serving import Server, clean_environment, command, worker_process, write_host_config
 
 State = tuple[str, Callable[[], object]]
 """The admin address of a server, and what puts it into the state."""
@@ -125,23 +124,14 @@ def killed(folder: Path) -> Iterator[State]:
         yield str(server.admin), lambda: server.send(signal.SIGKILL)
 
 
-def worker_process(server: Server, number: int) -> int | None:
-    """Returns the process of a worker, whose supervisor is the server's own process; None if there is none."""
-    for process in Path(f"/proc/{server.process_id}/task/{server.process_id}/children").read_text().split():
-        with suppress(OSError):
-            if Path(f"/proc/{process}/cmdline").read_bytes().endswith(b"\0worker\0%d\0" % number):
-                return int(process)
-    return None
-
-
 @contextmanager
 def stopped_worker(folder: Path) -> Iterator[State]:
     """One of two workers is stopped. Its supervisor kills it after a while, and starts a new one."""
 
     def stop() -> None:
-        process = worker_process(server, 1)
+        process = worker_process(server.process_id, 1)
         assert process is not None
-        os.kill(process, signal.SIGSTOP)
+        process.suspend()
 
     with Server("--workers", "2") as server:
         wait_until(lambda: b"worker 1: ready" in urlopen(f"http://{server.admin}/readyz", timeout=60).read())
@@ -153,8 +143,8 @@ def dying_worker(folder: Path) -> Iterator[State]:
     """One of two workers is killed again and again, soon after it was started."""
 
     def kill() -> None:
-        if process := worker_process(server, 1):
-            os.kill(process, signal.SIGKILL)
+        if process := worker_process(server.process_id, 1):
+            process.kill()
         time.sleep(0.5)
 
     with Server("--workers", "2") as server, repeated(kill) as start:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import aclgrad
+from tools.calling import AnyClient, finish, maybe_await
 from tools.chaos.history import History
-from tools.chaos.traffic import BRIDGE_DEADLINE_S, Array, Asked, Question, Questions
+from tools.chaos.traffic import BRIDGE_DEADLINE_S, Asked, Questions
+from tools.gradients import Array, Known, WrongGradientError
 
 CALLERS = 3
 """Threads or tasks of a process."""
@@ -82,10 +84,13 @@ class Recorder:
         self._history.add("end", operation=name, outcome=outcome, **about)
 
     def judge(self, name: str, asked: Asked, gradients: list[Array]) -> None:
-        is_right = len(gradients) == len(asked.questions) and all(
-            question.is_answered_by(gradient) for question, gradient in zip(asked.questions, gradients, strict=True)
-        )
-        self.end(name, "right" if is_right else "wrong")
+        try:
+            for question, gradient in zip(asked.questions, gradients, strict=True):
+                question.compare(gradient)
+        except (WrongGradientError, ValueError):
+            self.end(name, "wrong")
+        else:
+            self.end(name, "right")
 
     def beat(self, stop: threading.Event) -> None:
         """Tells when nothing could run, until the event is set."""
@@ -97,51 +102,72 @@ class Recorder:
             last = now
 
 
-def _batched(batch: Any, questions: Any) -> Any:
-    for each in questions:
-        batch.execute(each.operator, each.inputs, each.attributes)
-    return batch
+class Caller:
+    """Makes calls by either kind of client; with a Client, nothing in it ever waits for an event loop."""
+
+    def __init__(
+        self, kind: type[aclgrad.Client] | type[aclgrad.AsyncClient], orders: Orders, recorder: Recorder
+    ) -> None:
+        options = orders.options() | {"on_call": recorder.report}
+        self._recorder, self._pause_s = recorder, orders.pause_s
+        self._plain: AnyClient = kind(orders.target, **options)
+        self._chunks: AnyClient = kind(orders.target, max_message_bytes=CHUNKED_MESSAGE_BYTES, **options)
+        self._by_torch = _gradient_by_torch(self._plain) if orders.style == "torch" else None
+
+    async def call_until(self, stop: threading.Event, questions: Questions, pause: Callable[[float], Any]) -> None:
+        """Makes calls one after the other until the event is set."""
+        while not stop.is_set():
+            asked = questions.next()
+            name = self._recorder.begin(asked)
+            try:
+                with aclgrad.request_id(name):
+                    gradients = await self._call(asked)
+            except Exception as error:
+                self._recorder.end(name, "error", error)
+            else:
+                self._recorder.judge(name, asked, gradients)
+            await maybe_await(pause(self._pause_s))
+
+    async def _call(self, asked: Asked) -> list[Array]:
+        client = self._chunks if asked.method == "chunked" else self._plain
+        if asked.method == "batch":
+            batch: Any = client.batch()
+            for each in asked.questions:
+                batch.execute(each.operator, each.inputs, each.attributes)
+            found: list[Array] = await maybe_await(batch.run(timeout_s=asked.deadline_s))
+            return found
+        [one] = asked.questions
+        if self._by_torch is not None:
+            return [self._by_torch(one)]
+        sent = client.execute(one.operator, one.inputs, one.attributes, timeout_s=asked.deadline_s)
+        return [await maybe_await(sent)]
+
+    async def close(self) -> None:
+        for each in (self._plain, self._chunks):
+            await maybe_await(each.close())
 
 
 def _in_threads(orders: Orders, recorder: Recorder, stop: threading.Event) -> None:
-    options = orders.options() | {"on_call": recorder.report}
-    with (
-        aclgrad.Client(orders.target, **options) as client,
-        aclgrad.Client(orders.target, max_message_bytes=CHUNKED_MESSAGE_BYTES, **options) as chunks,
-    ):
-        ask = _gradient_by_torch(client) if orders.style == "torch" else None
+    caller = Caller(aclgrad.Client, orders, recorder)
 
-        def call(asked: Asked) -> list[Array]:
-            used = chunks if asked.method == "chunked" else client
-            if asked.method == "batch":
-                found: list[Array] = _batched(used.batch(), asked.questions).run(timeout_s=asked.deadline_s)
-                return found
-            [one] = asked.questions
-            if ask is not None:
-                return [ask(one)]
-            return [used.execute(one.operator, one.inputs, one.attributes, timeout_s=asked.deadline_s)]
+    def run(questions: Questions) -> None:
+        finish(caller.call_until(stop, questions, stop.wait))
 
-        def run(questions: Questions) -> None:
-            while not stop.is_set():
-                asked = questions.next()
-                name = recorder.begin(asked)
-                try:
-                    with aclgrad.request_id(name):
-                        gradients = call(asked)
-                except Exception as error:
-                    recorder.end(name, "error", error)
-                else:
-                    recorder.judge(name, asked, gradients)
-                stop.wait(orders.pause_s)
-
-        callers = [threading.Thread(target=run, args=(each,)) for each in _questions(orders)]
-        for caller in callers:
-            caller.start()
-        for caller in callers:
-            caller.join()
+    threads = [threading.Thread(target=run, args=(each,)) for each in _questions(orders)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    finish(caller.close())
 
 
-def _gradient_by_torch(client: aclgrad.Client) -> Callable[[Question], Array]:
+async def _in_tasks(orders: Orders, recorder: Recorder, stop: threading.Event) -> None:
+    caller = Caller(aclgrad.AsyncClient, orders, recorder)
+    await asyncio.gather(*(caller.call_until(stop, each, asyncio.sleep) for each in _questions(orders)))
+    await caller.close()
+
+
+def _gradient_by_torch(client: Any) -> Callable[[Known], Array]:
     """Returns what computes a gradient by the bridge; the time limit is the client's."""
     import torch
 
@@ -149,7 +175,7 @@ def _gradient_by_torch(client: aclgrad.Client) -> Callable[[Question], Array]:
 
     torch.set_num_threads(1)
 
-    def ask(question: Question) -> Array:
+    def ask(question: Known) -> Array:
         images = torch.zeros(question.inputs["self"].shape, requires_grad=True)
         grad_output = torch.from_numpy(question.inputs["grad_output"])
         aclgrad.torch.adaptive_avg_pool2d(images, grad_output.shape[2:], client=client).backward(grad_output)
@@ -158,37 +184,6 @@ def _gradient_by_torch(client: aclgrad.Client) -> Callable[[Question], Array]:
         return found
 
     return ask
-
-
-async def _in_tasks(orders: Orders, recorder: Recorder, stop: threading.Event) -> None:
-    options = orders.options() | {"on_call": recorder.report}
-    async with (
-        aclgrad.AsyncClient(orders.target, **options) as client,
-        aclgrad.AsyncClient(orders.target, max_message_bytes=CHUNKED_MESSAGE_BYTES, **options) as chunks,
-    ):
-
-        async def call(asked: Asked) -> list[Array]:
-            used = chunks if asked.method == "chunked" else client
-            if asked.method == "batch":
-                found: list[Array] = await _batched(used.batch(), asked.questions).run(timeout_s=asked.deadline_s)
-                return found
-            [one] = asked.questions
-            return [await used.execute(one.operator, one.inputs, one.attributes, timeout_s=asked.deadline_s)]
-
-        async def run(questions: Questions) -> None:
-            while not stop.is_set():
-                asked = questions.next()
-                name = recorder.begin(asked)
-                try:
-                    with aclgrad.request_id(name):
-                        gradients = await call(asked)
-                except Exception as error:
-                    recorder.end(name, "error", error)
-                else:
-                    recorder.judge(name, asked, gradients)
-                await asyncio.sleep(orders.pause_s)
-
-        await asyncio.gather(*(run(each) for each in _questions(orders)))
 
 
 def _questions(orders: Orders) -> list[Questions]:

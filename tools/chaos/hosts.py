@@ -3,8 +3,8 @@
 import re
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +13,8 @@ from urllib.request import urlopen
 
 import psutil
 
-from tools.serving import STOP_TIMEOUT_S, clean_environment, command, free_range
+from tools.calling import wait_until
+from tools.serving import STOP_TIMEOUT_S, clean_environment, command, free_range, worker_process
 
 WHOLE_S = 60.0
 HANG_TIMEOUT_S = 2.0
@@ -22,17 +23,10 @@ CALL_TIMEOUT_S = 3.0
 DRAIN_TIMEOUT_S = 5.0
 RESTART_S = 0.1
 """systemd's default between the end of a service and its next start."""
-LOOK_S = 0.05
 ANSWER_S = 2.0
 READY = "ready"
-
-
-def wait_for(condition: Callable[[], bool], limit_s: float = WHOLE_S) -> None:
-    """Looks often enough for times of seconds, and without taking a processor from others."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, f"the condition did not come true within {limit_s:.0f} s"
-        time.sleep(LOOK_S)
+wait_for = partial(wait_until, timeout_s=WHOLE_S, look_s=0.05)
+"""Looks often enough for times of seconds, and without taking a processor from others."""
 
 
 class Host:
@@ -66,13 +60,10 @@ class Host:
     def worker(self, number: int) -> psutil.Process:
         """Returns the process of a worker; raises LookupError or psutil.Error if it has none at the moment."""
         assert self.process is not None
-        process = psutil.Process(self.process.pid)
-        if self.workers == 1:
-            return process
-        for child in process.children():
-            if child.status() != psutil.STATUS_ZOMBIE and child.cmdline()[-2:] == ["worker", str(number)]:
-                return child
-        raise LookupError(f"worker {number} has no process")
+        found = psutil.Process(self.process.pid) if self.workers == 1 else worker_process(self.process.pid, number)
+        if found is None:
+            raise LookupError(f"worker {number} has no process")
+        return found
 
     def process_id(self, number: int) -> int | None:
         """Returns the id of a worker's process, or None if it has none at the moment."""
@@ -91,7 +82,7 @@ class Host:
         return all(f"worker {number}: {READY}" in lines for number in range(self.workers))
 
     def wait_until_whole(self, limit_s: float = WHOLE_S) -> None:
-        wait_for(self.is_whole, limit_s)
+        wait_for(self.is_whole, timeout_s=limit_s)
 
     def _ready_lines(self) -> list[str]:
         try:

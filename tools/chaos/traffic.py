@@ -4,19 +4,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from aclgrad import reference
-from aclgrad.operators.cases import TypedCase, typed_cases
-from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.products import Product
+from aclgrad.operators.cases import typed_cases
+from tools.benchmarks.sizes import OPERATOR
+from tools.gradients import PRODUCT, Known
 
-Array = np.ndarray[Any, Any]
-PRODUCT = Product.ATLAS_A2
 DTYPE = "float32"
-OPERATOR = "adaptive_avg_pool2d_backward"
 SMALL, LARGE, HUGE = (1, 4, 32, 32), (2, 32, 64, 64), (5, 64, 96, 96)
 """Shapes of `self`: 16 KB, 1 MB, and 11.8 MB, which goes in chunks by itself."""
 CASES = 8
@@ -28,33 +23,10 @@ BRIDGE_DEADLINE_S = 30.0
 """The limit of a client, which has no other for the calls of a graph."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Arguments of a call, and the gradient by the definition."""
-
-    operator: str
-    inputs: dict[str, Array]
-    attributes: dict[str, Any]
-    truth: Array
-
-    @classmethod
-    def of_case(cls, typed: TypedCase) -> "Question":
-        inputs = dict(typed.arrays())
-        truth = reference.define(typed.spec.name, inputs, typed.attributes)
-        return cls(typed.spec.name, inputs, dict(typed.case.attributes), truth)
-
-    @classmethod
-    @cache
-    def of_shape(cls, shape: tuple[int, ...], seed: int) -> "Question":
-        grad_output = np.random.default_rng(seed).standard_normal((*shape[:2], 7, 5)).astype(np.float32)
-        inputs = {"grad_output": grad_output, "self": np.zeros(shape, np.float32)}
-        return cls(OPERATOR, inputs, {}, reference.define(OPERATOR, inputs, {}))
-
-    def is_answered_by(self, gradient: Array) -> bool:
-        if gradient.shape != self.truth.shape:
-            return False
-        limit = OPERATORS[self.operator].tolerance(PRODUCT, DTYPE).limit(self.truth)
-        return bool((np.abs(gradient - self.truth) <= limit).all())
+@cache
+def _of_shape(shape: tuple[int, ...], seed: int) -> Known:
+    grad_output = np.random.default_rng(seed).standard_normal((*shape[:2], 7, 5)).astype(np.float32)
+    return Known.of(OPERATOR, {"grad_output": grad_output, "self": np.zeros(shape, np.float32)}, {}, DTYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +34,7 @@ class Asked:
     """One operation: its questions, how they are sent and within what time."""
 
     method: str
-    questions: Sequence[Question]
+    questions: Sequence[Known]
     deadline_s: float
 
 
@@ -76,11 +48,11 @@ class Questions:
         self._deadlines_s = (BRIDGE_DEADLINE_S,) if by_bridge else DEADLINES_S
         cases = [each for each in typed_cases(PRODUCT) if each.dtype == DTYPE and not by_bridge]
         small = [each for each in cases if max(map(np.prod, each.case.shapes.values())) <= 2**14]
-        self._small = [Question.of_case(each) for each in self._source.sample(small, min(len(small), CASES))]
-        self._small += [Question.of_shape(SMALL, seed + number) for number in range(CASES)]
+        self._small = [Known.of_case(each) for each in self._source.sample(small, min(len(small), CASES))]
+        self._small += [_of_shape(SMALL, seed + number) for number in range(CASES)]
         # Those are the same for all callers of a process: their definition takes long.
         shapes = {"chunked": LARGE, "huge": HUGE}
-        self._of_shape = {name: Question.of_shape(shape, 0) for name, shape in shapes.items() if name in methods}
+        self._of_shape = {name: _of_shape(shape, 0) for name, shape in shapes.items() if name in methods}
 
     def next(self) -> Asked:
         names, weights = zip(*self._shares, strict=True)

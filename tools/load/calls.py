@@ -22,16 +22,11 @@ from aclgrad.wire.service import SERVICE
 from tools.benchmarks import ceilings, loads
 from tools.benchmarks.loads import channel_to
 from tools.benchmarks.sizes import SIZES
-from tools.load.gradients import Known, Sampler, of_all_operators, of_size
+from tools.gradients import BAD_REQUESTS, Known, Sampler, UnexpectedReplyError, of_all_operators, of_size
 from tools.raw_calls import error_of
-from tools.soak.traffic import BAD_REQUESTS
 
 DEADLINE_S: Final = 30.0
 Caller = Callable[[], int]
-
-
-class UnexpectedReplyError(Exception):
-    """A gradient in place of an error."""
 
 
 @dataclass(frozen=True, slots=True)

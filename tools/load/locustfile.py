@@ -18,8 +18,8 @@ import locust
 import psutil
 
 import aclgrad
+from tools.gradients import Sampler, WrongGradientError
 from tools.load import calls, scenario
-from tools.load.gradients import Sampler, WrongGradientError
 from tools.load.recorder import SAMPLE_S, Recorder
 
 # Locust's command has made the standard library cooperative; gRPC has to be told before it is used.

@@ -5,15 +5,16 @@ import gc
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import aclgrad
-from tools.load.gradients import of_all_operators
+from tools.calling import finish
+from tools.gradients import of_all_operators
 from tools.soak.traffic import Caller, Clients
 
 CALLERS: Final = 4
@@ -81,20 +82,11 @@ def _threads(pipe: Connection, target: str, local_target: str, seed: int) -> Non
         while (seconds := pipe.recv()) is not None:
             end, seed = time.monotonic() + seconds, seed + CALLERS
             callers = [Caller(clients, seed + number) for number in range(CALLERS)]
-            for each in [threads.submit(_finish, caller.call_until(end, time.sleep)) for caller in callers]:
+            for each in [threads.submit(finish, caller.call_until(end, time.sleep)) for caller in callers]:
                 each.result()
             pipe.send(_round(callers))
             del callers
-    _finish(clients.close())
-
-
-def _finish(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Runs a coroutine that waits for no event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration:
-        return
-    raise AssertionError("a call of a Client waited for an event loop")
+    finish(clients.close())
 
 
 def _tasks(pipe: Connection, target: str, local_target: str, seed: int) -> None:

@@ -8,11 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
 import aclgrad
 from tools.calling import calls_in
-from tools.serving import Server, write_host_config
+from tools.serving import Server, worker_process, write_host_config
 from tools.soak.slopes import Sample
 from tools.soak.watch import MEBIBYTE, figures_of
 
@@ -68,7 +66,7 @@ class Host:
     def kill(self) -> str:
         """Kills a worker, another one each time."""
         index = next(self._kills) % WORKERS
-        for process in self._workers(index):
+        if process := worker_process(self.server.process_id, index):
             process.kill()
         return f"kill -9: worker {index}"
 
@@ -99,7 +97,7 @@ class Host:
         """Yields the figures of supervisor and workers."""
         yield from samples_of(seconds, "supervisor", self.server.process_id)
         for index, look in enumerate(looks):
-            for process in self._workers(index):
+            if process := worker_process(self.server.process_id, index):
                 life = str(process.pid)
                 subject = f"worker, {self._kinds.setdefault(life, self.device)}"
                 yield from samples_of(seconds, subject, process.pid)
@@ -112,17 +110,6 @@ class Host:
             yield f"a traceback in {self._folder}/server.log"
         if self._report.exists() and (report := self._report.read_text()):
             yield f"the strict device reports misuse: {report[:300]}"
-
-    def _workers(self, index: int) -> list[psutil.Process]:
-        """Returns the processes of a worker: one, or none for a moment."""
-        found = []
-        for child in psutil.Process(self.server.process_id).children():
-            try:
-                if child.cmdline()[-2:] == ["worker", str(index)]:
-                    found.append(child)
-            except psutil.Error:
-                continue  # has just ended
-        return found
 
     def _look(self, address: str) -> Look | None:
         try:

@@ -14,14 +14,20 @@ import numpy as np
 
 import aclgrad
 from tools.calling import AnyClient, maybe_await
-from tools.load.gradients import Known, WrongGradientError, of_all_operators, of_size
+from tools.gradients import (
+    BAD_REQUESTS,
+    GRAD,
+    Known,
+    UnexpectedReplyError,
+    WrongGradientError,
+    of_all_operators,
+    of_size,
+)
 
 TIMEOUT_S: Final = 60.0
 SMALL_MESSAGE_BYTES: Final = 256 * 1024
 """Of a client that sends calls of 1 MB in chunks."""
 BATCH: Final = 16
-GRAD: Final = np.ones((1, 2, 2), np.float32)
-POOLING: Final = "adaptive_avg_pool2d_backward"
 PAUSE_S: Final = 0.005
 """Between two calls of a caller: the load is steady, and leaves the machine room for a start."""
 
@@ -91,10 +97,6 @@ class Caller:
     def any_operator(self) -> Known:
         every = of_all_operators()
         return every[self.generator.integers(len(every))]
-
-
-class UnexpectedReplyError(Exception):
-    """A gradient in place of an error."""
 
 
 async def _small(caller: Caller) -> str:
@@ -186,14 +188,6 @@ async def _newcomer(caller: Caller) -> str:
         await maybe_await(client.close())
 
 
-BAD_REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    ("nothing", {"grad_output": GRAD}, {}),
-    (POOLING, {"grad_output": GRAD}, {}),
-    (POOLING, {"grad_output": GRAD, "self": (4, 4)}, {}),
-    (POOLING, {"grad_output": GRAD, "self": (1, 4, 4)}, {"stride": [2, 2]}),
-    (POOLING, {"grad_output": GRAD.astype(np.int32), "self": (1, 4, 4)}, {}),
-    (POOLING, {"grad_output": GRAD, "self": (1, 2**20, 2**20)}, {}),
-]
 _KINDS: Final[Mapping[str, Callable[[Caller], Awaitable[str]]]] = {
     "small": _small,
     "operator": _operator,

@@ -5,18 +5,19 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
 import psutil
 
 import aclgrad
-from tests.e2e.admin_pages import ask
+from tests.e2e.admin_pages import ask, starting
 from tools.calling import wait_until
 from tools.raw_calls import SMALL, execute
-from tools.serving import Server, clean_environment, command
+from tools.serving import Server, worker_process
 
 GRAD = np.ones((1, 1, 1), np.float32)
 CALL = SMALL["adaptive_avg_pool2d_backward"]
@@ -45,15 +46,9 @@ class Host(Server):
 
 
 def worker_of(supervisor: int, index: int) -> psutil.Process:
-    (found,) = (each for each in children_of(supervisor) if _command(each)[-2:] == ["worker", str(index)])
+    found = worker_process(supervisor, index)
+    assert found is not None
     return found
-
-
-def _command(process: psutil.Process) -> list[str]:
-    # One that has just ended has none.
-    with suppress(psutil.NoSuchProcess):
-        return process.cmdline()
-    return []
 
 
 def children_of(supervisor: int) -> list[psutil.Process]:
@@ -109,33 +104,9 @@ def calling(address: str) -> Iterator[list[BaseException]]:
         thread.join(60)
 
 
-@contextmanager
-def starting_host(
-    log: Path, *flags: str, changes: str = "", **options: bool
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Yields a host that may never be ready, and its admin address; no process of it is left afterwards."""
-    with (
-        log.open("w") as errors,
-        subprocess.Popen(
-            command("--backend", "host", "--listen", "127.0.0.1:0", "--workers", "2", *flags, changes=changes),
-            env=clean_environment(changes),
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            **options,
-        ) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            name, _, address = process.stdout.readline().strip().partition(": ")
-            assert name == "admin", log.read_text()
-            yield process, address
-        finally:
-            if process.poll() is None:
-                for each in children_of(process.pid):
-                    with suppress(psutil.NoSuchProcess):
-                        each.kill()
-                process.kill()
+def starting_host(log: Path, *flags: str, **options: Any) -> AbstractContextManager[tuple[subprocess.Popen[str], str]]:
+    """Returns `starting` with two workers."""
+    return starting(log, "--workers", "2", *flags, **options)
 
 
 def text_of(page: str) -> str:

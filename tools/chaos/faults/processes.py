@@ -33,7 +33,7 @@ def stop(scene: Scene, planned: Planned, detected: Callable[[], None]) -> None:
 def _end(scene: Scene, planned: Planned, detected: Callable[[], None], number: signal.Signals, limit_s: float) -> None:
     process = scene.a.worker(planned.worker)
     process.send_signal(number)
-    wait_for(lambda: has_ended(process), limit_s)
+    wait_for(lambda: has_ended(process), timeout_s=limit_s)
     detected()
     wait_until_new(scene, planned.worker, process.pid)
 

@@ -1,15 +1,15 @@
-"""Calls whose gradient is known from its definition, and the comparison of replies with it."""
+"""Calls whose gradient is known from its definition, and the comparison of replies with it; calls that are refused."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.operators.cases import typed_cases
+from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
@@ -21,8 +21,24 @@ PRODUCT: Final = Product.ATLAS_A2
 Array = np.ndarray[Any, Any]
 
 
+GRAD: Final = np.ones((1, 2, 2), np.float32)
+BAD_REQUESTS: Final[Sequence[tuple[str, dict[str, Any], dict[str, Any]]]] = (
+    ("nothing", {"grad_output": GRAD}, {}),
+    (OPERATOR, {"grad_output": GRAD}, {}),
+    (OPERATOR, {"grad_output": GRAD, "self": (4, 4)}, {}),
+    (OPERATOR, {"grad_output": GRAD, "self": (1, 4, 4)}, {"stride": [2, 2]}),
+    (OPERATOR, {"grad_output": GRAD.astype(np.int32), "self": (1, 4, 4)}, {}),
+    (OPERATOR, {"grad_output": GRAD, "self": (1, 2**20, 2**20)}, {}),
+)
+"""Operator, inputs and attributes of calls that a server has to refuse."""
+
+
 class WrongGradientError(Exception):
     """A reply that differs from its definition by more than the operator's tolerance."""
+
+
+class UnexpectedReplyError(Exception):
+    """A gradient in place of an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +51,21 @@ class Known:
     truth: Array
     tolerance: Tolerance
 
+    @classmethod
+    def of(cls, operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any], dtype: str) -> Self:
+        truth = reference.define(operator, inputs, attributes)
+        return cls(operator, inputs, attributes, truth, OPERATORS[operator].tolerance(PRODUCT, dtype))
+
+    @classmethod
+    def of_case(cls, typed: TypedCase) -> Self:
+        return cls.of(typed.spec.name, typed.arrays(), dict(typed.case.attributes), typed.dtype)
+
     def compare(self, reply: Array) -> None:
         """Raises WrongGradientError unless each element is as near to the definition as the operator promises."""
         if reply.shape != self.truth.shape:
             raise WrongGradientError(f"{self.operator}: the shape is {reply.shape} and not {self.truth.shape}")
         error = np.abs(reply.astype(self.truth.dtype) - self.truth)
-        allowed = self.tolerance.absolute + self.tolerance.relative * np.abs(self.truth)
+        allowed = self.tolerance.limit(self.truth)
         # Not "any larger": a NaN is not near either.
         if not (error <= allowed).all():
             worst = np.argmax(error - allowed)
@@ -51,22 +76,13 @@ class Known:
 @cache
 def of_size(name: str) -> Known:
     """Returns the call of the benchmarks with a gradient of this size."""
-    shape = SIZES[name].shape
-    grad_output = gradient(SIZES[name])
-    truth = reference.define(OPERATOR, {"grad_output": grad_output, "self": shape}, {})
-    inputs = {"grad_output": grad_output, "self": shape}
-    return Known(OPERATOR, inputs, {}, truth, OPERATORS[OPERATOR].tolerance(PRODUCT, "float32"))
+    return Known.of(OPERATOR, {"grad_output": gradient(SIZES[name]), "self": SIZES[name].shape}, {}, "float32")
 
 
 @cache
 def of_all_operators() -> list[Known]:
     """Returns every case of every operator with every dtype."""
-    known = []
-    for typed in typed_cases(PRODUCT):
-        inputs, attributes = typed.arrays(), dict(typed.case.attributes)
-        truth = reference.define(typed.spec.name, inputs, attributes)
-        known.append(Known(typed.spec.name, inputs, attributes, truth, typed.spec.tolerance(PRODUCT, typed.dtype)))
-    return known
+    return [Known.of_case(typed) for typed in typed_cases(PRODUCT)]
 
 
 class Sampler:
