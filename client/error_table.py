@@ -1,4 +1,4 @@
-"""The table of the client's errors, for docs/troubleshooting.md: from the classes and their docstrings."""
+"""The tables of errors, for docs/troubleshooting.md and docs/protocol.md: from the classes and their docstrings."""
 
 import inspect
 from collections.abc import Iterator
@@ -17,6 +17,16 @@ def error_table() -> str:
             meaning = (inspect.getdoc(each) or "").partition("\n")[0]
             repeated = "yes" if issubclass(each, RetryableError) else "no"
             rows.append(f"| `{each.__name__}` | {reason} | {each.code.name} | {meaning} | {repeated} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def reason_table() -> str:
+    """Returns a row for each reason that a server sends."""
+    rows = ["| reason | status | repeat |", "|---|---|---|"]
+    for each in _classes(AclgradError):
+        if each.reason:
+            repeat = "after `retry_delay`" if issubclass(each, RetryableError) else "no"
+            rows.append(f"| `{each.reason}` | {each.code.name} | {repeat} |")
     return "".join(f"{row}\n" for row in rows)
 
 

@@ -2,8 +2,8 @@
 
 The files are `operators/catalogue.py`, `reference.py`, the clients' methods and README's table. They are generated so
 that editors and type checkers see real names. They are in version control so that installing the client needs no
-generator. It also writes docs/limits.md, the table of errors in docs/troubleshooting.md and the table of the server's
-packages in ARCHITECTURE.md, from docstrings, settings and constants.
+generator. It also writes docs/limits.md, and the tables of errors, types, metrics, checks, alerts and packages in
+other pages, from docstrings, settings, constants and the file of alerts.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 
-from error_table import error_table
+from error_table import error_table, reason_table
 
 from aclgrad.operators.completeness import folders, problems
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "native")]
 
 from operator_table import find_operators, find_wrong_declarations  # noqa: E402 - the build's own rules
 
-from website import limits, packages  # noqa: E402
+from website import limits, packages, tables  # noqa: E402
 
 PACKAGE = ROOT / "client/src/aclgrad"
 NATIVE = ROOT / "native"
@@ -33,6 +33,11 @@ README = ROOT / "README.md"
 TROUBLESHOOTING = ROOT / "docs/troubleshooting.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 LIMITS = ROOT / "docs/limits.md"
+CHECKS = ROOT / "docs/check.md"
+METRICS = ROOT / "docs/metrics.md"
+PROTOCOL = ROOT / "docs/protocol.md"
+RUNBOOK = ROOT / "docs/runbook.md"
+ALERTS = ROOT / "deploy/monitoring/alerts.yaml"
 WIDTH = 120
 
 CATALOGUE = '''\
@@ -152,9 +157,13 @@ def generated(specs: list[OperatorSpec]) -> dict[Path, str]:
     }
     files = {PACKAGE / name: formatted(text, PACKAGE / name) for name, text in python.items()}
     return files | {
-        README: with_table(README, "operators", family_table(specs)),
-        TROUBLESHOOTING: with_table(TROUBLESHOOTING, "errors", error_table()),
-        ARCHITECTURE: with_table(ARCHITECTURE, "packages", packages.table()),
+        README: with_tables(README, operators=family_table(specs)),
+        TROUBLESHOOTING: with_tables(TROUBLESHOOTING, errors=error_table()),
+        ARCHITECTURE: with_tables(ARCHITECTURE, packages=packages.table()),
+        CHECKS: with_tables(CHECKS, checks=tables.checks()),
+        METRICS: with_tables(METRICS, metrics=tables.metrics()),
+        PROTOCOL: with_tables(PROTOCOL, types=tables.types(), reasons=reason_table()),
+        RUNBOOK: with_tables(RUNBOOK, alerts=tables.alerts(ALERTS.read_text())),
         LIMITS: limits.page(),
     }
 
@@ -170,14 +179,17 @@ def formatted(text: str, path: Path) -> str:
     return text
 
 
-def with_table(page: Path, subject: str, table: str) -> str:
-    """Returns the page with the table between the two marks of its subject."""
-    start, end = f"<!-- {subject}: written by `make generate` -->\n", f"<!-- end of {subject} -->\n"
-    before, _, rest = page.read_text().partition(start)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise SystemExit(f"{page.name} lacks the line {start.strip()} or {end.strip()}")
-    return "".join([before, start, table, end, after])
+def with_tables(page: Path, **tables: str) -> str:
+    """Returns the page with each table between the two marks of its subject."""
+    text = page.read_text()
+    for subject, table in tables.items():
+        start, end = f"<!-- {subject}: written by `make generate` -->\n", f"<!-- end of {subject} -->\n"
+        before, _, rest = text.partition(start)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise SystemExit(f"{page.name} lacks the line {start.strip()} or {end.strip()}")
+        text = "".join([before, start, table, end, after])
+    return text
 
 
 def family_table(specs: Iterable[OperatorSpec]) -> str:

@@ -170,7 +170,7 @@ class RequestError(AclgradError, ValueError):
 
 
 class MalformedRequestError(RequestError):
-    """The bytes are no message of the expected type."""
+    """The bytes are not a message of the expected type."""
 
     reason = "MALFORMED_REQUEST"
 

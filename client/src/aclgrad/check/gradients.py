@@ -16,7 +16,7 @@ from aclgrad.operators.values import ArgmaxRule
 
 
 def accuracy(selection: Selection) -> Iterator[Task]:
-    """Every case with every dtype, beside the float64 definition of the same rounded inputs."""
+    """Every case with every dtype is within its tolerance of the float64 definition of the same rounded inputs."""
     target = selection.target
     for typed in selection.all():
         yield task(target, "accuracy", typed, partial(_accuracy, target, typed))
@@ -26,7 +26,7 @@ def accuracy(selection: Selection) -> Iterator[Task]:
 
 
 def layouts(selection: Selection) -> Iterator[Task]:
-    """The device's own mask and the argmax that it stands for: the gradients have the same bits."""
+    """The gradients of the device's own mask and of the argmax that it stands for have the same bits."""
     target = selection.target
     for typed in selection.of_first_dtype():
         arguments = typed.arguments
@@ -37,7 +37,7 @@ def layouts(selection: Selection) -> Iterator[Task]:
 
 
 def fills(selection: Selection) -> Iterator[Task]:
-    """Elements that receive no gradient are 0, also in memory that was used before."""
+    """Elements that receive no gradient are 0, also in memory that was filled with 0xCB before."""
     target = selection.target
     for typed in selection.of_first_dtype():
         yield task(target, "fills", typed, partial(_fill, target, typed))

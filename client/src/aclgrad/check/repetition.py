@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def determinism(selection: Selection) -> Iterator[Task]:
-    """20 runs of one call, half of them at once, have the same bits."""
+    """20 runs of one call, half of them at once, have the same bits; a failure only with `--deterministic true`."""
     target = selection.target
     for typed in selection.of_first_dtype():
         yield task(target, "determinism", typed, partial(_determinism, target, typed))
@@ -33,7 +33,7 @@ def determinism(selection: Selection) -> Iterator[Task]:
 
 
 def shape_only(selection: Selection) -> Iterator[Task]:
-    """Inputs that are not read: real values, other values, NaN and no values give the same bits."""
+    """An input that is not read gives the same bits as itself, as 0xCB, as NaN and without values."""
     target = selection.target
     for typed in selection.of_first_dtype():
         names = [input.name for input in typed.spec.inputs if input.unread_on is not None]

@@ -24,7 +24,7 @@ _LOOK_S: Final = 0.1
 
 
 def listing(selection: Selection) -> Iterator[Task]:
-    """A row for each operator of the product, which has to be served, and for what this client does not know."""
+    """Every operator and dtype of the product is served; what this client does not know is noted."""
     target = selection.target
 
     def row(operator: str, verdict: Verdict, message: str = "", dtype: str = "") -> Task:
@@ -53,7 +53,7 @@ def _listed(target: Target, name: str) -> tuple[Verdict, str]:
 
 
 def latency(selection: Selection) -> Iterator[Task]:
-    """The times of sequential calls, by operator and size; the first call is reported separately."""
+    """The times of sequential calls of each operator, 16 KB to 100 MB, are reported; none is wrong."""
     target, sizes = selection.target, SIZES[:1] if selection.is_quick else SIZES
     for size, typed in selection.timed(*sizes):
         runs = _QUICK_RUNS if selection.is_quick else _RUNS[size]
