@@ -39,7 +39,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs dist lock image test-image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs pictures dist lock image test-image ci clean
 
 ##@ Use
 
@@ -275,6 +275,9 @@ h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 
 docs: $(SETUP) $(BIN)/.setup-docs ## Build the documentation as a site in build/site, with a page for each operator, and check its links
 	$(BIN)/python -m website
+
+pictures: $(BUILT) docs chromium ## Take the pictures of the site's front page anew, of an operator's page and of a status page
+	$(BIN)/python -m website.pictures
 
 # The native wheel gets the tag of the oldest glibc that has every symbol it needs, so that it runs on other machines.
 dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of materials, check them, and run the demo with nothing but them

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from website import commands
+from website import api, commands
 from website.links import problems
 from website.navigation import COMMANDS, pages
 from website.operators.pages import pages as operator_pages
@@ -22,7 +22,7 @@ def main() -> int:
     """Returns 0 if the site is built and whole."""
     for folder in (STAGED, SITE):
         shutil.rmtree(folder, ignore_errors=True)
-    stage(pages(), {**dict(operator_pages()), COMMANDS: commands.page()}, ROOT, STAGED)
+    stage(pages(), {**dict(operator_pages()), **dict(api.pages()), COMMANDS: commands.page()}, ROOT, STAGED)
     # A warning is an error; all of them are printed first. Nothing is kept between builds.
     strict = ["--fail-on-warning", "--keep-going", "--nitpicky", "--fresh-env", "--jobs", "auto", "--quiet"]
     folders = [f"--conf-dir={Path(__file__).parent}", f"--doctree-dir={BUILD / 'doctrees'}", str(STAGED), str(SITE)]

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
+from website.api import MODULES
+
 OPERATORS: Final = "operators/index.md"
 COMMANDS: Final = "commands.md"
-HOME: Final = "README.md"
+HOME: Final = "website/home.md"
 
 NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
     "Use": {
         "docs/quick-start.md": "Quick start",
+        "docs/concepts.md": "Key concepts",
         "docs/pytorch.md": "For PyTorch users",
         "docs/jax.md": "For JAX users",
         "docs/client.md": "The client",
@@ -30,6 +33,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "SECURITY.md": "Security",
     },
     "Look up": {
+        "README.md": "Overview",
         COMMANDS: "Every flag",
         "docs/protocol.md": "Protocol",
         "docs/limits.md": "Limits",
@@ -38,6 +42,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "CONTRIBUTING.md": "Contributing",
         "CHANGELOG.md": "Changelog",
     },
+    "Python API": {f"api/{module}.md": module for module in MODULES},
 }
 """By the caption of a part: its pages, by their names in the repository, with their titles."""
 

@@ -3,7 +3,7 @@
 import posixpath
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +32,8 @@ def stage(pages: Iterable[str], generated: Mapping[str, str], root: Path, folder
             shutil.copyfile(root / path, folder / page)
             continue
         text = generated[path] if path in generated else _text(path, root)
-        targets = {link: _source(page, link, root) for link in _LINK.findall(text)}
+        here = path if path == HOME else page
+        targets = {link: _source(here, link, root, generated) for link in _LINK.findall(text)}
         waiting += {each: None for each in targets.values() if each is not None and each not in waiting}
         for link, source in targets.items():
             if source is not None:
@@ -41,9 +42,11 @@ def stage(pages: Iterable[str], generated: Mapping[str, str], root: Path, folder
         (folder / page).write_text(text + (sidebar() if path == HOME else "") if path in listed else _OUTSIDE + text)
 
 
-def _source(page: str, link: str, root: Path) -> str | None:
-    """Returns the file or folder of the repository that a page links to, or None if it is neither."""
+def _source(page: str, link: str, root: Path, generated: Container[str]) -> str | None:
+    """Returns the generated page, file or folder of the repository that a page links to, or None if it is none."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+    if path in generated:
+        return path
     readme = f"{path}/README.md"
     if (root / readme).is_file():
         return readme

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[2]
-PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md")
+PAGES: Final = tuple(
+    ROOT / name
+    for name in ("README.md", "website/home.md", *sorted(map(str, (ROOT / "docs").glob("*.md"))), "deploy/README.md")
+)
 _BLOCK: Final = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK: Final = re.compile(r"# needs (?P<what>.+)")
 LANGUAGES: Final = ("python", "sh", "console")

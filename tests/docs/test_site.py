@@ -1,9 +1,15 @@
 """The parts of the site that decide something: what a picture shows, where links lead, what counts as broken."""
 
+import re
 from pathlib import Path
 
+import pytest
+
+import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
+from website import api
 from website.links import problems
+from website.navigation import HOME
 from website.operators.flows import flow_of
 from website.operators.sums import lines_of, sum_of
 from website.staging import stage
@@ -34,21 +40,24 @@ def test_a_sum_is_as_short_as_a_cell() -> None:
 def test_what_a_page_links_to_comes_along(tmp_path: Path) -> None:
     root, staged = tmp_path / "root", tmp_path / "staged"
     texts = {
-        "README.md": "[guide](docs/guide.md#start) [code](src/a.py) [both](src) [web](https://example.org/a.md)",
-        "docs/guide.md": "[home](../README.md) ![picture](a.svg)",
+        HOME: "[guide](../docs/guide.md#start) [code](../src/a.py) [both](../src) [made](../made.md) [](https://a.org/a.md)",
+        "docs/guide.md": "[readme](../README.md) ![picture](a.svg)",
+        "README.md": "[guide](docs/guide.md)",
         "src/a.py": "print(1)\n",
         "docs/a.svg": "<svg/>",
     }
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    stage(["README.md"], {"made.md": "[guide](docs/guide.md)"}, root, staged)
+    stage([HOME], {"made.md": "[guide](docs/guide.md)"}, root, staged)
     pages = {str(file.relative_to(staged)): file.read_text() for file in staged.rglob("*.md")}
-    assert set(pages) == {"index.md", "made.md", "docs/guide.md", "src/a.py.md", "src/index.md"}
+    assert set(pages) == {"index.md", "made.md", "README.md", "docs/guide.md", "src/a.py.md", "src/index.md"}
     assert (staged / "docs/a.svg").read_text() == "<svg/>"
-    links = "[guide](docs/guide.md#start) [code](src/a.py.md) [both](src/index.md) [web](https://example.org/a.md)"
+    links = (
+        "[guide](docs/guide.md#start) [code](src/a.py.md) [both](src/index.md) [made](made.md) [](https://a.org/a.md)"
+    )
     assert pages["index.md"].startswith(links)
-    assert "[home](../index.md) ![picture](a.svg)" in pages["docs/guide.md"]
+    assert "[readme](../README.md) ![picture](a.svg)" in pages["docs/guide.md"]
     assert "print(1)" in pages["src/a.py.md"]
     assert "[a.py](a.py.md)" in pages["src/index.md"]
 
@@ -66,3 +75,31 @@ def test_a_broken_site_is_noticed(tmp_path: Path) -> None:
         "a.html points to c.html, which does not exist",
         "a.html points to d.png, which does not exist",
     ]
+
+
+@pytest.mark.parametrize("module", api.MODULES)
+def test_every_public_name_is_in_the_api_reference(module: str) -> None:
+    """With a section on this page or that of another module, or at least in the words of its module."""
+    pages = dict(api.pages())
+    sections = {name for text in pages.values() for name in re.findall("^## (.*)$", text, re.MULTILINE)}
+    missing = set(api.names(module)) - sections
+    assert missing <= {"errors", "masks", "reference"}
+    assert all(re.search(rf"`(aclgrad\.)?{name}`", pages["api/aclgrad.md"]) for name in missing)
+
+
+def test_a_class_has_the_members_and_docstrings_that_it_inherits() -> None:
+    page = api.page("aclgrad")
+    (client,) = (each for each in page.split("\n## ") if each.startswith("Client\n"))
+    methods = re.findall(r"^### Client\.(\w+)$", client, re.MULTILINE)
+    public = {name for name in vars(aclgrad.Client) if not name.startswith("_")}
+    assert public <= set(methods)
+    assert not OPERATORS.keys() & set(methods)
+    assert "Returns an empty batch" in client
+    assert "    timeout_s: float | None=" in client
+
+
+def test_examples_and_drawings_of_docstrings_become_blocks() -> None:
+    text = "What it is.\n\nwith a() as b:\n    b.c()\n\n    root\n    └── leaf\n\nRaises `Error`."
+    assert api.markdown(text) == (
+        "What it is.\n\n```python\nwith a() as b:\n    b.c()\n```\n\n```text\nroot\n└── leaf\n```\n\nRaises `Error`."
+    )

@@ -37,6 +37,11 @@ def test_the_snippets_of_a_page_run(page: Path, server: Server, tmp_path: Path) 
 
 
 @pytest.mark.slow
+def test_the_client_for_several_servers_runs(server: Server, tmp_path: Path) -> None:
+    run([Snippet("workers.py", "python", (ROOT / "examples/workers.py").read_text())], server, tmp_path)
+
+
+@pytest.mark.slow
 def test_the_examples_of_the_operators_run(server: Server, tmp_path: Path) -> None:
     run([Snippet(name, "python", example(spec)) for name, spec in OPERATORS.items()], server, tmp_path)
 

@@ -5,8 +5,9 @@ import aclgrad
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = client.adaptive_avg_pool2d_backward(grad_output, (8, 64, 56, 56))
 
-Calls: `Client`, `AsyncClient` and their batches (`Batch`, `AsyncBatch`). `request_id` names calls, a `CallReport` tells
-of one that has ended, `channel_options` are for a channel of your own, `tune_allocator` makes large messages faster.
+Calls: `Client`, `AsyncClient` and their batches (`Batch`, `AsyncBatch`). `request_id` names calls, a `CallReport`
+describes one that has ended, `channel_options` are for a channel of your own, `tune_allocator` makes large messages
+faster.
 
 Errors: whatever a call raises is an `AclgradError`; the module `aclgrad.errors` draws the tree.
 

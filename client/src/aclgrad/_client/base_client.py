@@ -99,7 +99,7 @@ class BaseClient(OperatorMethods[Result]):
 
         If an operator needs only the shape of an array, such as `input` of most, only the shape is sent. A server whose
         device may read the values asks for them; the client then sends the array, and keeps sending it for that
-        operator. `shape_only=False` sends every array. `channel_options` are options of gRPC; they go before the
+        operator. `shape_only=False` sends every array. `channel_options` are options of gRPC; they override the
         client's own.
 
         A message has at most `max_message_bytes`, 16 MiB as on a server by default. A larger call goes in chunks, a
@@ -156,7 +156,7 @@ class BaseClient(OperatorMethods[Result]):
 
     @classmethod
     def from_env(cls, target: Target | None = None, **settings: Any) -> Self:
-        """Returns a client with the settings of the environment; those given here go before them.
+        """Returns a client with the settings of the environment; arguments override them.
 
         ACLGRAD_TARGET is the target, or several with commas; ACLGRAD_TIMEOUT_S (`none` for no limit),
         ACLGRAD_CONNECT_TIMEOUT_S, ACLGRAD_RETRIES, ACLGRAD_MAX_MESSAGE_BYTES, ACLGRAD_COMPRESSION (gzip or none) and
