@@ -43,13 +43,11 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
         process=_process(view),
         changed_settings=changed_settings(settings, with_private),
         turned_off_operators=[pb.TurnedOffOperator(name=name, reason=why) for name, why in view.turned_off.items()],
+        worker=None if view.place is None else _worker(view.place, with_private),
+        start_time=None if view.ready_at is None else _timestamp(view.ready_at),
+        uptime=None if view.ready_since is None else _duration(time.monotonic() - view.ready_since),
+        queue=None if admission is None else _queue(admission, view.calls),
     )
-    if view.place is not None:
-        status.worker.CopyFrom(_worker(view.place, with_private))
-    if view.ready_at is not None:
-        status.start_time.CopyFrom(_timestamp(view.ready_at))
-    if view.ready_since is not None:
-        status.uptime.CopyFrom(_duration(time.monotonic() - view.ready_since))
     if view.certificates is not None:
         status.certificate_remaining.CopyFrom(_duration(view.certificates.expires_at - time.time()))
     if library is not None:
@@ -59,8 +57,6 @@ def server_status(view: ServerView, with_private: bool) -> pb.GetServerStatusRes
     if device is not None:
         status.deterministic = device.deterministic
         status.devices.append(_device(device, None if admission is None else admission.large.memory))
-    if admission is not None:
-        status.queue.CopyFrom(_queue(admission, view.calls))
     status.problems.extend(problems_of(status))
     return status
 
@@ -136,8 +132,7 @@ def _operator(name: str, calls: int, failures: int, recent: Recent | None) -> pb
     if recent is not None:
         status.calls_per_second = recent.calls_per_s
         for field, share in ((status.median_latency, 0.5), (status.p99_latency, 0.99)):
-            latency_s = recent.durations.quantile_s(share)
-            if latency_s is not None:
+            if (latency_s := recent.durations.quantile_s(share)) is not None:
                 field.CopyFrom(_duration(latency_s))
     return status
 
@@ -159,7 +154,7 @@ def _failures(view: ServerView) -> Iterator[pb.FailureStatus]:
 
 
 def _process(view: ServerView) -> pb.ProcessStatus:
-    calls, memory = view.calls, view.memory
+    calls, memory, lag_s = view.calls, view.memory, view.recent.loop_lag().quantile_s(0.99)
     status = pb.ProcessStatus(
         active_rpc_count=calls.active_count,
         heartbeat_age=_duration(view.heartbeat.age_s()),
@@ -167,10 +162,8 @@ def _process(view: ServerView) -> pb.ProcessStatus:
         slow_client_count=calls.slow_clients,
         memory_cut_count=calls.memory_cuts,
         dropped_log_line_count=dropped_lines(),
+        event_loop_lag=None if lag_s is None else _duration(lag_s),
     )
-    lag_s = view.recent.loop_lag().quantile_s(0.99)
-    if lag_s is not None:
-        status.event_loop_lag.CopyFrom(_duration(lag_s))
     if memory is not None:
         status.used_bytes, status.limit_bytes = memory.used_bytes, memory.limit_bytes
         status.memory_pressure = _PRESSURES[memory.pressure]
