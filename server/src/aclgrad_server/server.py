@@ -25,7 +25,7 @@ from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.self_test import self_test
 from aclgrad_server.devices.watch import trim_memory, watch_device
-from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
+from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.edge.memory import MemoryWatch
 from aclgrad_server.edge.process import check_memory, ensure_open_files, memory_limit
 from aclgrad_server.edge.tls import open_certificates
@@ -118,8 +118,8 @@ class Server:
             options=server_options(settings, connection_limit, shares_ports=view.place is not None)
         )
         mode = settings.unix_socket_mode
-        permissions = SocketPermissions(None if mode is None else int(mode, 8), settings.unix_socket_group)
-        view.addresses = bind(self._grpc, settings.listen, view.certificates, permissions)
+        permissions = None if mode is None else int(mode, 8), settings.unix_socket_group
+        view.addresses = bind(self._grpc, settings.listen, view.certificates, *permissions)
         service = OperatorService(view, product, library, runner)
         self._load_report = report = LoadReport(view)
         name = name_of(view.addresses if view.place is None else view.place.endpoints[view.place.index])

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from aclgrad_server.edge.connections import SocketPermissions, bind, server_options
+from aclgrad_server.edge.connections import bind, server_options
 from aclgrad_server.exits import StartError
 from aclgrad_server.limits import MAX_CONNECTIONS, MAX_STREAMS, UNREAD_BYTES
 from aclgrad_server.settings import Settings
@@ -68,7 +68,7 @@ def test_mode_of_a_socket_decides_who_connects(server: grpc.Server) -> None:
         Path(folder).chmod(0o755)
         for mode, may_connect in ((0o600, False), (0o666, True)):
             path = f"{folder}/{mode}"
-            bind(server, [f"unix:{path}"], permissions=SocketPermissions(mode))
+            bind(server, [f"unix:{path}"], socket_mode=mode)
             tried = subprocess.run(["/usr/bin/env", "python3", "-c", connect, path], user=65534, capture_output=True)
             assert (tried.returncode == 0) is may_connect, tried
             assert may_connect or b"PermissionError" in tried.stderr

@@ -11,7 +11,6 @@ import stat
 import weakref
 from collections.abc import Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -80,35 +79,30 @@ def server_options(
 AnyServer = grpc.Server | grpc.aio.Server
 
 
-@dataclass(frozen=True, slots=True)
-class SocketPermissions:
-    """Who may connect to a unix socket: its mode and its group; by default what umask and process give it."""
-
-    mode: int | None = None
-    group: str | None = None
-
-
 def bind(
     server: AnyServer,
     addresses: Sequence[str],
     certificates: Certificates | None = None,
-    permissions: SocketPermissions = SocketPermissions(),
+    socket_mode: int | None = None,
+    socket_group: str | None = None,
 ) -> tuple[str, ...]:
     """Returns the addresses as they are bound, with chosen ports; raises StartError for one that is refused.
 
     Certificates put TLS on the TCP addresses. A unix socket is locked as long as the server object lives, by a file
-    beside it (`PATH.lock`) that stays.
+    beside it (`PATH.lock`) that stays; its mode and group are by default what umask and process give it.
     """
-    return tuple(_bind(server, address, certificates, permissions) for address in addresses)
+    return tuple(_bind(server, address, certificates, socket_mode, socket_group) for address in addresses)
 
 
-def _bind(server: AnyServer, address: str, certificates: Certificates | None, permissions: SocketPermissions) -> str:
+def _bind(
+    server: AnyServer, address: str, certificates: Certificates | None, mode: int | None, group: str | None
+) -> str:
     is_unix = address.startswith(_UNIX)
     if is_unix:
         _take_socket(server, address)
     try:
         if is_unix:
-            port = _bind_socket(server, address, permissions)
+            port = _bind_socket(server, address, mode, group)
         elif certificates is None:
             port = server.add_insecure_port(address)
         else:
@@ -144,12 +138,12 @@ def _take_socket(server: AnyServer, address: str) -> None:
         raise _refused(address, f"another process does; stop it or {_REMEDY}")
 
 
-def _bind_socket(server: AnyServer, address: str, permissions: SocketPermissions) -> int:
-    if permissions == SocketPermissions():
+def _bind_socket(server: AnyServer, address: str, mode: int | None, group: str | None) -> int:
+    if mode is None and group is None:
         return server.add_insecure_port(address)
     path = address.removeprefix(_UNIX)
     try:
-        group = -1 if permissions.group is None else grp.getgrnam(permissions.group).gr_gid
+        group_id = -1 if group is None else grp.getgrnam(group).gr_gid
         # Nobody connects before the socket has its group and mode.
         mask = os.umask(0o177)
         try:
@@ -159,12 +153,12 @@ def _bind_socket(server: AnyServer, address: str, permissions: SocketPermissions
         # Not a link that somebody has put in its place.
         file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            os.chown(f"{_DESCRIPTORS}/{file}", -1, group)
-            os.chmod(f"{_DESCRIPTORS}/{file}", 0o660 if permissions.mode is None else permissions.mode)
+            os.chown(f"{_DESCRIPTORS}/{file}", -1, group_id)
+            os.chmod(f"{_DESCRIPTORS}/{file}", 0o660 if mode is None else mode)
         finally:
             os.close(file)
     except KeyError as error:
-        raise _refused(address, f"there is no group {permissions.group}; give another --unix-socket-group") from error
+        raise _refused(address, f"there is no group {group}; give another --unix-socket-group") from error
     except OSError as error:
         problem = f"its group and mode cannot be set: {error.strerror or error}"
         raise _refused(address, f"{problem}; give a group that the server's user is in") from error
