@@ -14,7 +14,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "native"))
 
-from operator_table import find_operators, find_wrong_declarations, folder_of, snake_case  # noqa: E402 - the build's rules
+from operator_table import (  # noqa: E402 - the build's rules
+    find_operators,
+    find_plans,
+    find_wrong_declarations,
+    folder_of,
+    snake_case,
+)
 
 PYTHON = ROOT / "client/src/aclgrad/operators"
 NATIVE = ROOT / "native/host/operators"
@@ -52,8 +58,6 @@ class Declaration(NamedTuple):
     """Phase 1 of an operator, from its header."""
 
     symbol: str
-    header: str
-    text: str
     inputs: list[Parameter]
     attributes: list[Parameter]
     output: Parameter
@@ -81,7 +85,7 @@ def declaration_of(symbol: str, header: Path) -> Declaration:
         raise SystemExit(
             f"{header.name}: {symbol} has to have one output, an aclTensor* that is not const; it has {names}"
         )
-    return Declaration(symbol, header.name, text, [each for each in tensors if each.is_const], attributes, outputs[0])
+    return Declaration(symbol, [each for each in tensors if each.is_const], attributes, outputs[0])
 
 
 def stubs(declared: Declaration) -> dict[Path, str]:
@@ -93,7 +97,7 @@ def stubs(declared: Declaration) -> dict[Path, str]:
     fields = {
         "name": declared.name,
         "symbol": declared.symbol,
-        "header": declared.header,
+        "plain": declared.symbol.removeprefix("aclnn"),
         "inputs": "".join(
             f'        InputSpec("{each.name}", "What it is, and its shape.", _DTYPES, _RANKS),\n' for each in inputs
         ),
@@ -112,8 +116,6 @@ def stubs(declared: Declaration) -> dict[Path, str]:
         "backward": ", ".join(parameters),
         "forward": ", ".join(dict.fromkeys(["input: Array", *parameters])),
         "shapes": ", ".join(f"{each.python_name}=shape" for each in inputs),
-        # The compiler refuses names that nothing uses.
-        "parameters": re.sub(r"(\w+),(?= .*,)", r" /*\1*/,", declared.text),
     }
     python = {"__init__.py": INIT, "spec.py": SPEC, "definition.py": DEFINITION, "samples.py": SAMPLES}
     files = {PYTHON / declared.name / name: text for name, text in python.items()}
@@ -127,10 +129,10 @@ def copies(declared: Declaration, like: str, symbols: dict[str, str]) -> dict[Pa
         raise SystemExit(f"there is no operator {like} to copy; there are {', '.join(sorted(symbols))}")
     plain, copied = (each.removeprefix("aclnn") for each in (declared.symbol, symbols[like]))
     renamed = {symbols[like]: declared.symbol, copied: plain, like: declared.name}
-    names = re.compile(rf"(?<=aclnnop/)\w+\.h|\b({'|'.join(renamed)})(?=\b|GetWorkspaceSize)")
+    names = re.compile(rf"(?:\b|(?<=\bPlan))({'|'.join(renamed)})(?=\b|Arguments\b)")
 
     def copy(path: Path) -> str:
-        return names.sub(lambda found: renamed.get(found[0], declared.header), path.read_text())
+        return names.sub(lambda found: renamed[found[0]], path.read_text())
 
     folders = ((folder / like, folder / declared.name) for folder in (PYTHON, NATIVE))
     return {new / path.name: copy(path) for old, new in folders for path in sorted(old.glob("*.*"))}
@@ -159,6 +161,9 @@ def main() -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         print(f"wrote {path.relative_to(ROOT)}")
+    if not any(path.is_relative_to(NATIVE) for path in files):
+        table = find_plans(ROOT / "native")[symbols[given.like]].relative_to(ROOT)
+        print(f"add a row to {table}, which has that of {given.like}")
     print(LEFT.format(name=declared.name))
 
 
@@ -255,20 +260,17 @@ SAMPLES = Samples(
 
 PLAN = """\
 // {symbol}: its checks and its plan.
-#include "aclnnop/{header}"
+#include "operator_plans.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
 
-aclnnStatus {symbol}GetWorkspaceSize({parameters}) {{
-  // CANN's checks in its order, with its codes; then the plan, and what computes it.
-  return acl_host::PlanOperator(__func__, workspaceSize, executor, []() -> acl_host::Plan {{
-    acl_host::FailInvalid("native/host/operators/{name}/plan.cpp has no plan yet");
-  }});
+namespace acl_host {{
+
+// CANN's checks in its order, with its codes; then the plan, and what computes it.
+Plan Plan{plain}(const {plain}Arguments& /*arguments*/) {{
+  FailInvalid("native/host/operators/{name}/plan.cpp has no plan yet");
 }}
 
-aclnnStatus {symbol}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {{
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}}
+}}  // namespace acl_host
 """
 
 LEFT = """

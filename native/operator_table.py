@@ -1,6 +1,8 @@
-"""Derives the build's lists from include/. `python operator_table.py FOLDER` writes
+"""Derives what follows from include/. `python operator_table.py FOLDER` writes
 
 * FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
+* FOLDER/operator_plans.h: the arguments of each operator, and the function that plans it;
+* FOLDER/entry_points.cpp: both phases of each operator, which call that function;
 * FOLDER/exports.map: the exports of libacl_host.so, which are exactly the functions that the headers declare.
 
 It fails, with a sentence for each problem, if a header does not declare its operators as the build expects, or if a
@@ -17,6 +19,18 @@ PHASE_1 = "GetWorkspaceSize"
 _DECLARED = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s[^;(]*?(\w+)\(", re.MULTILINE)
 _FUNCTION = re.compile(r"\b(aclnn\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_PARAMETER = re.compile(r"(.+?)(\w+)")
+_PLAN = re.compile(r"^Plan Plan(\w+)\(", re.MULTILINE)
+_ENTRY_POINTS = """
+aclnnStatus {symbol}GetWorkspaceSize({parameters}) {{
+  return acl_host::PlanOperator(__func__, workspaceSize, executor,
+                                [&] {{ return acl_host::Plan{name}({{{arguments}}}); }});
+}}
+
+aclnnStatus {symbol}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream) {{
+  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
+}}
+"""
 
 
 def functions_of(header: Path) -> list[str]:
@@ -44,6 +58,41 @@ def find_operators(native: Path) -> dict[str, Path]:
     return operators
 
 
+def parameters_of(symbol: str, header: Path) -> list[tuple[str, str]]:
+    """Returns the type and the name of each parameter of phase 1, but for the workspace's size and the executor."""
+    found = re.search(rf"\b{symbol}{PHASE_1}\(([^)]*)\)", _COMMENT.sub("", header.read_text()))
+    parameters = [" ".join(each.split()) for each in found[1].split(",")] if found else []
+    matches = [_PARAMETER.fullmatch(each) for each in parameters[:-2]]
+    return [(each[1].strip(), each[2]) for each in matches if each]
+
+
+def plan_declarations(operators: dict[str, Path]) -> Iterator[str]:
+    """Yields the arguments and the planning function of each operator. Equal arguments have one type."""
+    first: dict[str, str] = {}
+    for symbol, header in sorted(operators.items()):
+        name = symbol.removeprefix("aclnn")
+        fields = "".join(f"  {kind} {snake_case(each)};\n" for kind, each in parameters_of(symbol, header))
+        if fields in first:
+            yield f"using {name}Arguments = {first[fields]}Arguments;\n"
+        else:
+            yield f"struct {name}Arguments {{\n{fields}}};\n"
+        first.setdefault(fields, name)
+        yield f"[[nodiscard]] Plan Plan{name}(const {name}Arguments& arguments);\n\n"
+
+
+def entry_points(operators: dict[str, Path]) -> Iterator[str]:
+    """Yields the definitions of the functions that the headers declare."""
+    for symbol, header in sorted(operators.items()):
+        parameters = parameters_of(symbol, header)
+        declared = [*parameters, ("uint64_t*", "workspaceSize"), ("aclOpExecutor**", "executor")]
+        yield _ENTRY_POINTS.format(
+            symbol=symbol,
+            name=symbol.removeprefix("aclnn"),
+            parameters=", ".join(f"{kind} {name}" for kind, name in declared),
+            arguments=", ".join(name for _, name in parameters),
+        )
+
+
 def find_wrong_declarations(native: Path) -> Iterator[str]:
     """Yields what the headers of operators declare twice, by halves, or in a way that nothing would export."""
     first: dict[str, Path] = {}
@@ -63,17 +112,26 @@ def find_wrong_declarations(native: Path) -> Iterator[str]:
             first.setdefault(name, header)
 
 
+def find_plans(native: Path) -> dict[str, Path]:
+    """Returns the source file that plans each operator, by the operator's symbol."""
+    sources = [*native.glob("host/operators/*/*.cpp"), *native.glob("host/families/*/*.cpp")]
+    return {f"aclnn{name}": source for source in sorted(sources) for name in _PLAN.findall(source.read_text())}
+
+
 def find_faults(native: Path, operators: dict[str, Path]) -> Iterator[str]:
     """Yields what is missing, and where it belongs."""
     yield from find_wrong_declarations(native)
+    planned = find_plans(native)
     for symbol, header in operators.items():
-        plan = native / "host/operators" / folder_of(symbol) / "plan.cpp"
-        if not plan.exists():
-            yield f"{header} declares {symbol}, which has no kernel: write its checks and plan in {plan}"
-    known = {folder_of(symbol) for symbol in operators}
-    for folder in sorted(native.glob("host/operators/*/")):
-        if folder.name not in known:
-            yield f"{folder} implements no operator: declare its functions in a header of {native / 'include/aclnnop'}"
+        if symbol not in planned:
+            plan = native / "host/operators" / folder_of(symbol) / "plan.cpp"
+            yield (
+                f"{header} declares {symbol}, which has no kernel: write its checks and plan in {plan}, "
+                f"as the function Plan{symbol.removeprefix('aclnn')}"
+            )
+    for symbol, source in planned.items():
+        if symbol not in operators:
+            yield f"{source} plans {symbol}, which no header declares: declare it in {native / 'include/aclnnop'}"
 
 
 def write(path: Path, text: str) -> None:
@@ -89,10 +147,19 @@ def main(native: Path, target: Path) -> str | None:
         return "\n".join(faults)
     headers = sorted({header.name for header in operators.values()})
     includes = "".join(f'#include "aclnnop/{name}"\n' for name in headers)
+    begin = "// Written by operator_table.py.\n"
     rows = "".join(f" \\\n  ROW({symbol})" for symbol in sorted(operators))
+    write(target / "operator_table.h", f"{begin}#pragma once\n\n{includes}\n#define ACLNN_OPERATORS(ROW){rows}\n")
+    plans = "".join(plan_declarations(operators))
     write(
-        target / "operator_table.h",
-        f"// Written by operator_table.py.\n#pragma once\n\n{includes}\n#define ACLNN_OPERATORS(ROW){rows}\n",
+        target / "operator_plans.h",
+        f'{begin}#pragma once\n\n#include "aclnn/acl_meta.h"\n#include "plan/plan.h"\n\n'
+        f"namespace acl_host {{\n\n{plans}}}  // namespace acl_host\n",
+    )
+    write(
+        target / "entry_points.cpp",
+        f'{begin}{includes}#include "operator_plans.h"\n#include "plan/executor.h"\n'
+        + "".join(entry_points(operators)),
     )
     names = [name for header in sorted(native.glob("include/**/*.h")) for name in functions_of(header)]
     listed = "".join(f"    {name};\n" for name in names)

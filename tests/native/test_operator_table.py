@@ -33,8 +33,11 @@ def native(tmp_path: Path) -> Path:
     """A copy of the tables' sources with one more operator."""
     native = tmp_path / "native"
     shutil.copytree(NATIVE / "include", native / "include")
-    for plan in NATIVE.glob("host/operators/*/plan.cpp"):
-        implement(native, plan.parent.name)
+    for pattern in ("host/operators/*/plan.cpp", "host/families/pad/operators.cpp"):
+        for source in NATIVE.glob(pattern):
+            copy = native / source.relative_to(NATIVE)
+            copy.parent.mkdir(parents=True)
+            shutil.copy(source, copy)
     add(native)
     return native
 
@@ -42,7 +45,7 @@ def native(tmp_path: Path) -> Path:
 def add(native: Path, name: str = "Example", parameter: str = "int64_t") -> None:
     """Adds an operator with this parameter."""
     declare(native, name, parameter)
-    implement(native, f"{name.lower()}_backward")
+    implement(native, f"{name}Backward")
 
 
 def declare(native: Path, name: str = "Example", parameter: str = "int64_t", phase2: str = "") -> None:
@@ -51,9 +54,10 @@ def declare(native: Path, name: str = "Example", parameter: str = "int64_t", pha
     (native / f"include/aclnnop/aclnn_{name.lower()}.h").write_text(text)
 
 
-def implement(native: Path, folder: str) -> None:
-    (native / "host/operators" / folder).mkdir(parents=True)
-    (native / "host/operators" / folder / "plan.cpp").touch()
+def implement(native: Path, name: str) -> None:
+    plan = native / "host/operators" / name.lower() / "plan.cpp"
+    plan.parent.mkdir(parents=True)
+    plan.write_text(f"Plan Plan{name}(const {name}Arguments& arguments) {{\n  return {{}};\n}}\n")
 
 
 def make_tables(native: Path) -> str:
@@ -76,6 +80,18 @@ def test_declared_operator_has_exports_and_a_row(native: Path) -> None:
     assert "ROW(aclnnExampleBackward)" in (native / "tables/operator_table.h").read_text()
     exported = (native / "tables/exports.map").read_text().split()
     assert {"aclnnExampleBackward;", "aclnnExampleBackwardGetWorkspaceSize;", "aclrtMalloc;"} <= set(exported)
+    plans = (native / "tables/operator_plans.h").read_text()
+    fields = "  const aclTensor* grad_output;\n  int64_t extra;\n  aclTensor* out;\n"
+    assert f"struct ExampleBackwardArguments {{\n{fields}}};\n" in plans
+    entry_points = (native / "tables/entry_points.cpp").read_text()
+    assert "acl_host::PlanExampleBackward({gradOutput, extra, out})" in entry_points
+
+
+def test_operators_with_equal_arguments_share_their_type(native: Path) -> None:
+    add(native, "Second")
+    assert make_tables(native) == ""
+    plans = (native / "tables/operator_plans.h").read_text()
+    assert "using SecondBackwardArguments = ExampleBackwardArguments;" in plans
 
 
 @pytest.mark.slow
@@ -95,16 +111,16 @@ def test_parameters_that_the_runtime_cannot_pass_are_errors_of_the_build(native:
 
 
 def test_row_without_a_kernel_is_an_error_of_the_build(native: Path) -> None:
-    shutil.rmtree(native / "host/operators/example_backward")
+    shutil.rmtree(native / "host/operators/examplebackward")
     printed = make_tables(native)
     assert "aclnn_example.h declares aclnnExampleBackward, which has no kernel" in printed
-    assert "host/operators/example_backward/plan.cpp" in printed
+    assert "host/operators/example_backward/plan.cpp, as the function PlanExampleBackward" in printed
 
 
 def test_kernel_without_a_header_is_an_error_of_the_build(native: Path) -> None:
-    implement(native, "forgotten_backward")
+    implement(native, "ForgottenBackward")
     printed = make_tables(native)
-    assert "operators/forgotten_backward implements no operator" in printed
+    assert "plan.cpp plans aclnnForgottenBackward, which no header declares" in printed
     assert "include/aclnnop" in printed
 
 

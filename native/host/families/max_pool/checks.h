@@ -4,24 +4,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "aclnn/acl_meta.h"
 #include "families/max_pool/pooling.h"
+#include "operator_plans.h"
 #include "plan/plan.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {
 
-struct MaxPoolArguments {
-  const aclTensor* grad_output;
-  const aclTensor* self;
-  const aclTensor* indices;
-  const aclIntArray* kernel_size;
-  const aclIntArray* stride;
-  const aclIntArray* padding;
-  const aclIntArray* dilation;
-  bool ceil_mode;
-  const aclTensor* grad_input;
-};
+// The operators have the same arguments.
+using MaxPoolArguments = MaxPool2dWithIndicesBackwardArguments;
 
 // The differences between operators and products.
 struct MaxPoolRules {

@@ -81,7 +81,7 @@ void CheckEmpty(const PadOperator& op, const Argument& self) {
 
 }  // namespace
 
-Plan PlanPad(const PadOperator& op, const PadArguments& arguments) {
+Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments) {
   CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};

@@ -3,18 +3,14 @@
 
 #include <cstddef>
 
-#include "aclnn/acl_meta.h"
 #include "families/pad/computation.h"
+#include "operator_plans.h"
 #include "plan/plan.h"
 
 namespace acl_host {
 
-struct PadArguments {
-  const aclTensor* grad_output;
-  const aclTensor* self;
-  const aclIntArray* padding;
-  const aclTensor* grad_input;
-};
+// The operators have the same arguments.
+using PadArguments = ReflectionPad1dBackwardArguments;
 
 // The differences between the operators.
 struct PadOperator {
@@ -25,6 +21,6 @@ struct PadOperator {
 };
 
 // Checks in CANN's order and with CANN's codes.
-[[nodiscard]] Plan PlanPad(const PadOperator& op, const PadArguments& arguments);
+[[nodiscard]] Plan MakePadPlan(const PadOperator& op, const PadArguments& arguments);
 
 }  // namespace acl_host

@@ -1,18 +1,17 @@
 // aclnnAdaptiveAvgPool2dBackward: its checks and its plan.
-#include "aclnnop/aclnn_adaptive_avg_pool2d_backward.h"
 #include "families/average_pool/computation.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
 
-void Check(const aclTensor* grad_output_pointer, const aclTensor* self_pointer, const aclTensor* out_pointer) {
+void Check(const AdaptiveAvgPool2dBackwardArguments& arguments) {
   const Product& product = CurrentProduct();
   CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
-  const Argument grad_output{"gradOutput", grad_output_pointer};
-  const Argument self{"self", self_pointer};
-  const Argument out{"out", out_pointer};
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument self{"self", arguments.self};
+  const Argument out{"out", arguments.out};
 
   CheckSameRank(grad_output, self);
   CheckNoNegativeDim(grad_output);
@@ -38,37 +37,26 @@ void Check(const aclTensor* grad_output_pointer, const aclTensor* self_pointer, 
   CheckAddressable(out);
 }
 
-Plan MakePlan(const aclTensor* grad_output, const aclTensor* self, const aclTensor* out) {
-  Check(grad_output, self, out);
-  Plan plan;
-  if (grad_output->empty() || self->empty()) return plan;
+}  // namespace
 
-  const Dims& in = self->view_dims;
-  const Dims& pooled = grad_output->view_dims;
+Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arguments) {
+  Check(arguments);
+  Plan plan;
+  if (arguments.grad_output->empty() || arguments.self->empty()) return plan;
+
+  const Dims& in = arguments.self->view_dims;
+  const Dims& pooled = arguments.grad_output->view_dims;
   const size_t axis = in.size() - 2;
   const int64_t planes = ElementCount(in) / in[axis] / in[axis + 1];
   (void)ElementCount(pooled);
   const AveragePool pool{planes, kNotPooled, {in[axis], pooled[axis]}, {in[axis + 1], pooled[axis + 1]}};
-  plan.AddInput(*grad_output);
-  plan.AddOutput(*out);
+  plan.AddInput(*arguments.grad_output);
+  plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool, type = self->data_type](const Launch& launch) {
+  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool, type = arguments.self->data_type](const Launch& launch) {
     run(pool, type, launch);
   });
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
-                                                           aclTensor* out, uint64_t* workspaceSize,
-                                                           aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor,
-                                [&] { return acl_host::MakePlan(gradOutput, self, out); });
-}
-
-aclnnStatus aclnnAdaptiveAvgPool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                           const aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

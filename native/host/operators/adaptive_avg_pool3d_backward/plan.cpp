@@ -4,10 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "aclnnop/aclnn_adaptive_avg_pool3d_backward.h"
 #include "families/average_pool/computation.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
@@ -46,12 +45,14 @@ void CheckDataTypes(const Product& product, const Argument& grad_output, const A
   CheckSameDataType(out, grad_output);
 }
 
-Plan MakePlan(const aclTensor* grad_output_pointer, const aclTensor* self_pointer, const aclTensor* out_pointer) {
+}  // namespace
+
+Plan PlanAdaptiveAvgPool3dBackward(const AdaptiveAvgPool3dBackwardArguments& arguments) {
   const Product& product = CurrentProduct();
   CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
-  const Argument grad_output{"gradOutput", grad_output_pointer};
-  const Argument self{"self", self_pointer};
-  const Argument out{"out", out_pointer};
+  const Argument grad_output{"gradOutput", arguments.grad_output};
+  const Argument self{"self", arguments.self};
+  const Argument out{"out", arguments.out};
   CheckShapes(product, grad_output, self, out);
   CheckDataTypes(product, grad_output, self, out);
   CheckSameFormat(grad_output, self);
@@ -86,17 +87,4 @@ Plan MakePlan(const aclTensor* grad_output_pointer, const aclTensor* self_pointe
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
-                                                           aclTensor* out, uint64_t* workspaceSize,
-                                                           aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor,
-                                [&] { return acl_host::MakePlan(gradOutput, self, out); });
-}
-
-aclnnStatus aclnnAdaptiveAvgPool3dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                           aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

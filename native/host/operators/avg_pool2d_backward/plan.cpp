@@ -2,29 +2,15 @@
 #include <algorithm>
 #include <string>
 
-#include "aclnnop/aclnn_avgpool2d_backward.h"
 #include "families/average_pool/computation.h"
 #include "families/pooled_size.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
 #include "plan/int_arrays.h"
 #include "tensors/data_type.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
-
-struct Arguments {
-  const aclTensor* grad_output;
-  const aclTensor* self;
-  const aclIntArray* kernel_size;
-  const aclIntArray* stride;
-  const aclIntArray* padding;
-  bool ceil_mode;
-  bool count_include_pad;
-  int64_t divisor_override;
-  int8_t cube_math_type;
-  const aclTensor* grad_input;
-};
 
 struct Windows {
   Pair kernel;
@@ -67,7 +53,7 @@ Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument
 }
 
 // Products without BF16 compute a convolution in FLOAT16, and refuse FLOAT unless cubeMathType allows that.
-void CheckPrecision(const Arguments& arguments) {
+void CheckPrecision(const AvgPool2dBackwardArguments& arguments) {
   if (arguments.cube_math_type < 0 || arguments.cube_math_type > 3) {
     FailInvalid("cubeMathType: expected a value from 0 to 3, got " + std::to_string(arguments.cube_math_type));
   }
@@ -83,7 +69,7 @@ void CheckPrecision(const Arguments& arguments) {
 }
 
 // Most devices do not compare these sizes and read out of bounds.
-AveragePool PoolOf(const Arguments& arguments, const Windows& windows, const Argument& grad_output) {
+AveragePool PoolOf(const AvgPool2dBackwardArguments& arguments, const Windows& windows, const Argument& grad_output) {
   Dims dims = arguments.self->view_dims;
   const size_t axis = dims.size() - 2;
   const auto pooled = [&](int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
@@ -111,7 +97,9 @@ bool IsShort(const AveragePool& pool) {
   return few(pool.rows) && few(pool.columns);
 }
 
-Plan MakePlan(const Arguments& arguments) {
+}  // namespace
+
+Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
   CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"});
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
@@ -140,21 +128,4 @@ Plan MakePlan(const Arguments& arguments) {
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
-                                                   const aclIntArray* kernelSize, const aclIntArray* stride,
-                                                   const aclIntArray* padding, bool ceilMode, bool countIncludePad,
-                                                   int64_t divisorOverride, int8_t cubeMathType, aclTensor* gradInput,
-                                                   uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
-    return acl_host::MakePlan({gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
-                               divisorOverride, cubeMathType, gradInput});
-  });
-}
-
-aclnnStatus aclnnAvgPool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                   aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

@@ -1,11 +1,10 @@
 // aclnnMaxPool2dWithIndicesBackward: its checks and its plan.
 #include <cstring>
 
-#include "aclnnop/aclnn_max_pool2d_with_indices_backward.h"
 #include "computation.h"
 #include "families/max_pool/checks.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
@@ -16,7 +15,9 @@ MaxPoolRules RulesOf(const Product& product) {
   return {FloatTypes(product), {ACL_INT32, ACL_INT64}, /*takes_dilation=*/true};
 }
 
-Plan MakePlan(const MaxPoolArguments& arguments) {
+}  // namespace
+
+Plan PlanMaxPool2dWithIndicesBackward(const MaxPool2dWithIndicesBackwardArguments& arguments) {
   const Product& product = CurrentProduct();
   CheckProduct(product, {"910B", "910_93", "950"});
   const MaxPoolRules rules = RulesOf(product);
@@ -41,21 +42,4 @@ Plan MakePlan(const MaxPoolArguments& arguments) {
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
-                                                              const aclTensor* indices, const aclIntArray* kernelSize,
-                                                              const aclIntArray* stride, const aclIntArray* padding,
-                                                              const aclIntArray* dilation, bool ceilMode,
-                                                              aclTensor* gradInput, uint64_t* workspaceSize,
-                                                              aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
-    return acl_host::MakePlan({gradOutput, self, indices, kernelSize, stride, padding, dilation, ceilMode, gradInput});
-  });
-}
-
-aclnnStatus aclnnMaxPool2dWithIndicesBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                              aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

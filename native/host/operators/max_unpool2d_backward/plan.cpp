@@ -3,23 +3,14 @@
 #include <string>
 #include <vector>
 
-#include "aclnnop/aclnn_max_unpool2d_backward.h"
 #include "families/max_unpool/computation.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
 #include "plan/int_arrays.h"
 #include "tensors/data_type.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
-
-struct Arguments {
-  const aclTensor* grad_output;
-  const aclTensor* self;
-  const aclTensor* indices;
-  const aclIntArray* output_size;
-  const aclTensor* out;
-};
 
 bool IsFloat(aclDataType type) { return type == ACL_FLOAT || type == ACL_FLOAT16; }
 
@@ -58,7 +49,9 @@ void CheckShapes(const Argument& grad_output, const Argument& self, const Argume
   }
 }
 
-Plan MakePlan(const Arguments& arguments) {
+}  // namespace
+
+Plan PlanMaxUnpool2dBackward(const MaxUnpool2dBackwardArguments& arguments) {
   CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
@@ -92,18 +85,4 @@ Plan MakePlan(const Arguments& arguments) {
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnMaxUnpool2dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
-                                                     const aclTensor* indices, const aclIntArray* outputSize,
-                                                     aclTensor* out, uint64_t* workspaceSize,
-                                                     aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor,
-                                [&] { return acl_host::MakePlan({gradOutput, self, indices, outputSize, out}); });
-}
-
-aclnnStatus aclnnMaxUnpool2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                     aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

@@ -2,24 +2,13 @@
 // plane, which is the last three axes as one. Elements are only moved.
 #include <algorithm>
 
-#include "aclnnop/aclnn_max_unpool3d_backward.h"
 #include "families/max_unpool/computation.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
 #include "plan/int_arrays.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
-
-struct Arguments {
-  const aclTensor* grad_output;
-  const aclTensor* self;
-  const aclTensor* indices;
-  const aclIntArray* output_size;
-  const aclIntArray* stride;
-  const aclIntArray* padding;
-  const aclTensor* out;
-};
 
 void CheckTensors(const Argument& grad_output, const Argument& self, const Argument& indices, const Argument& out) {
   if (!out.tensor.contiguous()) FailInvalid("out: expected contiguous strides, got " + DimsText(out.tensor.strides));
@@ -63,7 +52,7 @@ void CheckSizes(const Argument& self, const Argument& grad_output, const IntArra
   }
 }
 
-void Check(const Arguments& arguments) {
+void Check(const MaxUnpool3dBackwardArguments& arguments) {
   CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument self{"self", arguments.self};
@@ -79,7 +68,9 @@ void Check(const Arguments& arguments) {
   for (const Argument& argument : {grad_output, indices, out}) CheckAddressable(argument);
 }
 
-Plan MakePlan(const Arguments& arguments) {
+}  // namespace
+
+Plan PlanMaxUnpool3dBackward(const MaxUnpool3dBackwardArguments& arguments) {
   Check(arguments);
   Plan plan;
   if (arguments.grad_output->empty()) return plan;
@@ -98,20 +89,4 @@ Plan MakePlan(const Arguments& arguments) {
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnMaxUnpool3dBackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* self,
-                                                     const aclTensor* indices, const aclIntArray* outputSize,
-                                                     const aclIntArray* stride, const aclIntArray* padding,
-                                                     aclTensor* out, uint64_t* workspaceSize,
-                                                     aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
-    return acl_host::MakePlan({gradOutput, self, indices, outputSize, stride, padding, out});
-  });
-}
-
-aclnnStatus aclnnMaxUnpool3dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                     aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

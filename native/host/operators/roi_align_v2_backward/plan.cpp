@@ -7,15 +7,14 @@
 #include <cstring>
 #include <limits>
 
-#include "aclnnop/aclnn_roi_align_v2_backward.h"
 #include "batches.h"
 #include "device/runtime.h"
 #include "families/roi_align/bands.h"
 #include "families/roi_align/sampling.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
 #include "plan/int_arrays.h"
 #include "tensors/elements.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
@@ -36,19 +35,7 @@ void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd a
   AddRoiBoxes(roi, bands, slots, add, launch, scratch);
 }
 
-struct Arguments {
-  const aclTensor* grad_output;
-  const aclTensor* boxes;
-  const aclIntArray* input_shape;
-  int64_t pooled_height;
-  int64_t pooled_width;
-  float spatial_scale;
-  int64_t sampling_ratio;
-  bool aligned;
-  const aclTensor* grad_input;
-};
-
-void Check(const Arguments& arguments) {
+void Check(const RoiAlignV2BackwardArguments& arguments) {
   CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
   const Argument grad_output{"gradOutput", arguments.grad_output};
   const Argument boxes{"boxes", arguments.boxes};
@@ -103,7 +90,9 @@ void AddArray(Plan& plan, int64_t count, uint64_t element_bytes) {
   plan.AddScratch(bytes);
 }
 
-Plan MakePlan(const Arguments& arguments) {
+}  // namespace
+
+Plan PlanRoiAlignV2Backward(const RoiAlignV2BackwardArguments& arguments) {
   Check(arguments);
   const int64_t elements = ElementCount(arguments.grad_input->view_dims);
   (void)ElementCount(arguments.grad_output->view_dims);
@@ -140,21 +129,4 @@ Plan MakePlan(const Arguments& arguments) {
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnRoiAlignV2BackwardGetWorkspaceSize(const aclTensor* gradOutput, const aclTensor* boxes,
-                                                    const aclIntArray* inputShape, int64_t pooledHeight,
-                                                    int64_t pooledWidth, float spatialScale, int64_t samplingRatio,
-                                                    bool aligned, aclTensor* gradInput, uint64_t* workspaceSize,
-                                                    aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
-    return acl_host::MakePlan(
-        {gradOutput, boxes, inputShape, pooledHeight, pooledWidth, spatialScale, samplingRatio, aligned, gradInput});
-  });
-}
-
-aclnnStatus aclnnRoiAlignV2Backward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                    aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}

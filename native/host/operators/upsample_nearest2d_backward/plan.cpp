@@ -1,19 +1,13 @@
 // aclnnUpsampleNearest2dBackward: its checks and its plan.
 #include <cstring>
 
-#include "aclnnop/aclnn_upsample_nearest_2d_backward.h"
 #include "computation.h"
 #include "plan/checks.h"
-#include "plan/executor.h"
 #include "plan/int_arrays.h"
+#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
-
-struct Scales {
-  double height;
-  double width;
-};
 
 // Fails unless gradOutput and gradInput have the sizes that the two arrays give.
 void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, const IntArrayArgument& input_size,
@@ -39,20 +33,21 @@ void CheckSizes(const Argument& grad_out, const IntArrayArgument& output_size, c
 }
 
 // The rule that a product follows: see NearestRule.
-NearestRule RuleOf(const Product& product, Scales scales) {
+NearestRule RuleOf(const Product& product, const UpsampleNearest2dBackwardArguments& arguments) {
   if (!product.bfloat16) return NearestRule::kRatio;
   if (std::strcmp(product.name, "950") == 0) return NearestRule::kReciprocal;
-  return scales.height > 0 || scales.width > 0 ? NearestRule::kScale : NearestRule::kRatio;
+  return arguments.scales_h > 0 || arguments.scales_w > 0 ? NearestRule::kScale : NearestRule::kRatio;
 }
 
-Plan MakePlan(const aclTensor* grad_out_pointer, const aclIntArray* output_size_pointer,
-              const aclIntArray* input_size_pointer, Scales scales, const aclTensor* grad_input_pointer) {
+}  // namespace
+
+Plan PlanUpsampleNearest2dBackward(const UpsampleNearest2dBackwardArguments& arguments) {
   const Product& product = CurrentProduct();
   CheckProduct(product, {"910A", "910B", "910_93", "310P", "950"});
-  const Argument grad_out{"gradOut", grad_out_pointer};
-  const IntArrayArgument output_size{"outputSize", output_size_pointer};
-  const IntArrayArgument input_size{"inputSize", input_size_pointer};
-  const Argument grad_input{"gradInput", grad_input_pointer};
+  const Argument grad_out{"gradOut", arguments.grad_out};
+  const IntArrayArgument output_size{"outputSize", arguments.output_size};
+  const IntArrayArgument input_size{"inputSize", arguments.input_size};
+  const Argument grad_input{"gradInput", arguments.grad_input};
   CheckDataType(grad_out, FloatTypes(product));
   CheckSameDataType(grad_input, grad_out);
   CheckRank(grad_out, {4});
@@ -69,10 +64,10 @@ Plan MakePlan(const aclTensor* grad_out_pointer, const aclIntArray* output_size_
   const Dims& out = output_size.values;
   (void)ElementCount(grad_out.tensor.view_dims);
   (void)ElementCount(in);
-  const NearestRule rule = RuleOf(product, scales);
+  const NearestRule rule = RuleOf(product, arguments);
   const Upsampling upsampling{in[0] * in[1],
-                              {in[2], out[0], rule, static_cast<float>(scales.height)},
-                              {in[3], out[1], rule, static_cast<float>(scales.width)}};
+                              {in[2], out[0], rule, static_cast<float>(arguments.scales_h)},
+                              {in[3], out[1], rule, static_cast<float>(arguments.scales_w)}};
   plan.AddInput(grad_out.tensor);
   plan.AddOutput(grad_input.tensor);
   plan.PromiseTimeOfBytes();
@@ -81,19 +76,4 @@ Plan MakePlan(const aclTensor* grad_out_pointer, const aclIntArray* output_size_
   return plan;
 }
 
-}  // namespace
 }  // namespace acl_host
-
-aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor* gradOut, const aclIntArray* outputSize,
-                                                           const aclIntArray* inputSize, double scalesH, double scalesW,
-                                                           aclTensor* gradInput, uint64_t* workspaceSize,
-                                                           aclOpExecutor** executor) {
-  return acl_host::PlanOperator(__func__, workspaceSize, executor, [&] {
-    return acl_host::MakePlan(gradOut, outputSize, inputSize, {scalesH, scalesW}, gradInput);
-  });
-}
-
-aclnnStatus aclnnUpsampleNearest2dBackward(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
-                                           aclrtStream stream) {
-  return acl_host::RunOperator(__func__, workspace, workspaceSize, executor, stream);
-}
