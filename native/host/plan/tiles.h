@@ -29,6 +29,10 @@ struct Tiles {
   [[nodiscard]] int64_t per_row() const { return (columns - 1) / tile_columns + 1; }
   // Rows of tiles: a piece of a loop has some that follow one another.
   [[nodiscard]] int64_t count() const { return planes * per_row() * rows; }
+  // The number of a tile's first cell in a row, counted through all planes.
+  [[nodiscard]] int64_t FirstCell(const Tile& tile, int64_t row) const {
+    return (tile.plane * rows + row) * columns + tile.left;
+  }
   // Of the rows of tiles [begin, end), the first ones that are one tile.
   [[nodiscard]] Tile First(int64_t begin, int64_t end) const;
 };
@@ -46,14 +50,18 @@ struct TileWork {
 // The least rows of tiles of a piece.
 [[nodiscard]] int64_t GrainOf(const Tiles& tiles, const TileWork& work);
 
-// Makes a worker for each piece of the loop, and has it make the tiles of its piece.
+// Makes a worker for each piece of the loop, and has it make the rows of the piece. SetTile(tile) begins a tile, and
+// MakeRows(tile, row, first_cell) makes rows of it from this one on and returns how many.
 template <typename MakeWorker>
 void ForTiles(ThreadPool& pool, const Tiles& tiles, const TileWork& work, const MakeWorker& make_worker) {
   pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
     auto worker = make_worker();
     while (begin < end) {
       const Tile tile = tiles.First(begin, end);
-      worker.Make(tile);
+      worker.SetTile(tile);
+      for (int64_t row = tile.top; row < tile.bottom;) {
+        row += worker.MakeRows(tile, row, tiles.FirstCell(tile, row));
+      }
       begin += tile.bottom - tile.top;
     }
   });

@@ -5,6 +5,7 @@
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -83,6 +84,23 @@ void WidenRow(const std::byte* __restrict from, Wide<T>* __restrict to, int64_t 
     for (; i + kHalves <= count; i += kHalves) WidenHalves(from + i * int64_t{sizeof(T)}, to + i);
   }
   for (; i < count; ++i) to[i] = WidenElement<T>(from, i);
+}
+
+// Adds a row to the sums, or to zeros in their place.
+template <typename T, bool kToZeros = false>
+void AddRow(const std::byte* __restrict row, int64_t count, Wide<T>* __restrict sums) {
+  if constexpr (kConverts<T>) {
+    constexpr int64_t kBlock = 256;
+    float widened[kBlock];
+    for (int64_t begin = 0; begin < count; begin += kBlock) {
+      const int64_t cells = std::min(count - begin, kBlock);
+      WidenRow<T>(row + begin * int64_t{sizeof(T)}, widened, cells);
+      float* __restrict const block = sums + begin;
+      for (int64_t i = 0; i < cells; ++i) block[i] = (kToZeros ? 0.0F : block[i]) + widened[i];
+    }
+  } else {
+    for (int64_t i = 0; i < count; ++i) sums[i] = (kToZeros ? Wide<T>{} : sums[i]) + LoadWide<T>(row, i);
+  }
 }
 
 template <typename T>

@@ -21,9 +21,9 @@ namespace {
 
 // Computes the tiles of one thread.
 template <typename T>
-class Rows {
+class AveragePoolRows {
  public:
-  Rows(const AveragePool& pool, const Launch& launch)
+  AveragePoolRows(const AveragePool& pool, const Launch& launch)
       : pool_(pool),
         out_(launch.outputs[0]),
         spread_(pool, launch.inputs[0]),
@@ -33,39 +33,40 @@ class Rows {
         sums_(sum_memory_.data()) {}
 
   // The planes of the tile are the slices of all planes.
-  void Make(const Tile& tile) {
+  void SetTile(const Tile& tile) {
     spread_.SetTile(tile.left, tile.right);
     width_ = tile.width();
-    const int64_t plane = tile.plane / pool_.depth.size;
-    const Range slices = depth_covers_.At(tile.plane % pool_.depth.size);
-    for (int64_t y = tile.top; y < tile.bottom;) {
-      const Range rows = row_covers_.At(y);
-      const int64_t first_cell = (tile.plane * pool_.rows.size + y) * pool_.columns.size + tile.left;
-      std::byte* const target = out_ + static_cast<size_t>(first_cell) * sizeof(T);
-      MakeRow(plane, slices, rows, target);
-      int64_t made = 1;
-      while (y + made < tile.bottom && row_covers_.At(y + made) == rows) ++made;
-      Repeat(target, made);
-      y += made;
-    }
+    plane_ = tile.plane / pool_.depth.size;
+    slices_ = depth_covers_.At(tile.plane % pool_.depth.size);
+  }
+
+  // Computes all rows that the same windows cover.
+  int64_t MakeRows(const Tile& tile, int64_t y, int64_t first_cell) {
+    const Range rows = row_covers_.At(y);
+    std::byte* const target = out_ + static_cast<size_t>(first_cell) * sizeof(T);
+    MakeRow(rows, target);
+    int64_t made = 1;
+    while (y + made < tile.bottom && row_covers_.At(y + made) == rows) ++made;
+    Repeat(target, made);
+    return made;
   }
 
  private:
   // Adds up the rows of windows that cover a row.
-  void MakeRow(int64_t plane, const Range& slices, const Range& rows, std::byte* __restrict target) {
+  void MakeRow(const Range& rows, std::byte* __restrict target) {
     const int64_t width = width_;
-    const int64_t count = slices.size() * rows.size();
+    const int64_t count = slices_.size() * rows.size();
     if (count == 1) {
-      RoundRow<T>(spread_.Make(plane, slices.begin, rows.begin), target, width);
+      RoundRow<T>(spread_.Make(plane_, slices_.begin, rows.begin), target, width);
     } else if (count == 2 && spread_.places() > 1) {
-      const Wide<T>* __restrict const first = spread_.Make(plane, slices.begin, rows.begin);
-      const Wide<T>* __restrict const second = spread_.Make(plane, slices.end - 1, rows.end - 1);
+      const Wide<T>* __restrict const first = spread_.Make(plane_, slices_.begin, rows.begin);
+      const Wide<T>* __restrict const second = spread_.Make(plane_, slices_.end - 1, rows.end - 1);
       Store(target, [=](int64_t x) { return first[x] + second[x]; });
     } else {
       std::fill_n(sums_, width, Wide<T>{});
-      for (int64_t slice = slices.begin; slice < slices.end; ++slice) {
+      for (int64_t slice = slices_.begin; slice < slices_.end; ++slice) {
         for (int64_t row = rows.begin; row < rows.end; ++row) {
-          const Wide<T>* __restrict const spread = spread_.Make(plane, slice, row);
+          const Wide<T>* __restrict const spread = spread_.Make(plane_, slice, row);
           Wide<T>* __restrict const sums = sums_;
           for (int64_t x = 0; x < width; ++x) sums[x] += spread[x];
         }
@@ -103,7 +104,12 @@ class Rows {
   SpreadRows<T> spread_;
   Stretch<PooledAxis, Range> depth_covers_;
   Stretch<PooledAxis, Range> row_covers_;
+
+  // The tile.
   int64_t width_ = 0;
+  int64_t plane_ = 0;
+  Range slices_{0, 0};  // that cover it
+
   Scratch<Wide<T>> sum_memory_;
   Wide<T>* const sums_;
 };
@@ -116,10 +122,10 @@ void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType
   const int64_t elements_per_row = pool.columns.size + pool.columns.pooled * times(pool.rows) * times(pool.depth);
   const auto make_rows = [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    const int64_t slices = pool.planes * pool.depth.size;
-    const Tiles tiles{slices, pool.rows.size, pool.columns.size, SpreadRows<T>::TileColumns(pool)};
-    const TileWork work{slices * pool.rows.size * elements_per_row, sizeof(T), SpreadRows<T>::ScratchBytes(pool)};
-    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(pool, launch); });
+    const Tiles tiles{pool.planes * pool.depth.size, pool.rows.size, pool.columns.size,
+                      SpreadRows<T>::TileColumns(pool)};
+    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), SpreadRows<T>::ScratchBytes(pool)};
+    ForTiles(launch.pool, tiles, work, [&] { return AveragePoolRows<T>(pool, launch); });
   };
   type == ACL_DOUBLE ? make_rows(TypeTag<double>{}) : VisitFloatType(type, make_rows);
 }

@@ -3,15 +3,9 @@
 
 #include <cstdint>
 
+#include "families/range.h"
+
 namespace acl_host {
-
-struct Range {
-  int64_t begin;
-  int64_t end;
-
-  [[nodiscard]] int64_t size() const { return end - begin; }
-  [[nodiscard]] bool operator==(const Range& other) const { return begin == other.begin && end == other.end; }
-};
 
 // One axis before and after pooling; neither size is 0. Without a kernel, pooling is adaptive.
 struct PooledAxis {

@@ -35,12 +35,13 @@ class Planes {
         cells_(table_.most_windows),
         grads_(table_.most_windows) {}
 
-  // Its rows are rows of tiles.
-  void Make(const Tile& tile) {
-    for (int64_t row = tile.top; row < tile.bottom; ++row) {
-      const int64_t top = row * tile_.height;
-      Sum(tile.plane, {top, std::min(top + tile_.height, pool_.input.height), tile.left, tile.right});
-    }
+  void SetTile(const Tile&) {}
+
+  // Makes a row of tiles.
+  int64_t MakeRows(const Tile& tile, int64_t row, int64_t) {
+    const int64_t top = row * tile_.height;
+    Sum(tile.plane, {top, std::min(top + tile_.height, pool_.input.height), tile.left, tile.right});
+    return 1;
   }
 
  private:
@@ -98,7 +99,8 @@ class LeasingPlanes {
   LeasingPlanes(const MaxPool& pool, const Launch& launch, ScratchSlots& slots)
       : lease_(slots), planes_(pool, TileSize(pool), launch, {pool, lease_.memory(), launch.outputs[0]}) {}
 
-  void Make(const Tile& tile) { planes_.Make(tile); }
+  void SetTile(const Tile&) {}
+  int64_t MakeRows(const Tile& tile, int64_t row, int64_t cell) { return planes_.MakeRows(tile, row, cell); }
 
  private:
   const ScratchSlots::Lease lease_;

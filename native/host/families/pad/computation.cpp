@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "families/pad/columns.h"
 #include "families/pad/copies.h"
@@ -26,9 +27,9 @@ constexpr int64_t kMostColumns = (16 << 10) / int64_t{sizeof(Wide<T>)};
 
 // Computes the tiles of one thread.
 template <typename T>
-class Rows {
+class PadRows {
  public:
-  Rows(const Pad& pad, const Launch& launch)
+  PadRows(const Pad& pad, const Launch& launch)
       : pad_(pad),
         grad_output_(launch.inputs[0]),
         out_(launch.outputs[0]),
@@ -42,10 +43,30 @@ class Rows {
   }
 
   // The planes of the tile are the slices of all planes.
-  void Make(const Tile& tile) {
+  void SetTile(const Tile& tile) {
     columns_.SetTile(tile.left, tile.right);
-    const Copies slices(pad_.rule, pad_.depth, tile.plane % pad_.depth.size);
-    for (int64_t y = tile.top; y < tile.bottom;) y += MakeRows(tile, slices, y);
+    slices_.emplace(pad_.rule, pad_.depth, tile.plane % pad_.depth.size);
+  }
+
+  // Computes all rows that can be moved at once, or one.
+  int64_t MakeRows(const Tile& tile, int64_t y, int64_t first_cell) {
+    const Copies rows(pad_.rule, pad_.rows, y);
+    const int64_t padded_slice = tile.plane / pad_.depth.size * pad_.depth.padded;
+    std::byte* const out = out_ + (first_cell - tile.left) * int64_t{sizeof(T)};
+    const int64_t count = slices_->count() * rows.count();
+    if (count != 1) {
+      count == 0 ? Clear({tile.left, tile.right}, out) : FoldSums({padded_slice, *slices_, rows}, out);
+      return 1;
+    }
+    const std::byte* const grad = GradRow(padded_slice + slices_->first(), rows.first());
+    if (!columns_.moves_all() || tile.width() < pad_.columns.size) {
+      FoldRow(grad, out);
+      return 1;
+    }
+    const bool moved = moved_rows_.begin <= y && y < moved_rows_.end;
+    const int64_t made = moved ? std::min(tile.bottom, moved_rows_.end) - y : 1;
+    std::memcpy(out, grad, static_cast<size_t>(made * pad_.columns.size) * sizeof(T));
+    return made;
   }
 
  private:
@@ -55,31 +76,6 @@ class Rows {
     const Copies& slices;
     const Copies& rows;
   };
-
-  // Computes row y of the tile, or all rows from there that can be moved at once; returns how many.
-  int64_t MakeRows(const Tile& tile, const Copies& slices, int64_t y) {
-    const Copies rows(pad_.rule, pad_.rows, y);
-    const int64_t padded_slice = tile.plane / pad_.depth.size * pad_.depth.padded;
-    std::byte* const out =
-        out_ + static_cast<size_t>((tile.plane * pad_.rows.size + y) * pad_.columns.size) * sizeof(T);
-    const int64_t count = slices.count() * rows.count();
-    if (count > 1) {
-      FoldSums({padded_slice, slices, rows}, out);
-    } else if (count == 0) {
-      std::memset(out + static_cast<size_t>(tile.left) * sizeof(T), 0, static_cast<size_t>(tile.width()) * sizeof(T));
-    } else {
-      const std::byte* const grad = GradRow(padded_slice + slices.first(), rows.first());
-      if (!columns_.moves_all() || tile.width() < pad_.columns.size) {
-        FoldRow(grad, out);
-        return 1;
-      }
-      const bool moved = moved_rows_.begin <= y && y < moved_rows_.end;
-      const int64_t made = moved ? std::min(tile.bottom, moved_rows_.end) - y : 1;
-      std::memcpy(out, grad, static_cast<size_t>(made * pad_.columns.size) * sizeof(T));
-      return made;
-    }
-    return 1;
-  }
 
   [[nodiscard]] const std::byte* GradRow(int64_t slice, int64_t row) const {
     return grad_output_ + static_cast<size_t>((slice * pad_.rows.padded + row) * pad_.columns.padded) * sizeof(T);
@@ -139,13 +135,17 @@ class Rows {
     }
   }
 
+  static void Clear(const Range& cells, std::byte* out) {
+    std::memset(out + cells.begin * int64_t{sizeof(T)}, 0, static_cast<size_t>(cells.size()) * sizeof(T));
+  }
+
   // Computes cells with no, two or three copies: value(copy, i) is that of the run's cell i.
   template <typename Value>
   static void Fold(const Run& run, std::byte* out, const Value value) {
     const int64_t size = run.size();
     std::byte* const target = out + run.begin * int64_t{sizeof(T)};
     if (run.copies == 0) {
-      std::memset(target, 0, static_cast<size_t>(size) * sizeof(T));
+      Clear({run.begin, run.end}, out);
     } else if (run.copies == 2) {
       for (int64_t i = 0; i < size; ++i) RoundElement<T>(target, i, value(0, i) + value(1, i));
     } else {
@@ -162,28 +162,11 @@ class Rows {
     sources.slices.ForEach([&](int64_t slice) {
       sources.rows.ForEach([&](int64_t row) {
         const std::byte* const grad = GradRow(sources.slice + slice, row) + first * int64_t{sizeof(T)};
-        is_first ? AddRow<true>(grad, count, sums) : AddRow<false>(grad, count, sums);
+        is_first ? AddRow<T, true>(grad, count, sums) : AddRow<T>(grad, count, sums);
         is_first = false;
       });
     });
     return sums;
-  }
-
-  // Adds to the sums, or to 0.
-  template <bool kFirst>
-  static void AddRow(const std::byte* __restrict source, int64_t count, Wide<T>* __restrict sums) {
-    if constexpr (kConverts<T>) {
-      constexpr int64_t kBlock = 256;
-      float widened[kBlock];
-      for (int64_t begin = 0; begin < count; begin += kBlock) {
-        const int64_t cells = std::min(count - begin, kBlock);
-        WidenRow<T>(source + begin * int64_t{sizeof(T)}, widened, cells);
-        float* __restrict const block = sums + begin;
-        for (int64_t i = 0; i < cells; ++i) block[i] = (kFirst ? 0.0F : block[i]) + widened[i];
-      }
-    } else {
-      for (int64_t i = 0; i < count; ++i) sums[i] = (kFirst ? Wide<T>{} : sums[i]) + LoadWide<T>(source, i);
-    }
   }
 
   const Pad& pad_;
@@ -191,6 +174,7 @@ class Rows {
   std::byte* const out_;
   const Range moved_rows_;
   Columns columns_;
+  std::optional<Copies> slices_;  // of the tile
   Scratch<Wide<T>> sums_;
 };
 
@@ -202,11 +186,10 @@ void PadBackward<VECTOR_LEVEL>::Run(const Pad& pad, aclDataType type, const Laun
   const int64_t elements_per_row = (pad.columns.size + pad.columns.padded) * times(pad.rows) * times(pad.depth);
   VisitFloatOrComplexType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    const int64_t slices = pad.planes * pad.depth.size;
-    const Tiles tiles{slices, pad.rows.size, pad.columns.size, kMostColumns<T>};
-    const TileWork work{slices * pad.rows.size * elements_per_row, sizeof(T),
-                        Rows<T>::SumsOf(pad) * int64_t{sizeof(Wide<T>)}};
-    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(pad, launch); });
+    const Tiles tiles{pad.planes * pad.depth.size, pad.rows.size, pad.columns.size, kMostColumns<T>};
+    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T),
+                        PadRows<T>::SumsOf(pad) * int64_t{sizeof(Wide<T>)}};
+    ForTiles(launch.pool, tiles, work, [&] { return PadRows<T>(pad, launch); });
   });
 }
 

@@ -7,17 +7,10 @@
 #include <cstdint>
 
 #include "families/pad/computation.h"
+#include "families/range.h"
 
 namespace acl_host {
 namespace {
-
-// Cells [begin, end), or padded cells.
-struct Range {
-  int64_t begin;
-  int64_t end;
-
-  [[nodiscard]] int64_t size() const { return std::max<int64_t>(end - begin, 0); }
-};
 
 // The copies of one cell: up to three ranges, in ascending order.
 class Copies {

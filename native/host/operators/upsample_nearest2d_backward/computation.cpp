@@ -75,9 +75,9 @@ class Copies {
 
 // Computes the tiles of one thread.
 template <typename T>
-class Rows {
+class UpsampleRows {
  public:
-  Rows(const Upsampling& upsampling, const Launch& launch)
+  UpsampleRows(const Upsampling& upsampling, const Launch& launch)
       : upsampling_(upsampling),
         rows_(upsampling.rows, upsampling.rows.size + 1, Copies::Fill),
         grad_output_(launch.inputs[0]),
@@ -88,24 +88,6 @@ class Rows {
         sums_(sum_memory_.data()),
         folded_(folded_memory_.data()) {}
 
-  void Make(const Tile& tile) {
-    SetTile(tile);
-    const int64_t height = upsampling_.rows.size;
-    for (int64_t y = tile.top; y < tile.bottom; ++y) {
-      const int64_t first_cell = (tile.plane * height + y) * upsampling_.columns.size + tile.left;
-      std::byte* const out = out_ + static_cast<size_t>(first_cell) * sizeof(T);
-      first_row_ = rows_.At(y);
-      row_count_ = rows_.At(y + 1) - first_row_;
-      first_row_ += tile.plane * upsampling_.rows.upsampled;
-      if (row_count_ == 0) {
-        std::memset(out, 0, static_cast<size_t>(width_) * sizeof(T));
-      } else {
-        RoundRow<T>(Fold(), out, width_);
-      }
-    }
-  }
-
- private:
   void SetTile(const Tile& tile) {
     if (tile.left == left_) return;
     left_ = tile.left;
@@ -117,6 +99,20 @@ class Rows {
     }
   }
 
+  int64_t MakeRows(const Tile& tile, int64_t y, int64_t first_cell) {
+    std::byte* const out = out_ + static_cast<size_t>(first_cell) * sizeof(T);
+    first_row_ = rows_.At(y);
+    row_count_ = rows_.At(y + 1) - first_row_;
+    first_row_ += tile.plane * upsampling_.rows.upsampled;
+    if (row_count_ == 0) {
+      std::memset(out, 0, static_cast<size_t>(width_) * sizeof(T));
+    } else {
+      RoundRow<T>(Fold(), out, width_);
+    }
+    return 1;
+  }
+
+ private:
   // Returns the sums of the copies of a row.
   const float* Fold() {
     const int64_t begin = begins_[0];
@@ -182,27 +178,12 @@ class Rows {
       AddTwo(grad(0), grad(1), count);
       row = 2;
     }
-    while (row < row_count_) AddRow(grad(row++), count);
+    while (row < row_count_) AddRow<T>(grad(row++), count, sums_);
   }
 
   void AddTwo(const std::byte* __restrict first, const std::byte* __restrict second, int64_t count) {
     float* __restrict const sums = sums_;
     for (int64_t i = 0; i < count; ++i) sums[i] = LoadWide<T>(first, i) + LoadWide<T>(second, i);
-  }
-
-  void AddRow(const std::byte* __restrict grad, int64_t count) {
-    float* __restrict const sums = sums_;
-    if constexpr (kConverts<T>) {
-      constexpr int64_t kBlock = 256;
-      float widened[kBlock];
-      for (int64_t begin = 0; begin < count; begin += kBlock) {
-        const int64_t cells = std::min(count - begin, kBlock);
-        WidenRow<T>(grad + begin * int64_t{sizeof(T)}, widened, cells);
-        for (int64_t i = 0; i < cells; ++i) sums[begin + i] += widened[i];
-      }
-    } else {
-      for (int64_t i = 0; i < count; ++i) sums[i] += LoadWide<T>(grad, i);
-    }
   }
 
   const Upsampling& upsampling_;
@@ -238,8 +219,8 @@ void UpsampleNearest2dBackward<VECTOR_LEVEL>::Run(const Upsampling& upsampling, 
       std::min(kMostCopies, columns.upsampled) * int64_t{sizeof(float)} + std::min(kMostColumns, columns.size) * 12;
   VisitFloatType(type, [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    const TileWork work{upsampling.planes * upsampling.rows.size * elements_per_row, sizeof(T), scratch_bytes};
-    ForTiles(launch.pool, tiles, work, [&] { return Rows<T>(upsampling, launch); });
+    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), scratch_bytes};
+    ForTiles(launch.pool, tiles, work, [&] { return UpsampleRows<T>(upsampling, launch); });
   });
 }
 
