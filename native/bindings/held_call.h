@@ -11,7 +11,7 @@
 
 #include "buffers.h"
 #include "call.h"
-#include "staging.h"
+#include "held_staging.h"
 
 namespace aclgrad {
 

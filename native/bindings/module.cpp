@@ -15,7 +15,7 @@
 #include "fault_class.h"
 #include "operators.h"
 #include "served_device.h"
-#include "staging.h"
+#include "held_staging.h"
 
 namespace py = pybind11;
 using aclgrad::AclLibrary;

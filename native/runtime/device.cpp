@@ -70,7 +70,7 @@ Device::~Device() {
   const Deadline end = Deadline::clock::now() + kAbandonedWorkTimeout;
   for (const Abandoned& each : quarantine_) {
     // A reset waits for the device's kernels, so it would never return if one hangs.
-    if (!each.work->Settle(MillisecondsUntil(end)).is_ended) set_device_->LeaveSet();
+    if (!each.work->Poll(MillisecondsUntil(end)).is_ended) set_device_->LeaveSet();
   }
   quarantine_.clear();
   copy_streams_.reset();
@@ -161,10 +161,10 @@ std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared
 StagingHandle Device::Stage(std::shared_ptr<const void> owner) {
   ReleaseFinished();
   const CopyPath* path = copy_path_ ? &*copy_path_ : nullptr;
-  return {new Staging(*library_, context_, *memory_, path, steps_, loss_, std::move(owner)), GiveBack{this}};
+  return {new Staging(*library_, context_, *memory_, path, steps_, loss_, std::move(owner)), StagingDeleter{this}};
 }
 
-void GiveBack::operator()(Staging* staging) const {
+void StagingDeleter::operator()(Staging* staging) const {
   const StepWatch::Step step(device->steps_);
   device->library_->Ignore((*device->library_)->aclrtSetCurrentContext(device->context_));
   device->Quarantine(std::unique_ptr<Staging>(staging));
@@ -224,7 +224,7 @@ void Device::CheckSteps() {
 }
 
 void Device::Quarantine(std::unique_ptr<DeviceWork> work) {
-  const DeviceWork::State state = work->Settle(0);
+  const DeviceWork::State state = work->Poll(0);
   if (state.is_ended) return;
   loss_.Record(state.lost_code);
   const std::lock_guard lock(quarantine_mutex_);
@@ -245,7 +245,7 @@ void Device::ReleaseFinished() {
   }
   const std::size_t count = looked_at.size();
   looked_at.remove_if([this](const Abandoned& each) {
-    const DeviceWork::State state = each.work->Settle(0);
+    const DeviceWork::State state = each.work->Poll(0);
     if (state.is_ended) return true;
     loss_.Record(state.lost_code);
     if (Deadline::clock::now() > each.hang_deadline) loss_.Record(ACL_ERROR_RT_AICORE_TIMEOUT);

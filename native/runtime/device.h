@@ -51,12 +51,12 @@ struct DeviceMemory {
 class Device;
 
 // Returns a staging to its device, which may still be working on it.
-struct GiveBack {
+struct StagingDeleter {
   Device* device;
   void operator()(Staging* staging) const;
 };
 
-using StagingHandle = std::unique_ptr<Staging, GiveBack>;
+using StagingHandle = std::unique_ptr<Staging, StagingDeleter>;
 
 class Device {
  public:
@@ -114,7 +114,7 @@ class Device {
   [[nodiscard]] DeviceMemory Memory();
 
  private:
-  friend struct GiveBack;
+  friend struct StagingDeleter;
 
   // Abandoned work that the device may not have finished.
   struct Abandoned {

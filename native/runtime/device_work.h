@@ -18,7 +18,7 @@ class DeviceWork {
 
   // Waits for the device at most this long; 0 asks once. Consumes the stream's error, so that the next call does not
   // see it.
-  [[nodiscard]] virtual State Settle(int32_t timeout_ms) const noexcept = 0;
+  [[nodiscard]] virtual State Poll(int32_t timeout_ms) const noexcept = 0;
 };
 
 }  // namespace aclgrad

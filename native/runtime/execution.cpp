@@ -42,8 +42,8 @@ void Execution::Finish(Deadline deadline, Deadline wait_until) {
   loss_.ThrowIfLost();
 }
 
-DeviceWork::State Execution::Settle(int32_t timeout_ms) const noexcept {
-  return launched_ ? stream_->Settle(timeout_ms) : State{true};
+DeviceWork::State Execution::Poll(int32_t timeout_ms) const noexcept {
+  return launched_ ? stream_->Poll(timeout_ms) : State{true};
 }
 
 std::vector<void*> Execution::PrepareInputs() {

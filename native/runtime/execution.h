@@ -28,7 +28,7 @@ class Execution final : public DeviceWork {
   // report a loss that another thread has seen.
   void Finish(Deadline deadline, Deadline wait_until);
 
-  [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
+  [[nodiscard]] State Poll(int32_t timeout_ms) const noexcept override;
 
  private:
   // Device addresses of the inputs, with their data in place.

@@ -212,7 +212,7 @@ void MemoryPool::SplitOff(Block* block, std::size_t size) {
 void MemoryPool::Release(Block* block) noexcept {
   Lock lock(mutex_);
   statistics_.allocated_bytes -= block->size;
-  if (Block* surplus = InsertJoined(block)) GiveBack(lock, surplus);
+  if (Block* surplus = InsertJoined(block)) FreeSegment(lock, surplus);
 }
 
 // Frees the block and joins it with its free neighbours. The segment goes back if the pool keeps too much.
@@ -242,7 +242,7 @@ void MemoryPool::Unlink(Block* block) noexcept {
   unused_.push_back(block);
 }
 
-void MemoryPool::GiveBack(Lock& lock, Block* segment) noexcept {
+void MemoryPool::FreeSegment(Lock& lock, Block* segment) noexcept {
   ++releases_begun_;
   lock.unlock();
   const int code = library_.Ignore(source_.release(segment->address));
@@ -265,7 +265,7 @@ Block* MemoryPool::TakeSegment(FreeList& list) noexcept {
 
 void MemoryPool::Trim(Lock& lock) {
   for (FreeList& list : free_) {
-    while (Block* segment = TakeSegment(list)) GiveBack(lock, segment);
+    while (Block* segment = TakeSegment(list)) FreeSegment(lock, segment);
   }
 }
 
@@ -274,7 +274,7 @@ void MemoryPool::MakeRoom(Lock& lock, std::size_t size) {
     Block* segment = TakeSegment(free_[false]);
     if (segment == nullptr) return;
     given_back += segment->size;
-    GiveBack(lock, segment);
+    FreeSegment(lock, segment);
   }
 }
 

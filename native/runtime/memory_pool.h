@@ -116,7 +116,7 @@ class MemoryPool {
   // Returns the segment that is to go back to the source, or null.
   [[nodiscard]] Block* InsertJoined(Block* block) noexcept;
   void Unlink(Block* block) noexcept;
-  void GiveBack(Lock& lock, Block* segment) noexcept;
+  void FreeSegment(Lock& lock, Block* segment) noexcept;
   // Takes the largest free segment off the list; null if there is none.
   [[nodiscard]] static Block* TakeSegment(FreeList& list) noexcept;
   // Releases every free segment.

@@ -202,8 +202,8 @@ void Staging::Wait(Deadline deadline) {
   ring_->is_busy = false;
 }
 
-DeviceWork::State Staging::Settle(int32_t timeout_ms) const noexcept {
-  return ring_ && ring_->is_busy ? ring_->stream->Settle(timeout_ms) : State{true};
+DeviceWork::State Staging::Poll(int32_t timeout_ms) const noexcept {
+  return ring_ && ring_->is_busy ? ring_->stream->Poll(timeout_ms) : State{true};
 }
 
 std::byte* Staging::Half(std::size_t half) {

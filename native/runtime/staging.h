@@ -68,7 +68,7 @@ class Staging final : public DeviceWork {
   void WriteFile(std::size_t tensor, std::size_t offset, std::size_t size_bytes, int file, std::size_t file_offset,
                  Deadline deadline);
 
-  [[nodiscard]] State Settle(int32_t timeout_ms) const noexcept override;
+  [[nodiscard]] State Poll(int32_t timeout_ms) const noexcept override;
 
  private:
   struct Tensor {

@@ -48,7 +48,7 @@ std::optional<bool> Stream::IsDone() const noexcept {
   return status == ACL_STREAM_STATUS_COMPLETE;
 }
 
-DeviceWork::State Stream::Settle(int32_t timeout_ms) const noexcept {
+DeviceWork::State Stream::Poll(int32_t timeout_ms) const noexcept {
   const Deadline deadline = Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
   const StepWatch::Step step(steps_, deadline);
   for (std::chrono::milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {

@@ -33,8 +33,8 @@ class Stream {
   // Does not wait; nullopt if the device answers with an error.
   [[nodiscard]] std::optional<bool> IsDone() const noexcept;
 
-  // See DeviceWork::Settle. Polls the stream, so it never makes the device report a wait that timed out.
-  [[nodiscard]] DeviceWork::State Settle(int32_t timeout_ms) const noexcept;
+  // See DeviceWork::Poll. Polls the stream, so it never makes the device report a wait that timed out.
+  [[nodiscard]] DeviceWork::State Poll(int32_t timeout_ms) const noexcept;
 
   // Gives up the workspace; no work may be under way.
   [[nodiscard]] PoolBlock TakeWorkspace() noexcept { return std::move(workspace_); }

@@ -20,7 +20,7 @@ using acl_host::CheckAsynchronous;
 using acl_host::CheckCopySides;
 using acl_host::CheckNotNull;
 using acl_host::CheckSetSide;
-using acl_host::Device;
+using acl_host::HostDevice;
 using acl_host::Error;
 using acl_host::FaultKind;
 using acl_host::GuardRuntime;
@@ -93,7 +93,7 @@ std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const 
 
 // Makes a copy on the calling thread; pause waits, and returns false if the copy was dropped meanwhile.
 template <typename Pause>
-void Copy(Device& device, const Occurrence& occurrence, void* dst, const void* src, size_t count, const Pause& pause) {
+void Copy(HostDevice& device, const Occurrence& occurrence, void* dst, const void* src, size_t count, const Pause& pause) {
   device.CheckUsable();
   if (occurrence.Has(FaultKind::kSlowCopy) && !pause(*occurrence.fault->duration)) {
     throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed during this copy");

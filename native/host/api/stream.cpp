@@ -11,7 +11,7 @@ using acl_host::GuardRuntime;
 using acl_host::Required;
 using acl_host::Runtime;
 using acl_host::Site;
-using acl_host::Stream;
+using acl_host::HostStream;
 
 namespace {
 
@@ -24,7 +24,7 @@ void Synchronize(aclrtStream handle, int32_t timeout_ms) {
   }
 }
 
-void Destroy(aclrtStream handle, Stream::Pending pending) {
+void Destroy(aclrtStream handle, HostStream::Pending pending) {
   const auto runtime = Runtime::Current();
   (void)runtime->faults().Next(Site::kDestroyStream);
   runtime->DestroyStream(handle, pending);
@@ -50,11 +50,11 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t /*priority*/,
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Destroy(stream, Stream::Pending::kRun); });
+  return GuardRuntime(__func__, [&] { Destroy(stream, HostStream::Pending::kRun); });
 }
 
 aclError aclrtDestroyStreamForce(aclrtStream stream) {
-  return GuardRuntime(__func__, [&] { Destroy(stream, Stream::Pending::kDrop); });
+  return GuardRuntime(__func__, [&] { Destroy(stream, HostStream::Pending::kDrop); });
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream) {

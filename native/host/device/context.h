@@ -5,18 +5,18 @@
 #include <cstdint>
 #include <memory>
 
-#include "device/device.h"
-#include "device/stream.h"
+#include "device/host_device.h"
+#include "device/host_stream.h"
 
 namespace acl_host {
 
 struct Context {
-  Context(Device& device_in, bool is_default_in) : device(device_in), is_default(is_default_in) {}
+  Context(HostDevice& device_in, bool is_default_in) : device(device_in), is_default(is_default_in) {}
 
-  Device& device;
+  HostDevice& device;
   const bool is_default;
   void* handle = nullptr;
-  std::shared_ptr<Stream> default_stream;  // the meaning of a null stream
+  std::shared_ptr<HostStream> default_stream;  // the meaning of a null stream
 
   static constexpr int64_t kNotSet = -1;
   std::atomic<int64_t> deterministic{kNotSet};

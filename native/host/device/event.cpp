@@ -27,7 +27,7 @@ Clock::time_point Recording::CompletedAt() const {
   return time_;
 }
 
-void Event::Record(Stream& stream) {
+void Event::Record(HostStream& stream) {
   // Completes when its task is destroyed, so that waiters do not wait for ever if the stream drops the task.
   struct Completion {
     explicit Completion(std::shared_ptr<Recording> recording_in) : recording(std::move(recording_in)) {}
@@ -40,7 +40,7 @@ void Event::Record(Stream& stream) {
   latest_ = recording;
 }
 
-void Event::Reset(const std::shared_ptr<Event>& event, Stream& stream) {
+void Event::Reset(const std::shared_ptr<Event>& event, HostStream& stream) {
   stream.Enqueue([event, before = event->latest()] {
     const std::lock_guard<std::mutex> lock(event->mutex_);
     if (event->latest_ == before) event->latest_ = nullptr;

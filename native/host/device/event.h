@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "device/stream.h"
+#include "device/host_stream.h"
 #include "device/wait.h"
 
 namespace acl_host {
@@ -15,16 +15,16 @@ namespace acl_host {
 // nor holds them up.
 class Recording {
  public:
-  explicit Recording(const Device& device) : device_(device) {}
+  explicit Recording(const HostDevice& device) : device_(device) {}
 
-  [[nodiscard]] const Device& device() const { return device_; }
+  [[nodiscard]] const HostDevice& device() const { return device_; }
   void Complete();
   [[nodiscard]] bool IsComplete() const;
   [[nodiscard]] bool Wait(const Deadline& deadline) const;
   [[nodiscard]] Clock::time_point CompletedAt() const;  // requires that it is complete
 
  private:
-  const Device& device_;
+  const HostDevice& device_;
   mutable std::mutex mutex_;
   mutable std::condition_variable completed_;
   bool complete_ = false;
@@ -35,10 +35,10 @@ class Event {
  public:
   explicit Event(bool timed) : timed_(timed) {}
 
-  void Record(Stream& stream);
+  void Record(HostStream& stream);
 
   // In stream order: makes the event one that was never recorded, unless it was recorded again meanwhile.
-  static void Reset(const std::shared_ptr<Event>& event, Stream& stream);
+  static void Reset(const std::shared_ptr<Event>& event, HostStream& stream);
 
   // Null if never recorded.
   [[nodiscard]] std::shared_ptr<Recording> latest() const;

@@ -89,7 +89,7 @@ Runtime::Runtime(const Config& config)
     : config_(config),
       memory_(config.devices, config.memory_bytes, config.memory_elsewhere_bytes),
       faults_(config.faults, config.faults_after_launches) {
-  for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<Device>(id, config));
+  for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<HostDevice>(id, config));
 }
 
 Runtime::~Runtime() {
@@ -98,10 +98,10 @@ Runtime::~Runtime() {
 }
 
 void Runtime::CloseStreams() {
-  for (const auto& [handle, stream] : streams_.All()) stream->Close(Stream::Pending::kDrop);
+  for (const auto& [handle, stream] : streams_.All()) stream->Close(HostStream::Pending::kDrop);
 }
 
-Device& Runtime::device(int32_t id) {
+HostDevice& Runtime::device(int32_t id) {
   if (id < 0 || id >= config_.devices) {
     const std::string visible =
         config_.devices == 0 ? "none is visible" : "the devices are 0 to " + std::to_string(config_.devices - 1);
@@ -118,7 +118,7 @@ std::shared_ptr<Context> Runtime::CurrentContext() const {
 
 void Runtime::SetCurrentContext(void* handle) { current_context = contexts_.Find(handle)->handle; }
 
-void* Runtime::CreateContext(Device& device) {
+void* Runtime::CreateContext(HostDevice& device) {
   current_context = AddContext(device, false);
   return current_context;
 }
@@ -127,13 +127,13 @@ void Runtime::DestroyContext(void* handle) {
   if (contexts_.Find(handle)->is_default) {
     throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default context cannot be destroyed; call aclrtResetDevice");
   }
-  if (!RemoveContext(handle, Stream::Pending::kRun)) {
+  if (!RemoveContext(handle, HostStream::Pending::kRun)) {
     throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the context is being destroyed already");
   }
 }
 
 void Runtime::UseDevice(int32_t id) {
-  Device& target = device(id);
+  HostDevice& target = device(id);
   const std::lock_guard<std::mutex> lock(target.mutex);
   if (target.uses == 0) target.default_context = AddContext(target, true);
   ++target.uses;
@@ -141,7 +141,7 @@ void Runtime::UseDevice(int32_t id) {
 }
 
 void Runtime::ReleaseDevice(int32_t id) {
-  Device& target = device(id);
+  HostDevice& target = device(id);
   const std::lock_guard<std::mutex> lock(target.mutex);
   if (target.uses == 0) {
     throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
@@ -155,17 +155,17 @@ void Runtime::ReleaseDevice(int32_t id) {
       break;
     }
   }
-  (void)RemoveContext(context, Stream::Pending::kRun);
+  (void)RemoveContext(context, HostStream::Pending::kRun);
 }
 
 void Runtime::ReleaseDeviceForce(int32_t id) {
-  Device& target = device(id);
+  HostDevice& target = device(id);
   const std::lock_guard<std::mutex> lock(target.mutex);
   if (target.uses == 0) {
     throw Error(ACL_ERROR_RT_CONTEXT_NULL, "device " + std::to_string(id) + " is not in use");
   }
   for (const auto& [handle, context] : contexts_.All()) {
-    if (&context->device == &target) (void)RemoveContext(handle, Stream::Pending::kDrop);
+    if (&context->device == &target) (void)RemoveContext(handle, HostStream::Pending::kDrop);
   }
   target.default_context = nullptr;
   target.uses = 0;
@@ -185,16 +185,16 @@ std::shared_ptr<Context> Runtime::UsableContext() const {
   return context;
 }
 
-std::shared_ptr<Stream> Runtime::FindStream(void* handle) const {
+std::shared_ptr<HostStream> Runtime::FindStream(void* handle) const {
   auto stream = OwnStream(handle);
   stream->device().CheckUsable();
   return stream;
 }
 
-std::shared_ptr<Stream> Runtime::OwnStream(void* handle) const {
+std::shared_ptr<HostStream> Runtime::OwnStream(void* handle) const {
   const std::shared_ptr<Context> context = CurrentContext();
   if (handle == nullptr) return context->default_stream;
-  std::shared_ptr<Stream> stream = streams_.Find(handle);
+  std::shared_ptr<HostStream> stream = streams_.Find(handle);
   if (stream->context() != context->handle) {
     throw Error(ACL_ERROR_RT_STREAM_CONTEXT, "the stream belongs to another context than this thread's");
   }
@@ -203,15 +203,15 @@ std::shared_ptr<Stream> Runtime::OwnStream(void* handle) const {
 
 void* Runtime::CreateStream() {
   const std::shared_ptr<Context> context = UsableContext();
-  void* const handle = streams_.Add(std::make_shared<Stream>(context->device, context->handle));
+  void* const handle = streams_.Add(std::make_shared<HostStream>(context->device, context->handle));
   NoteMade("a stream", handle);
   return handle;
 }
 
-void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
+void Runtime::DestroyStream(void* handle, HostStream::Pending pending) {
   if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
-  const std::shared_ptr<Stream> stream = OwnStream(handle);
-  if (pending == Stream::Pending::kRun && Strict::Active() != nullptr && !stream->Idle()) {
+  const std::shared_ptr<HostStream> stream = OwnStream(handle);
+  if (pending == HostStream::Pending::kRun && Strict::Active() != nullptr && !stream->Idle()) {
     Report("destroyed while busy", "a stream; synchronise it before " + Origin::Here().Text());
   }
   if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
@@ -220,22 +220,22 @@ void Runtime::DestroyStream(void* handle, Stream::Pending pending) {
   stream->Join();
 }
 
-std::vector<std::shared_ptr<Stream>> Runtime::StreamsOf(const Device& device) const {
-  std::vector<std::shared_ptr<Stream>> streams;
+std::vector<std::shared_ptr<HostStream>> Runtime::StreamsOf(const HostDevice& device) const {
+  std::vector<std::shared_ptr<HostStream>> streams;
   for (auto& [handle, stream] : streams_.All()) {
     if (&stream->device() == &device) streams.push_back(std::move(stream));
   }
   return streams;
 }
 
-void* Runtime::AddContext(Device& device, bool is_default) {
+void* Runtime::AddContext(HostDevice& device, bool is_default) {
   // Before there is work: a kernel is no place to find out that the system has no more threads.
   device.pool.Start();
   const auto context = std::make_shared<Context>(device, is_default);
   void* const handle = contexts_.Add(context);
   context->handle = handle;
   try {
-    context->default_stream = std::make_shared<Stream>(device, handle);
+    context->default_stream = std::make_shared<HostStream>(device, handle);
     (void)streams_.Add(context->default_stream);
   } catch (...) {
     (void)contexts_.Remove(handle);
@@ -244,9 +244,9 @@ void* Runtime::AddContext(Device& device, bool is_default) {
   return handle;
 }
 
-bool Runtime::RemoveContext(void* handle, Stream::Pending pending) {
+bool Runtime::RemoveContext(void* handle, HostStream::Pending pending) {
   if (!contexts_.Remove(handle)) return false;
-  std::vector<std::shared_ptr<Stream>> closing;
+  std::vector<std::shared_ptr<HostStream>> closing;
   for (auto& [stream_handle, stream] : streams_.All()) {
     if (stream->context() != handle || !streams_.Remove(stream_handle)) continue;
     NoteEnded(stream_handle);

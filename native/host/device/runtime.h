@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "device/context.h"
-#include "device/device.h"
+#include "device/host_device.h"
 #include "device/event.h"
 #include "device/handle_table.h"
 #include "device/memory.h"
-#include "device/stream.h"
+#include "device/host_stream.h"
 #include "faults/fault_plan.h"
 #include "settings/config.h"
 
@@ -38,12 +38,12 @@ class Runtime {
   [[nodiscard]] Memory& memory() { return memory_; }
   [[nodiscard]] FaultPlan& faults() { return faults_; }
   [[nodiscard]] HandleTable<Event>& events() { return events_; }
-  [[nodiscard]] Device& device(int32_t id);
+  [[nodiscard]] HostDevice& device(int32_t id);
 
   // Contexts. A thread without one, or whose context was destroyed, has none: ACL_ERROR_RT_CONTEXT_NULL.
   [[nodiscard]] std::shared_ptr<Context> CurrentContext() const;
   void SetCurrentContext(void* handle);
-  void* CreateContext(Device& device);
+  void* CreateContext(HostDevice& device);
   void DestroyContext(void* handle);
   void UseDevice(int32_t id);
   void ReleaseDevice(int32_t id);
@@ -57,25 +57,25 @@ class Runtime {
   [[nodiscard]] std::shared_ptr<Context> UsableContext() const;
 
   // Streams of the calling thread's context; null means its default stream.
-  [[nodiscard]] std::shared_ptr<Stream> FindStream(void* handle) const;
+  [[nodiscard]] std::shared_ptr<HostStream> FindStream(void* handle) const;
   [[nodiscard]] void* CreateStream();
-  void DestroyStream(void* handle, Stream::Pending pending);
-  [[nodiscard]] std::vector<std::shared_ptr<Stream>> StreamsOf(const Device& device) const;
+  void DestroyStream(void* handle, HostStream::Pending pending);
+  [[nodiscard]] std::vector<std::shared_ptr<HostStream>> StreamsOf(const HostDevice& device) const;
 
  private:
-  void* AddContext(Device& device, bool is_default);
+  void* AddContext(HostDevice& device, bool is_default);
   // False if another thread removed it.
-  [[nodiscard]] bool RemoveContext(void* handle, Stream::Pending pending);
-  [[nodiscard]] std::shared_ptr<Stream> OwnStream(void* handle) const;
+  [[nodiscard]] bool RemoveContext(void* handle, HostStream::Pending pending);
+  [[nodiscard]] std::shared_ptr<HostStream> OwnStream(void* handle) const;
   void CloseStreams();
 
   const Config config_;
   Memory memory_;
   FaultPlan faults_;
   std::atomic<int64_t> determinism_{Context::kNotSet};
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<HostDevice>> devices_;
   HandleTable<Context> contexts_{"context"};
-  HandleTable<Stream> streams_{"stream"};
+  HandleTable<HostStream> streams_{"stream"};
   HandleTable<Event> events_{"event"};
 };
 

@@ -64,7 +64,7 @@ void CheckSide(const Memory& memory, const char* name, const void* address, uint
   }
 }
 
-void CheckReachable(const Memory& memory, const Device& device, const std::string& name, const void* address,
+void CheckReachable(const Memory& memory, const HostDevice& device, const std::string& name, const void* address,
                     uint64_t size_bytes) {
   const auto block = memory.Find(address);
   if (block && block->device == device.id && block->Holds(address, size_bytes)) return;
@@ -129,7 +129,7 @@ void CheckSetSide(Runtime& runtime, const void* address, uint64_t size_bytes) {
   CheckSide(runtime.memory(), "devPtr", address, size_bytes, Place::kDevice);
 }
 
-void CheckLaunchSides(Runtime& runtime, const Device& device, const Plan& plan, const Plan::Addresses& addresses,
+void CheckLaunchSides(Runtime& runtime, const HostDevice& device, const Plan& plan, const Plan::Addresses& addresses,
                       const void* workspace, uint64_t workspace_bytes) {
   if (runtime.config().host_pointers) return;
   auto address = addresses.begin();

@@ -17,7 +17,7 @@ void CheckCopySides(Runtime& runtime, const void* dst, const void* src, uint64_t
 // Checks a copy that a stream makes for everything that some release of CANN forbids.
 void CheckAsynchronous(Runtime& runtime, const void* dst, const void* src, aclrtMemcpyKind kind);
 void CheckSetSide(Runtime& runtime, const void* address, uint64_t size_bytes);
-void CheckLaunchSides(Runtime& runtime, const Device& device, const Plan& plan, const Plan::Addresses& addresses,
+void CheckLaunchSides(Runtime& runtime, const HostDevice& device, const Plan& plan, const Plan::Addresses& addresses,
                       const void* workspace, uint64_t workspace_bytes);
 
 // Strict mode: each operand must be aligned and must own the bytes behind it that kernels may touch.

@@ -4,14 +4,14 @@
 
 #include "acl/acl_rt.h"
 #include "api/error.h"
-#include "device/device.h"
+#include "device/host_device.h"
 #include "plan/red_zone.h"
 #include "strict/strict.h"
 
 namespace acl_host {
 
-void QueuedLaunch::Run(Stream& stream) const {
-  Device& device = stream.device();
+void QueuedLaunch::Run(HostStream& stream) const {
+  HostDevice& device = stream.device();
   device.CheckUsable();
   const uint64_t used_bytes = plan->used_workspace_bytes();
   const RedZone red_zone(used_bytes == 0 ? nullptr : workspace + used_bytes);

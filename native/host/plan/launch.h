@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "device/stream.h"
+#include "device/host_stream.h"
 #include "faults/fault_plan.h"
 #include "plan/plan.h"
 
@@ -18,7 +18,7 @@ struct QueuedLaunch {
   std::shared_ptr<const void> use;  // of memory, registered with strict mode
 
   // Runs on the stream's thread.
-  void Run(Stream& stream) const;
+  void Run(HostStream& stream) const;
 };
 
 }  // namespace acl_host

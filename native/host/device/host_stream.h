@@ -12,22 +12,22 @@
 #include <thread>
 
 #include "api/error.h"
-#include "device/device.h"
+#include "device/host_device.h"
 #include "device/wait.h"
 
 namespace acl_host {
 
-class Stream {
+class HostStream {
  public:
   using Task = std::function<void()>;
 
   // Takes one of the device's streams; throws if it has none left. context is the handle of the owner.
-  Stream(Device& device, void* context);
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  HostStream(HostDevice& device, void* context);
+  ~HostStream();
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
 
-  [[nodiscard]] Device& device() const { return device_; }
+  [[nodiscard]] HostDevice& device() const { return device_; }
   [[nodiscard]] void* context() const { return context_; }
 
   // Returns at once if the stream has a thread. A later Synchronize reports what the task throws.
@@ -69,7 +69,7 @@ class Stream {
   void Work();
   void Run(const Task& task);
 
-  Device& device_;
+  HostDevice& device_;
   void* const context_;
   StreamSlot slot_;
   mutable std::mutex mutex_;

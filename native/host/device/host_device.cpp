@@ -1,4 +1,4 @@
-#include "device/device.h"
+#include "device/host_device.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +43,7 @@ bool IsAmong(const Codes (&codes)[count], aclError code) {
 
 }  // namespace
 
-void Device::Record(const Error& failure) {
+void HostDevice::Record(const Error& failure) {
   const bool is_fatal = IsAmong(kOfDevice, failure.code()) || (stops_on_failure_ && IsAmong(kOfTasks, failure.code()));
   if (!is_fatal) return;
   const std::lock_guard<std::mutex> lock(loss_mutex_);
@@ -52,7 +52,7 @@ void Device::Record(const Error& failure) {
   lost_code_ = failure.code();
 }
 
-void Device::ThrowLost(aclError code) const {
+void HostDevice::ThrowLost(aclError code) const {
   const std::lock_guard<std::mutex> lock(loss_mutex_);
   throw Error(code, "device " + std::to_string(id) + " has failed (" + loss_message_ +
                         "); only aclrtResetDeviceForce or aclFinalize help");

@@ -12,8 +12,8 @@
 
 namespace acl_host {
 
-struct Device {
-  Device(int32_t id_in, const Config& config)
+struct HostDevice {
+  HostDevice(int32_t id_in, const Config& config)
       : id(id_in),
         product(*config.product),
         pool(config.threads),
@@ -52,7 +52,7 @@ struct Device {
 // One of the device's limited number of streams.
 class StreamSlot {
  public:
-  explicit StreamSlot(Device& device) : device_(device) {
+  explicit StreamSlot(HostDevice& device) : device_(device) {
     const int32_t limit = device.product.stream_limit;
     if (device_.streams.fetch_add(1) < limit) return;
     device_.streams.fetch_sub(1);
@@ -64,7 +64,7 @@ class StreamSlot {
   StreamSlot& operator=(const StreamSlot&) = delete;
 
  private:
-  Device& device_;
+  HostDevice& device_;
 };
 
 }  // namespace acl_host

@@ -34,7 +34,7 @@ class HeldStaging {
  private:
   const pybind11::object owner_;
   ServedDevice& device_;
-  StagingHandle staging_{nullptr, GiveBack{nullptr}};
+  StagingHandle staging_{nullptr, StagingDeleter{nullptr}};
   const std::shared_ptr<const TicketReturn> released_;
 };
 

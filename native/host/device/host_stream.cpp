@@ -1,4 +1,4 @@
-#include "device/stream.h"
+#include "device/host_stream.h"
 
 #include <algorithm>
 #include <exception>
@@ -17,25 +17,25 @@ constexpr uint64_t kMostLateWaits = 3;
 
 }  // namespace
 
-Stream::Stream(Device& device, void* context) : device_(device), context_(context), slot_(device) {}
+HostStream::HostStream(HostDevice& device, void* context) : device_(device), context_(context), slot_(device) {}
 
-Stream::~Stream() {
+HostStream::~HostStream() {
   Close(Pending::kDrop);
   Join();
 }
 
-void Stream::Enqueue(Task task) {
+void HostStream::Enqueue(Task task) {
   std::unique_lock<std::mutex> lock(mutex_);
   Push(lock, std::move(task));
 }
 
-void Stream::EnqueueShort(Task task) {
+void HostStream::EnqueueShort(Task task) {
   std::unique_lock<std::mutex> lock(mutex_);
   if (closed_ || finished_ != enqueued_) return Push(lock, std::move(task));
   RunHere(lock, std::move(task));
 }
 
-void Stream::Push(std::unique_lock<std::mutex>& lock, Task task) {
+void HostStream::Push(std::unique_lock<std::mutex>& lock, Task task) {
   for (;; ended_.wait(lock, [this] { return !lent_; })) {
     if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
     if (HasThread()) break;
@@ -47,7 +47,7 @@ void Stream::Push(std::unique_lock<std::mutex>& lock, Task task) {
   wake_.notify_one();
 }
 
-void Stream::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
+void HostStream::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
   ++enqueued_;
   lent_ = true;
   lock.unlock();
@@ -60,7 +60,7 @@ void Stream::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
   wake_.notify_one();  // other threads may have enqueued tasks meanwhile
 }
 
-bool Stream::HasThread() {
+bool HostStream::HasThread() {
   if (thread_.joinable()) return true;
   try {
     thread_ = std::thread([this] { Work(); });
@@ -70,7 +70,7 @@ bool Stream::HasThread() {
   }
 }
 
-void Stream::RunInOrder(const Task& task) {
+void HostStream::RunInOrder(const Task& task) {
   struct Outcome {
     std::mutex mutex;
     std::condition_variable changed;
@@ -102,7 +102,7 @@ void Stream::RunInOrder(const Task& task) {
   if (outcome->error) std::rethrow_exception(outcome->error);
 }
 
-bool Stream::Synchronize(const Deadline& deadline) {
+bool HostStream::Synchronize(const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t target = enqueued_;
   if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) {
@@ -121,12 +121,12 @@ bool Stream::Synchronize(const Deadline& deadline) {
   return true;
 }
 
-bool Stream::Idle() const {
+bool HostStream::Idle() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return finished_ == enqueued_;
 }
 
-void Stream::Close(Pending pending) {
+void HostStream::Close(Pending pending) {
   std::deque<Task> dropped;  // destroyed after the lock: a task's end may wake others
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
@@ -142,12 +142,12 @@ void Stream::Close(Pending pending) {
   wake_.notify_all();
 }
 
-bool Stream::IsDropping() const {
+bool HostStream::IsDropping() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return dropping_;
 }
 
-bool Stream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
+bool HostStream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
   constexpr std::chrono::milliseconds kLossCheck{5};
   const auto end = duration ? Deadline(Clock::now() + *duration) : std::nullopt;
   std::unique_lock<std::mutex> lock(mutex_);
@@ -159,14 +159,14 @@ bool Stream::Pause(const std::optional<std::chrono::milliseconds>& duration) {
   return true;
 }
 
-void Stream::Join() {
+void HostStream::Join() {
   const std::lock_guard<std::mutex> lock(join_mutex_);
   if (thread_.joinable()) thread_.join();
   std::unique_lock<std::mutex> running(mutex_);
   ended_.wait(running, [this] { return !lent_; });
 }
 
-void Stream::Work() {
+void HostStream::Work() {
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return !lent_ && (closed_ || !queue_.empty()); });
@@ -184,7 +184,7 @@ void Stream::Work() {
   }
 }
 
-void Stream::Run(const Task& task) {
+void HostStream::Run(const Task& task) {
   std::optional<Error> error;
   try {
     task();

@@ -1,4 +1,4 @@
-#include "staging.h"
+#include "held_staging.h"
 
 #include <pybind11/stl.h>
 
