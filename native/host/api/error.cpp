@@ -1,105 +1,23 @@
-#include "api/error.h"
-
-#include <atomic>
-#include <new>
+// The ABI: the errors of the calling thread.
+#include <utility>
 
 #include "acl/acl_rt.h"
+#include "errors/exceptions.h"
 
-namespace acl_host {
-namespace {
-
-struct ThreadErrors {
-  std::string recent;    // what the next aclGetRecentErrMsg returns
-  std::string returned;  // keeps the pointer of the last aclGetRecentErrMsg valid
-  aclError last = ACL_RT_SUCCESS;
-};
-
-ThreadErrors& Errors() {
-  thread_local ThreadErrors errors;
-  return errors;
-}
-
-thread_local const char* current_function = nullptr;
-std::atomic<bool> keeps_all_messages{false};
-constexpr size_t kMostText = 65536;
-
-void SetRecentMessage(const char* function, int code, const char* text) noexcept {
-  try {
-    std::string message = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
-    if (keeps_all_messages) {
-      // Ends in the middle of a UTF-8 sequence.
-      message = "EZ9999: Inner Error!\nEZ9999: " + message + "\n        TraceBack (most recent call last):\n" +
-                Errors().recent.substr(0, kMostText) + "\xe4\xb8";
-    }
-    Errors().recent = std::move(message);
-  } catch (const std::bad_alloc&) {
-    Errors().recent.clear();
-  }
-}
-
-}  // namespace
-
-void KeepAllMessages(bool keeps) noexcept { keeps_all_messages = keeps; }
-
-const char* CurrentFunction() noexcept { return current_function; }
-
-void EnterFunction(const char* function) noexcept { current_function = function; }
-
-aclError TranslateRuntimeError(const char* function) noexcept {
-  aclError code = ACL_ERROR_INTERNAL_ERROR;
-  try {
-    throw;
-  } catch (const Error& error) {
-    code = error.code();
-    SetRecentMessage(function, code, error.what());
-  } catch (const std::bad_alloc&) {
-    code = ACL_ERROR_BAD_ALLOC;
-    SetRecentMessage(function, code, "the host is out of memory");
-  } catch (const std::exception& error) {
-    SetRecentMessage(function, code, error.what());
-  }
-  Errors().last = code;
-  return code;
-}
-
-aclnnStatus TranslateOperatorError(const char* function) noexcept {
-  aclnnStatus code = ACLNN_ERR_INNER;
-  try {
-    throw;
-  } catch (const OperatorError& error) {
-    code = error.code();
-    SetRecentMessage(function, code, error.what());
-  } catch (const Offence& error) {
-    code = ACLNN_ERR_PARAM_INVALID;
-    SetRecentMessage(function, code, error.what());
-  } catch (const Error& error) {
-    code = ACLNN_ERR_RUNTIME_ERROR;
-    Errors().last = error.code();
-    SetRecentMessage(function, code, (std::string(error.what()) + " [" + std::to_string(error.code()) + "]").c_str());
-  } catch (const std::bad_alloc&) {
-    SetRecentMessage(function, code, "the host is out of memory");
-  } catch (const std::exception& error) {
-    SetRecentMessage(function, code, error.what());
-  }
-  return code;
-}
-
-}  // namespace acl_host
-
-using acl_host::Errors;
+using acl_host::CurrentErrors;
 
 const char* aclGetRecentErrMsg() {
-  auto& errors = Errors();
+  auto& errors = CurrentErrors();
   errors.returned = std::move(errors.recent);
   errors.recent.clear();
   return errors.returned.empty() ? nullptr : errors.returned.c_str();
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
-  return level == ACL_RT_THREAD_LEVEL ? Errors().last : ACL_ERROR_RT_PARAM_INVALID;
+  return level == ACL_RT_THREAD_LEVEL ? CurrentErrors().last : ACL_ERROR_RT_PARAM_INVALID;
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
   if (level != ACL_RT_THREAD_LEVEL) return ACL_ERROR_RT_PARAM_INVALID;
-  return std::exchange(Errors().last, ACL_RT_SUCCESS);
+  return std::exchange(CurrentErrors().last, ACL_RT_SUCCESS);
 }

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "acl/acl_rt.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "device/wait.h"
 #include "strict/strict.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
-#include "api/pointers.h"
+#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "strict/strict.h"
 

@@ -1,7 +1,7 @@
 // The ABI: this library's extension of CANN's.
 #include "acl_host/acl_host_ext.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "device/runtime.h"
 
 using acl_host::GuardRuntime;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "faults/fault_plan.h"
 #include "plan/device_access.h"

@@ -3,8 +3,8 @@
 
 #include "acl/acl.h"
 #include "aclnn/aclnn_base.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 
 using acl_host::GuardRuntime;
 using acl_host::Required;

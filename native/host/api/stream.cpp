@@ -1,7 +1,7 @@
 // The ABI: streams.
 #include "acl/acl_rt.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "device/wait.h"
 

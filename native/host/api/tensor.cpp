@@ -6,8 +6,8 @@
 #include <new>
 
 #include "aclnn/acl_meta.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "strict/strict.h"
 
 using acl_host::Dims;

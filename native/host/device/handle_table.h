@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 

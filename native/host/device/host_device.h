@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "device/thread_pool.h"
 #include "settings/config.h"
 

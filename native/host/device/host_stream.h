@@ -11,7 +11,7 @@
 #include <optional>
 #include <thread>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "device/host_device.h"
 #include "device/wait.h"
 

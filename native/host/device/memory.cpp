@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "faults/signal_handlers.h"
 #include "strict/strict.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "acl/acl_rt.h"
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "settings/values.h"
 
 namespace acl_host {

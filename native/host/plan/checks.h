@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "api/pointers.h"
+#include "errors/pointers.h"
 #include "settings/product.h"
 #include "tensors/tensor.h"
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "strict/strict.h"
 #include "tensors/data_type.h"
 

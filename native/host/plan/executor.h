@@ -8,8 +8,8 @@
 
 #include "acl/acl_rt.h"
 #include "aclnn/acl_meta.h"
-#include "api/error.h"
-#include "api/pointers.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "plan/plan.h"
 
 struct aclOpExecutor {

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "api/pointers.h"
+#include "errors/pointers.h"
 #include "tensors/tensor.h"
 
 namespace acl_host {

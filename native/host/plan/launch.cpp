@@ -3,7 +3,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "device/host_device.h"
 #include "plan/red_zone.h"
 #include "strict/strict.h"

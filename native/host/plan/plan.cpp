@@ -1,6 +1,6 @@
 #include "plan/plan.h"
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "tensors/strided_copy.h"
 
 namespace acl_host {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "faults/fault_settings.h"
 #include "operator_table.h"
 #include "settings/cpus.h"

@@ -1,6 +1,6 @@
 #include "settings/product.h"
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 namespace {

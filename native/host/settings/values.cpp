@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "strict/strict.h"
 
 namespace acl_host {

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 namespace {

@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "acl/acl_rt.h"
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "device/handle_table.h"
 
 namespace acl_host {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "acl/acl_base.h"
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "tensors/data_type.h"
 #include "tensors/half.h"
 

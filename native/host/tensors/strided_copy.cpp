@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "tensors/data_type.h"
 #include "tensors/elements.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "tensors/elements.h"
 
 namespace acl_host {

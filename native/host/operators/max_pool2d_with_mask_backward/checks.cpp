@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
 

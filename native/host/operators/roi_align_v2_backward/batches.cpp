@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "plan/scratch_slots.h"
 #include "tensors/elements.h"
 

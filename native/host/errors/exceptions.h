@@ -34,6 +34,14 @@ class Offence : public Error {
   using Error::Error;
 };
 
+// The failures of the calling thread, as the ABI reports them.
+struct ThreadErrors {
+  std::string recent;    // what the next aclGetRecentErrMsg returns
+  std::string returned;  // keeps the pointer of the last aclGetRecentErrMsg valid
+  aclError last = ACL_SUCCESS;
+};
+[[nodiscard]] ThreadErrors& CurrentErrors() noexcept;
+
 // The function of the ABI that this thread is in, or was in last; null for the library's own threads.
 [[nodiscard]] const char* CurrentFunction() noexcept;
 void EnterFunction(const char* function) noexcept;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "api/error.h"
+#include "errors/exceptions.h"
 #include "strict/strict.h"
 
 namespace acl_host {

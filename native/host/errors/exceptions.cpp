@@ -1,0 +1,79 @@
+#include "errors/exceptions.h"
+
+#include <atomic>
+#include <new>
+
+namespace acl_host {
+namespace {
+
+thread_local const char* current_function = nullptr;
+std::atomic<bool> keeps_all_messages{false};
+constexpr size_t kMostText = 65536;
+
+void SetRecentMessage(const char* function, int code, const char* text) noexcept {
+  try {
+    std::string message = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
+    if (keeps_all_messages) {
+      // Ends in the middle of a UTF-8 sequence.
+      message = "EZ9999: Inner Error!\nEZ9999: " + message + "\n        TraceBack (most recent call last):\n" +
+                CurrentErrors().recent.substr(0, kMostText) + "\xe4\xb8";
+    }
+    CurrentErrors().recent = std::move(message);
+  } catch (const std::bad_alloc&) {
+    CurrentErrors().recent.clear();
+  }
+}
+
+}  // namespace
+
+ThreadErrors& CurrentErrors() noexcept {
+  thread_local ThreadErrors errors;
+  return errors;
+}
+
+void KeepAllMessages(bool keeps) noexcept { keeps_all_messages = keeps; }
+
+const char* CurrentFunction() noexcept { return current_function; }
+
+void EnterFunction(const char* function) noexcept { current_function = function; }
+
+aclError TranslateRuntimeError(const char* function) noexcept {
+  aclError code = ACL_ERROR_INTERNAL_ERROR;
+  try {
+    throw;
+  } catch (const Error& error) {
+    code = error.code();
+    SetRecentMessage(function, code, error.what());
+  } catch (const std::bad_alloc&) {
+    code = ACL_ERROR_BAD_ALLOC;
+    SetRecentMessage(function, code, "the host is out of memory");
+  } catch (const std::exception& error) {
+    SetRecentMessage(function, code, error.what());
+  }
+  CurrentErrors().last = code;
+  return code;
+}
+
+aclnnStatus TranslateOperatorError(const char* function) noexcept {
+  aclnnStatus code = ACLNN_ERR_INNER;
+  try {
+    throw;
+  } catch (const OperatorError& error) {
+    code = error.code();
+    SetRecentMessage(function, code, error.what());
+  } catch (const Offence& error) {
+    code = ACLNN_ERR_PARAM_INVALID;
+    SetRecentMessage(function, code, error.what());
+  } catch (const Error& error) {
+    code = ACLNN_ERR_RUNTIME_ERROR;
+    CurrentErrors().last = error.code();
+    SetRecentMessage(function, code, (std::string(error.what()) + " [" + std::to_string(error.code()) + "]").c_str());
+  } catch (const std::bad_alloc&) {
+    SetRecentMessage(function, code, "the host is out of memory");
+  } catch (const std::exception& error) {
+    SetRecentMessage(function, code, error.what());
+  }
+  return code;
+}
+
+}  // namespace acl_host
