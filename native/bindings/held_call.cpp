@@ -26,7 +26,7 @@ class CallDeletion final : public SubmittedWork {
 
 std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<const CallPlan> plan,
                                        const Contents& contents, std::shared_ptr<const TicketReturn> released) {
-  // Without the GIL this is a thread of the device, at work or closing, so the completions still exist.
+  // A thread without the GIL is a device thread, and the completions outlive those.
   const auto delete_with_gil = [&completions = *served.completions](HeldCall* held) {
     // Once the interpreter has ended, PyGILState_Check alone returns true for every thread.
     if (PyGILState_GetThisThreadState() != nullptr && PyGILState_Check() != 0) {

@@ -13,9 +13,9 @@
 #include "call.h"
 #include "errors.h"
 #include "fault_class.h"
+#include "held_staging.h"
 #include "operators.h"
 #include "served_device.h"
-#include "held_staging.h"
 
 namespace py = pybind11;
 using aclgrad::AclLibrary;

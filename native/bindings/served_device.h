@@ -69,7 +69,7 @@ struct ServedDevice {
   WorkQueue calls;
   // For pieces of tensors, and other requests to the driver.
   WorkQueue copies;
-  // For new stagings, whose memory the driver may be slow to allocate.
+  // For new stagings: the driver may be slow to allocate their memory.
   WorkQueue stagings;
 };
 

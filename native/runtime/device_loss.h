@@ -20,8 +20,7 @@ class DeviceLoss {
   // anything.
   void ThrowIfLost() const;
 
-  // Throws the loss instead of the given error: on a poisoned context, phase 2 and other functions return a general
-  // code.
+  // If the device is lost, throws that instead of the given error: after a loss, CANN returns only generic codes.
   void ThrowIfLost(const AclError& error) const;
 
  private:

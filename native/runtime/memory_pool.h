@@ -121,8 +121,8 @@ class MemoryPool {
   [[nodiscard]] static Block* TakeSegment(FreeList& list) noexcept;
   // Releases every free segment.
   void Trim(Lock& lock);
-  // Releases free segments so that one of this size can replace them: all are too small for it, and it can serve their
-  // sizes too. Otherwise calls of growing sizes would leave behind segments that fit no call.
+  // Frees cached segments that are too small for this request; the new, larger one can serve their requests too.
+  // Otherwise calls of growing sizes would leave behind segments that fit no call.
   void MakeRoom(Lock& lock, std::size_t size);
   // Reserves the block objects that one allocation needs, so that it cannot fail half-way.
   void KeepBlocks(std::size_t count);

@@ -1,9 +1,9 @@
 // The ABI: devices and contexts.
 #include "acl/acl_rt.h"
-#include "errors/exceptions.h"
-#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "device/wait.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 
 using acl_host::Context;
 using acl_host::DeadlineAfter;

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "acl/acl_rt.h"
-#include "errors/exceptions.h"
-#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "device/wait.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 #include "strict/strict.h"
 
 using acl_host::DeadlineAfter;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "aclnn/acl_meta.h"
-#include "errors/pointers.h"
 #include "device/runtime.h"
+#include "errors/pointers.h"
 #include "strict/strict.h"
 
 using acl_host::GuardOperator;

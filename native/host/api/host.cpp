@@ -1,8 +1,8 @@
 // The ABI: this library's extension of CANN's.
 #include "acl_host/acl_host_ext.h"
+#include "device/runtime.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
-#include "device/runtime.h"
 
 using acl_host::GuardRuntime;
 using acl_host::Required;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
+#include "device/runtime.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
-#include "device/runtime.h"
 #include "faults/fault_plan.h"
 #include "plan/device_access.h"
 #include "strict/strict.h"
@@ -20,10 +20,10 @@ using acl_host::CheckAsynchronous;
 using acl_host::CheckCopySides;
 using acl_host::CheckNotNull;
 using acl_host::CheckSetSide;
-using acl_host::HostDevice;
 using acl_host::Error;
 using acl_host::FaultKind;
 using acl_host::GuardRuntime;
+using acl_host::HostDevice;
 using acl_host::Memory;
 using acl_host::Occurrence;
 using acl_host::Required;
@@ -93,7 +93,8 @@ std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const 
 
 // Makes a copy on the calling thread; pause waits, and returns false if the copy was dropped meanwhile.
 template <typename Pause>
-void Copy(HostDevice& device, const Occurrence& occurrence, void* dst, const void* src, size_t count, const Pause& pause) {
+void Copy(HostDevice& device, const Occurrence& occurrence, void* dst, const void* src, size_t count,
+          const Pause& pause) {
   device.CheckUsable();
   if (occurrence.Has(FaultKind::kSlowCopy) && !pause(*occurrence.fault->duration)) {
     throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed during this copy");

@@ -1,17 +1,17 @@
 // The ABI: streams.
 #include "acl/acl_rt.h"
-#include "errors/exceptions.h"
-#include "errors/pointers.h"
 #include "device/runtime.h"
 #include "device/wait.h"
+#include "errors/exceptions.h"
+#include "errors/pointers.h"
 
 using acl_host::DeadlineAfter;
 using acl_host::Error;
 using acl_host::GuardRuntime;
+using acl_host::HostStream;
 using acl_host::Required;
 using acl_host::Runtime;
 using acl_host::Site;
-using acl_host::HostStream;
 
 namespace {
 

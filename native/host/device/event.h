@@ -37,7 +37,7 @@ class Event {
 
   void Record(HostStream& stream);
 
-  // In stream order: makes the event one that was never recorded, unless it was recorded again meanwhile.
+  // When the stream gets here, clears the event, unless it has been recorded again.
   static void Reset(const std::shared_ptr<Event>& event, HostStream& stream);
 
   // Null if never recorded.

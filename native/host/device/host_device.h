@@ -6,8 +6,8 @@
 #include <mutex>
 #include <string>
 
-#include "errors/exceptions.h"
 #include "device/thread_pool.h"
+#include "errors/exceptions.h"
 #include "settings/config.h"
 
 namespace acl_host {

@@ -11,9 +11,9 @@
 #include <optional>
 #include <thread>
 
-#include "errors/exceptions.h"
 #include "device/host_device.h"
 #include "device/wait.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "device/context.h"
-#include "device/host_device.h"
 #include "device/event.h"
 #include "device/handle_table.h"
-#include "device/memory.h"
+#include "device/host_device.h"
 #include "device/host_stream.h"
+#include "device/memory.h"
 #include "faults/fault_plan.h"
 #include "settings/config.h"
 

@@ -38,7 +38,7 @@ void CheckNoNegativeDim(const Argument& argument);
 void CheckSameShape(const Argument& argument, const Argument& reference);
 // Of the first count dims alone.
 void CheckSameLeadingDims(const Argument& argument, const Argument& reference, int64_t count);
-// what names the source of the expected dim.
+// what says where the expected size comes from, for example "that of outputSize".
 void CheckDim(const Argument& argument, size_t axis, const char* what, int64_t expected);
 
 void CheckFormat(const Argument& argument, aclFormat expected);

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "acl/acl_rt.h"
-#include "errors/exceptions.h"
 #include "device/host_device.h"
+#include "errors/exceptions.h"
 #include "plan/red_zone.h"
 #include "strict/strict.h"
 

@@ -9,8 +9,8 @@
 #include <mutex>
 
 #include "acl/acl_rt.h"
-#include "errors/exceptions.h"
 #include "device/handle_table.h"
+#include "errors/exceptions.h"
 
 namespace acl_host {
 namespace {

@@ -1,16 +1,17 @@
 // Every cell of the gradient is the sum of gradOutput over the windows that cover it, each divided by its window's
 // divisor, a product of one for each axis.
 //
-// A row of windows is spread over the columns once, and a row of the gradient is the sum of the spread rows of the
-// windows that cover it. Sums are in float32 (in double for DOUBLE), columns before rows before depth and each in a
-// fixed order, and are rounded once. Rows that the same windows cover are equal, so they are computed once and copied.
+// A row of windows is added up over the columns once, and a row of the gradient is the sum of these column sums over
+// the rows of windows that cover it. Sums are in float32 (in double for DOUBLE), columns before rows before depth and
+// each in a fixed order, and are rounded once. Rows that the same windows cover are equal, so they are computed once
+// and copied.
 // Each row depends only on its position, so the result does not depend on the number of threads.
 #include "families/average_pool/computation.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "families/average_pool/spread.h"
+#include "families/average_pool/column_sums.h"
 #include "plan/scratch.h"
 #include "plan/tiles.h"
 #include "tensors/elements.h"
@@ -26,27 +27,27 @@ class AveragePoolRows {
   AveragePoolRows(const AveragePool& pool, const Launch& launch)
       : pool_(pool),
         out_(launch.outputs[0]),
-        spread_(pool, launch.inputs[0]),
-        depth_covers_(pool.depth, pool.depth.size, FindCovers),
-        row_covers_(pool.rows, pool.rows.size, FindCovers),
-        sum_memory_(SpreadRows<T>::TileColumns(pool)),
+        column_sums_(pool, launch.inputs[0]),
+        depth_windows_(pool.depth, pool.depth.size, FindWindowsOver),
+        row_windows_(pool.rows, pool.rows.size, FindWindowsOver),
+        sum_memory_(ColumnSums<T>::TileColumns(pool)),
         sums_(sum_memory_.data()) {}
 
   // The planes of the tile are the slices of all planes.
   void SetTile(const Tile& tile) {
-    spread_.SetTile(tile.left, tile.right);
+    column_sums_.SetTile(tile.left, tile.right);
     width_ = tile.width();
     plane_ = tile.plane / pool_.depth.size;
-    slices_ = depth_covers_.At(tile.plane % pool_.depth.size);
+    slices_ = depth_windows_.At(tile.plane % pool_.depth.size);
   }
 
   // Computes all rows that the same windows cover.
   int64_t MakeRows(const Tile& tile, int64_t y, int64_t first_cell) {
-    const Range rows = row_covers_.At(y);
+    const Range rows = row_windows_.At(y);
     std::byte* const target = out_ + static_cast<size_t>(first_cell) * sizeof(T);
     MakeRow(rows, target);
     int64_t made = 1;
-    while (y + made < tile.bottom && row_covers_.At(y + made) == rows) ++made;
+    while (y + made < tile.bottom && row_windows_.At(y + made) == rows) ++made;
     Repeat(target, made);
     return made;
   }
@@ -57,18 +58,18 @@ class AveragePoolRows {
     const int64_t width = width_;
     const int64_t count = slices_.size() * rows.size();
     if (count == 1) {
-      RoundRow<T>(spread_.Make(plane_, slices_.begin, rows.begin), target, width);
-    } else if (count == 2 && spread_.places() > 1) {
-      const Wide<T>* __restrict const first = spread_.Make(plane_, slices_.begin, rows.begin);
-      const Wide<T>* __restrict const second = spread_.Make(plane_, slices_.end - 1, rows.end - 1);
+      RoundRow<T>(column_sums_.Make(plane_, slices_.begin, rows.begin), target, width);
+    } else if (count == 2 && column_sums_.kept_rows() > 1) {
+      const Wide<T>* __restrict const first = column_sums_.Make(plane_, slices_.begin, rows.begin);
+      const Wide<T>* __restrict const second = column_sums_.Make(plane_, slices_.end - 1, rows.end - 1);
       Store(target, [=](int64_t x) { return first[x] + second[x]; });
     } else {
       std::fill_n(sums_, width, Wide<T>{});
       for (int64_t slice = slices_.begin; slice < slices_.end; ++slice) {
         for (int64_t row = rows.begin; row < rows.end; ++row) {
-          const Wide<T>* __restrict const spread = spread_.Make(plane_, slice, row);
+          const Wide<T>* __restrict const added = column_sums_.Make(plane_, slice, row);
           Wide<T>* __restrict const sums = sums_;
-          for (int64_t x = 0; x < width; ++x) sums[x] += spread[x];
+          for (int64_t x = 0; x < width; ++x) sums[x] += added[x];
         }
       }
       RoundRow<T>(sums_, target, width);
@@ -101,9 +102,9 @@ class AveragePoolRows {
 
   const AveragePool& pool_;
   std::byte* const out_;
-  SpreadRows<T> spread_;
-  Stretch<PooledAxis, Range> depth_covers_;
-  Stretch<PooledAxis, Range> row_covers_;
+  ColumnSums<T> column_sums_;
+  Stretch<PooledAxis, Range> depth_windows_;
+  Stretch<PooledAxis, Range> row_windows_;
 
   // The tile.
   int64_t width_ = 0;
@@ -123,8 +124,8 @@ void AveragePoolBackward<VECTOR_LEVEL>::Run(const AveragePool& pool, aclDataType
   const auto make_rows = [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const Tiles tiles{pool.planes * pool.depth.size, pool.rows.size, pool.columns.size,
-                      SpreadRows<T>::TileColumns(pool)};
-    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), SpreadRows<T>::ScratchBytes(pool)};
+                      ColumnSums<T>::TileColumns(pool)};
+    const TileWork work{tiles.planes * tiles.rows * elements_per_row, sizeof(T), ColumnSums<T>::ScratchBytes(pool)};
     ForTiles(launch.pool, tiles, work, [&] { return AveragePoolRows<T>(pool, launch); });
   };
   type == ACL_DOUBLE ? make_rows(TypeTag<double>{}) : VisitFloatType(type, make_rows);

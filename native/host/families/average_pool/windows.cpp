@@ -30,14 +30,14 @@ void Divide(int64_t size, int64_t count, int64_t first, int64_t number, const Vi
 
 }  // namespace
 
-void FindCovers(const PooledAxis& axis, int64_t first_cell, int64_t cells, Range* covers) {
+void FindWindowsOver(const PooledAxis& axis, int64_t first_cell, int64_t cells, Range* windows) {
   if (axis.kernel == 0) {
-    return Divide(axis.pooled, axis.size, first_cell, cells, [=](int64_t i, const Range& each) { covers[i] = each; });
+    return Divide(axis.pooled, axis.size, first_cell, cells, [=](int64_t i, const Range& each) { windows[i] = each; });
   }
   for (int64_t i = 0; i < cells; ++i) {
     const int64_t place = first_cell + i + axis.padding;
     const int64_t begin = place < axis.kernel ? 0 : (place - axis.kernel) / axis.stride + 1;
-    covers[i] = {begin, std::max(begin, std::min(place / axis.stride + 1, axis.pooled))};
+    windows[i] = {begin, std::max(begin, std::min(place / axis.stride + 1, axis.pooled))};
   }
 }
 
@@ -55,7 +55,7 @@ void CountCells(const PooledAxis& axis, int64_t first_window, int64_t windows, i
   }
 }
 
-int64_t MostCovers(const PooledAxis& axis) {
+int64_t MostWindowsOver(const PooledAxis& axis) {
   if (axis.kernel > 0) return std::min((axis.kernel - 1) / axis.stride + 1, axis.pooled);
   const int64_t rest = axis.pooled % axis.size;
   if (rest == 0) return axis.pooled / axis.size;

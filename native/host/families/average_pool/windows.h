@@ -21,12 +21,12 @@ struct PooledAxis {
 inline constexpr PooledAxis kNotPooled{1, 1};
 
 // Finds the windows that cover each of some cells. They are a range, because windows begin and end in order.
-void FindCovers(const PooledAxis& axis, int64_t first_cell, int64_t cells, Range* covers);
+void FindWindowsOver(const PooledAxis& axis, int64_t first_cell, int64_t cells, Range* windows);
 
 // Counts the cells of some windows, which may include padding.
 void CountCells(const PooledAxis& axis, int64_t first_window, int64_t windows, int64_t* counts);
 
 // The largest number of windows that cover one cell, or a bit more.
-[[nodiscard]] int64_t MostCovers(const PooledAxis& axis);
+[[nodiscard]] int64_t MostWindowsOver(const PooledAxis& axis);
 
 }  // namespace acl_host

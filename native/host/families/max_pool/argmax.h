@@ -21,8 +21,8 @@ class ArgmaxLayout {
   ArgmaxLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)
       : pool_(pool), table_(table), indices_(indices) {}
 
-  // Finds for each window of a block the number of the sum that it adds to. Returns false unless every window chose a
-  // cell of its own. A whole plane has all of these cells.
+  // Computes, for each window of a block, the index of the cell that it adds to. Returns false unless every window
+  // chose a cell of its own. A whole plane has all of these cells.
   bool FindCells(const Block& block, const Cells& sums, int32_t* cells) const {
     // A float represents the positions of a plane of this size exactly.
     constexpr int64_t kFloatCells = int64_t{1} << 24;

@@ -1,7 +1,7 @@
 // aclnnAdaptiveAvgPool2dBackward: its checks and its plan.
 #include "families/average_pool/computation.h"
-#include "plan/checks.h"
 #include "operator_plans.h"
+#include "plan/checks.h"
 
 namespace acl_host {
 namespace {
@@ -53,9 +53,8 @@ Plan PlanAdaptiveAvgPool2dBackward(const AdaptiveAvgPool2dBackwardArguments& arg
   plan.AddInput(*arguments.grad_output);
   plan.AddOutput(*arguments.out);
   plan.PromiseTimeOfBytes();
-  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool, type = arguments.self->data_type](const Launch& launch) {
-    run(pool, type, launch);
-  });
+  plan.SetCompute([run = AtVectorLevel<AveragePoolBackward>(), pool,
+                   type = arguments.self->data_type](const Launch& launch) { run(pool, type, launch); });
   return plan;
 }
 

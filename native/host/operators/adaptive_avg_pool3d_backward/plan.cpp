@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "families/average_pool/computation.h"
-#include "plan/checks.h"
 #include "operator_plans.h"
+#include "plan/checks.h"
 
 namespace acl_host {
 namespace {

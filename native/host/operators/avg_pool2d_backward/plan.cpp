@@ -4,15 +4,15 @@
 
 #include "families/average_pool/computation.h"
 #include "families/pooled_size.h"
+#include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
 #include "tensors/data_type.h"
-#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
 
-struct Windows {
+struct WindowSizes {
   Pair kernel;
   Pair stride;
   Pair padding;
@@ -34,8 +34,8 @@ void CheckTensors(const Argument& grad_output, const Argument& self, const Argum
   for (const Argument& argument : {grad_output, self, grad_input}) CheckNoNegativeDim(argument);
 }
 
-Windows CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,
-                     const IntArrayArgument& padding) {
+WindowSizes CheckWindows(const IntArrayArgument& kernel_size, const IntArrayArgument& stride,
+                         const IntArrayArgument& padding) {
   CheckLength(kernel_size, {1, 2});
   CheckEachPositive(kernel_size);
   CheckLength(stride, {0, 1, 2});
@@ -69,7 +69,8 @@ void CheckPrecision(const AvgPool2dBackwardArguments& arguments) {
 }
 
 // Most devices do not compare these sizes and read out of bounds.
-AveragePool PoolOf(const AvgPool2dBackwardArguments& arguments, const Windows& windows, const Argument& grad_output) {
+AveragePool PoolOf(const AvgPool2dBackwardArguments& arguments, const WindowSizes& windows,
+                   const Argument& grad_output) {
   Dims dims = arguments.self->view_dims;
   const size_t axis = dims.size() - 2;
   const auto pooled = [&](int64_t size, int64_t kernel, int64_t stride, int64_t padding) {
@@ -109,7 +110,7 @@ Plan PlanAvgPool2dBackward(const AvgPool2dBackwardArguments& arguments) {
   const IntArrayArgument padding{"padding", arguments.padding};
   const Argument grad_input{"gradInput", arguments.grad_input};
   CheckTensors(grad_output, self, grad_input);
-  const Windows windows = CheckWindows(kernel_size, stride, padding);
+  const WindowSizes windows = CheckWindows(kernel_size, stride, padding);
   CheckPrecision(arguments);
   CheckSameShape(grad_input, self);
 

@@ -3,8 +3,8 @@
 
 #include "computation.h"
 #include "families/max_pool/checks.h"
-#include "plan/checks.h"
 #include "operator_plans.h"
+#include "plan/checks.h"
 
 namespace acl_host {
 namespace {

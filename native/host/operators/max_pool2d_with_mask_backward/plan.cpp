@@ -1,13 +1,11 @@
 // aclnnMaxPool2dWithMaskBackward: its plan; the checks are those of checks.h.
 #include "checks.h"
 #include "computation.h"
-#include "plan/checks.h"
 #include "operator_plans.h"
+#include "plan/checks.h"
 
 namespace acl_host {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Plan PlanMaxPool2dWithMaskBackward(const MaxPool2dWithMaskBackwardArguments& arguments) {
   const MaxPool pool = CheckMaskedPool(arguments);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "families/max_unpool/computation.h"
+#include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
 #include "tensors/data_type.h"
-#include "operator_plans.h"
 
 namespace acl_host {
 namespace {

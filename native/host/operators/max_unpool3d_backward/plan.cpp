@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "families/max_unpool/computation.h"
+#include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
-#include "operator_plans.h"
 
 namespace acl_host {
 namespace {

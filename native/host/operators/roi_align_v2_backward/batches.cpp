@@ -32,14 +32,14 @@ constexpr int64_t kBytesOfShare = 48;
 
 class BoxAdder {
  public:
-  BoxAdder(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
+  BoxAdder(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch,
            const RoiScratch& scratch)
       : roi_(roi),
-        bands_(bands),
+        blocks_(blocks),
         launch_(launch),
         order_(scratch.order),
         weight_bytes_(kWeightBytes + roi.tensor_bytes() / kPartOfTensors),
-        slots_(scratch.sums, slots, RoiSumBytes(bands)),
+        slots_(scratch.sums, slots, RoiSumBytes(blocks)),
         add_(add) {}
 
   // Leaves out boxes that contribute nothing.
@@ -181,24 +181,24 @@ class BoxAdder {
   void AddBatch(const RoiRegion& region, int64_t begin, int64_t end, int64_t fresh_from) {
     const RoiPlanes planes{roi_, launch_.inputs[0], launch_.outputs[0]};
     const int64_t images = region.end_image - region.first_image;
-    const int64_t bands = images * bands_.CountIn(region);
+    const int64_t blocks = images * blocks_.CountIn(region);
     const int64_t elements = roi_.channels * ((region.bottom - region.top) * (region.right - region.left) * images +
                                               roi_.pooled_height * roi_.pooled_width * (end - begin));
-    launch_.pool.ParallelFor(bands, kElementsPerPiece / (elements / bands + 1) + 1, [&](int64_t first, int64_t last) {
+    launch_.pool.ParallelFor(blocks, kElementsPerPiece / (elements / blocks + 1) + 1, [&](int64_t first, int64_t last) {
       const ScratchSlots::Lease sums(slots_);
       for (int64_t number = first; number < last; ++number) {
-        const RoiBand band = BandAt(roi_, bands_, region, number);
-        const int64_t image_begin = BeginOf(band.image);
+        const RoiBlock block = BlockAt(roi_, blocks_, region, number);
+        const int64_t image_begin = BeginOf(block.image);
         const int64_t boxes_begin = std::clamp(image_begin, begin, end) - begin;
-        const int64_t boxes_end = std::clamp(BeginOf(band.image + 1), begin, end) - begin;
-        add_(planes, band, bands_.lanes, sums.memory(), weighted_.data() + boxes_begin, weighted_.data() + boxes_end,
+        const int64_t boxes_end = std::clamp(BeginOf(block.image + 1), begin, end) - begin;
+        add_(planes, block, blocks_.lanes, sums.memory(), weighted_.data() + boxes_begin, weighted_.data() + boxes_end,
              image_begin >= fresh_from);
       }
     });
   }
 
   const RoiAlign& roi_;
-  const RoiBands& bands_;
+  const RoiBlocks& blocks_;
   const Launch& launch_;
   int32_t* const order_;
   int64_t count_ = 0;  // boxes that contribute something
@@ -210,9 +210,9 @@ class BoxAdder {
 
 }  // namespace
 
-void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
+void AddRoiBoxes(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch) {
-  BoxAdder adder(roi, bands, slots, add, launch, scratch);
+  BoxAdder adder(roi, blocks, slots, add, launch, scratch);
   adder.Order();
   adder.AddAll();
 }

@@ -1,4 +1,4 @@
-// Orders all boxes of a RoiAlign by image, computes their weights in batches, and adds them to the bands of their
+// Orders all boxes of a RoiAlign by image, computes their weights in batches, and adds them to the blocks of their
 // images.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "computation.h"
-#include "families/roi_align/bands.h"
+#include "families/roi_align/blocks.h"
 #include "families/roi_align/sampling.h"
 #include "plan/plan.h"
 
@@ -15,14 +15,14 @@ namespace acl_host {
 // The addresses of a plan's scratch memory.
 struct RoiScratch {
   int32_t* order;   // indices of boxes, by image and then in the given order
-  std::byte* sums;  // of one band for each slot
+  std::byte* sums;  // of one block for each slot
 };
 
 using RoiAdd = decltype(AtVectorLevel<RoiAlignV2Backward>());
 
 // Writes the whole gradient. slots is the number of threads that may work at once. Throws if the boxes have more
 // samples than a device would visit in time.
-void AddRoiBoxes(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch,
+void AddRoiBoxes(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch,
                  const RoiScratch& scratch);
 
 }  // namespace acl_host

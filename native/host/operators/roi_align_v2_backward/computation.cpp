@@ -36,45 +36,45 @@ struct Tile {
 };
 
 template <int kLanes>
-class BandSum {
+class BlockSum {
  public:
-  BandSum(const RoiPlanes& planes, const RoiBand& band, std::byte* sums, bool fresh)
+  BlockSum(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, bool fresh)
       : roi_(planes.roi),
         planes_(planes),
-        band_(band),
+        block_(block),
         fresh_(fresh),
         sums_(reinterpret_cast<Lanes<kLanes>*>(sums)),
-        touched_(static_cast<size_t>(band.rows)) {}
+        touched_(static_cast<size_t>(block.rows)) {}
 
-  // Spreads each row of bins along the columns first, and the result along the rows.
+  // Adds each row of bins to the columns' sums first, and these to the rows.
   void Add(const RoiWeighted& box) {
-    const int64_t last_row = band_.first_row + band_.rows;
-    if (box.rows.cells_begin() >= last_row || box.rows.cells_end() <= band_.first_row) return;
-    const int64_t last_column = band_.first_column + band_.columns;
-    if (box.columns.cells_begin() >= last_column || box.columns.cells_end() <= band_.first_column) return;
+    const int64_t last_row = block_.first_row + block_.rows;
+    if (box.rows.cells_begin() >= last_row || box.rows.cells_end() <= block_.first_row) return;
+    const int64_t last_column = block_.first_column + block_.columns;
+    if (box.columns.cells_begin() >= last_column || box.columns.cells_end() <= block_.first_column) return;
     for (int64_t bin_row = box.rows.first_bin(); bin_row < box.rows.end_bin(); ++bin_row) {
-      bool spread = false;
+      bool summed = false;
       for (const RoiWeights::Share& share : box.rows.OfBin(bin_row)) {
         const int64_t cell = box.rows.cells()[static_cast<size_t>(share.slot)];
-        if (cell < band_.first_row || cell >= last_row) continue;
-        if (!spread) SpreadColumns(box, bin_row);
-        spread = true;
-        AddRow(cell - band_.first_row, box.columns.cells(), static_cast<float>(share.weight));
+        if (cell < block_.first_row || cell >= last_row) continue;
+        if (!summed) SumColumns(box, bin_row);
+        summed = true;
+        AddRow(cell - block_.first_row, box.columns.cells(), static_cast<float>(share.weight));
       }
     }
   }
 
   // Writes runs of rows if these are contiguous in a plane.
   void Write() const {
-    const bool whole_rows = band_.columns == roi_.width;
-    for (int64_t row = 0; row < band_.rows;) {
+    const bool whole_rows = block_.columns == roi_.width;
+    for (int64_t row = 0; row < block_.rows;) {
       const auto begin = touched_.begin() + row;
       const auto end = whole_rows ? std::find(begin, touched_.end(), static_cast<uint8_t>(*begin == 0)) : begin + 1;
-      const int64_t cells = (end - begin) * band_.columns;
+      const int64_t cells = (end - begin) * block_.columns;
       if (*begin != 0) {
         WriteSums(row, cells);
       } else if (fresh_) {
-        for (int lane = 0; lane < band_.channels; ++lane) {
+        for (int lane = 0; lane < block_.channels; ++lane) {
           std::memset(RowOf(row, lane), 0, static_cast<size_t>(cells) * sizeof(float));
         }
       }
@@ -83,14 +83,14 @@ class BandSum {
   }
 
  private:
-  void SpreadColumns(const RoiWeighted& box, int64_t bin_row) {
-    spread_.assign(box.columns.cells().size(), {});
+  void SumColumns(const RoiWeighted& box, int64_t bin_row) {
+    column_sums_.assign(box.columns.cells().size(), {});
     for (int64_t bin = box.columns.first_bin(); bin < box.columns.end_bin(); ++bin) {
       const RoiWeights::Shares shares = box.columns.OfBin(bin);
       if (shares.empty()) continue;
       const Lanes<kLanes> grad = LoadBin(box, bin_row, bin);
       for (const RoiWeights::Share& share : shares) {
-        AddScaled(spread_[static_cast<size_t>(share.slot)], grad, static_cast<float>(share.weight));
+        AddScaled(column_sums_[static_cast<size_t>(share.slot)], grad, static_cast<float>(share.weight));
       }
     }
   }
@@ -98,9 +98,9 @@ class BandSum {
   // Each channel's gradient of a bin, for one sample.
   Lanes<kLanes> LoadBin(const RoiWeighted& box, int64_t bin_row, int64_t bin) const {
     const int64_t bins = roi_.pooled_height * roi_.pooled_width;
-    const int64_t first = (box.index * roi_.channels + band_.first_channel) * bins + bin_row * roi_.pooled_width + bin;
+    const int64_t first = (box.index * roi_.channels + block_.first_channel) * bins + bin_row * roi_.pooled_width + bin;
     Lanes<kLanes> grad = {};
-    for (int lane = 0; lane < band_.channels; ++lane) {
+    for (int lane = 0; lane < block_.channels; ++lane) {
       grad.values[lane] = LoadElement<float>(planes_.grad_output, first + lane * bins);
     }
     for (float& value : grad.values) value /= box.divisor;
@@ -108,63 +108,63 @@ class BandSum {
   }
 
   void AddRow(int64_t row, const std::vector<int64_t>& cells, float weight) {
-    Lanes<kLanes>* const sums = sums_ + row * band_.columns;
+    Lanes<kLanes>* const sums = sums_ + row * block_.columns;
     if (touched_[static_cast<size_t>(row)] == 0) {
       touched_[static_cast<size_t>(row)] = 1;
       BeginRow(row, sums);
     }
-    if (band_.columns == roi_.width) {
-      for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], spread_[slot], weight);
+    if (block_.columns == roi_.width) {
+      for (size_t slot = 0; slot < cells.size(); ++slot) AddScaled(sums[cells[slot]], column_sums_[slot], weight);
       return;
     }
     for (size_t slot = 0; slot < cells.size(); ++slot) {
-      const int64_t column = cells[slot] - band_.first_column;
-      if (0 <= column && column < band_.columns) AddScaled(sums[column], spread_[slot], weight);
+      const int64_t column = cells[slot] - block_.first_column;
+      if (0 <= column && column < block_.columns) AddScaled(sums[column], column_sums_[slot], weight);
     }
   }
 
   void BeginRow(int64_t row, Lanes<kLanes>* sums) const {
-    std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(band_.columns) * sizeof(*sums));
+    std::memset(static_cast<void*>(sums), 0, static_cast<size_t>(block_.columns) * sizeof(*sums));
     if (fresh_) return;
-    for (int lane = 0; lane < band_.channels; ++lane) {
+    for (int lane = 0; lane < block_.channels; ++lane) {
       const std::byte* const out = RowOf(row, lane);
-      for (int64_t x = 0; x < band_.columns; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
+      for (int64_t x = 0; x < block_.columns; ++x) sums[x].values[lane] = LoadElement<float>(out, x);
     }
   }
 
   void WriteSums(int64_t row, int64_t cells) const {
-    const Lanes<kLanes>* const sums = sums_ + row * band_.columns;
+    const Lanes<kLanes>* const sums = sums_ + row * block_.columns;
     int64_t cell = 0;
     for (; cell + kTileCells <= cells; cell += kTileCells) {
       const Tile<kLanes> tile(sums + cell);
-      for (int lane = 0; lane < band_.channels; ++lane) {
+      for (int lane = 0; lane < block_.channels; ++lane) {
         std::memcpy(RowOf(row, lane) + cell * int64_t{sizeof(float)}, tile.values[lane], sizeof(tile.values[lane]));
       }
     }
     for (; cell < cells; ++cell) {
-      for (int lane = 0; lane < band_.channels; ++lane) StoreElement(RowOf(row, lane), cell, sums[cell].values[lane]);
+      for (int lane = 0; lane < block_.channels; ++lane) StoreElement(RowOf(row, lane), cell, sums[cell].values[lane]);
     }
   }
 
   [[nodiscard]] std::byte* RowOf(int64_t row, int lane) const {
-    const int64_t plane = band_.image * roi_.channels + band_.first_channel + lane;
-    const int64_t first_cell = (plane * roi_.height + band_.first_row + row) * roi_.width + band_.first_column;
+    const int64_t plane = block_.image * roi_.channels + block_.first_channel + lane;
+    const int64_t first_cell = (plane * roi_.height + block_.first_row + row) * roi_.width + block_.first_column;
     return planes_.grad_input + static_cast<size_t>(first_cell) * sizeof(float);
   }
 
   const RoiAlign& roi_;
   const RoiPlanes& planes_;
-  const RoiBand& band_;
+  const RoiBlock& block_;
   const bool fresh_;
   Lanes<kLanes>* const sums_;
-  std::vector<uint8_t> touched_;       // rows of the band that have sums
-  std::vector<Lanes<kLanes>> spread_;  // a row of bins, by slot of the box's columns
+  std::vector<uint8_t> touched_;            // rows of the block that have sums
+  std::vector<Lanes<kLanes>> column_sums_;  // a row of bins, by slot of the box's columns
 };
 
 template <int kLanes>
-void Add(const RoiPlanes& planes, const RoiBand& band, std::byte* sums, const RoiWeighted* boxes,
+void Add(const RoiPlanes& planes, const RoiBlock& block, std::byte* sums, const RoiWeighted* boxes,
          const RoiWeighted* boxes_end, bool fresh) {
-  BandSum<kLanes> sum(planes, band, sums, fresh);
+  BlockSum<kLanes> sum(planes, block, sums, fresh);
   for (; boxes != boxes_end; ++boxes) sum.Add(*boxes);
   sum.Write();
 }
@@ -172,11 +172,12 @@ void Add(const RoiPlanes& planes, const RoiBand& band, std::byte* sums, const Ro
 }  // namespace
 
 template <>
-void RoiAlignV2Backward<VECTOR_LEVEL>::Run(const RoiPlanes& planes, const RoiBand& band, int64_t lanes, std::byte* sums,
-                                           const RoiWeighted* boxes, const RoiWeighted* boxes_end, bool fresh) {
-  if (lanes == 16) return Add<16>(planes, band, sums, boxes, boxes_end, fresh);
-  if (lanes == 4) return Add<4>(planes, band, sums, boxes, boxes_end, fresh);
-  Add<1>(planes, band, sums, boxes, boxes_end, fresh);
+void RoiAlignV2Backward<VECTOR_LEVEL>::Run(const RoiPlanes& planes, const RoiBlock& block, int64_t lanes,
+                                           std::byte* sums, const RoiWeighted* boxes, const RoiWeighted* boxes_end,
+                                           bool fresh) {
+  if (lanes == 16) return Add<16>(planes, block, sums, boxes, boxes_end, fresh);
+  if (lanes == 4) return Add<4>(planes, block, sums, boxes, boxes_end, fresh);
+  Add<1>(planes, block, sums, boxes, boxes_end, fresh);
 }
 
 }  // namespace acl_host

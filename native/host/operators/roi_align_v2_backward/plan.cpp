@@ -1,7 +1,8 @@
-// aclnnRoiAlignV2Backward: each element of gradOutput is spread over the cells that its bin's samples interpolate.
+// aclnnRoiAlignV2Backward: each element of gradOutput is added, by their weights, to the cells that its bin's samples
+// interpolate.
 //
-// Boxes are ordered by image, and their weights are computed once for all channels. Then each band of an image's planes
-// adds the boxes of its image.
+// Boxes are ordered by image, and their weights are computed once for all channels. Then each block of an image's
+// planes adds the boxes of its image.
 
 #include <algorithm>
 #include <cstring>
@@ -9,12 +10,12 @@
 
 #include "batches.h"
 #include "device/runtime.h"
-#include "families/roi_align/bands.h"
+#include "families/roi_align/blocks.h"
 #include "families/roi_align/sampling.h"
+#include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
 #include "tensors/elements.h"
-#include "operator_plans.h"
 
 namespace acl_host {
 namespace {
@@ -30,9 +31,9 @@ T* Aligned(std::byte* memory) {
   return reinterpret_cast<T*>(memory + (kRoiSumAlignment - address % kRoiSumAlignment) % kRoiSumAlignment);
 }
 
-void Compute(const RoiAlign& roi, const RoiBands& bands, int64_t slots, RoiAdd add, const Launch& launch) {
+void Compute(const RoiAlign& roi, const RoiBlocks& blocks, int64_t slots, RoiAdd add, const Launch& launch) {
   const RoiScratch scratch{Aligned<int32_t>(launch.scratch[0]), Aligned<std::byte>(launch.scratch[1])};
-  AddRoiBoxes(roi, bands, slots, add, launch, scratch);
+  AddRoiBoxes(roi, blocks, slots, add, launch, scratch);
 }
 
 void Check(const RoiAlignV2BackwardArguments& arguments) {
@@ -117,14 +118,14 @@ Plan PlanRoiAlignV2Backward(const RoiAlignV2BackwardArguments& arguments) {
   plan.AddOutput(*arguments.grad_input);
   if (boxes > INT32_MAX) FailInvalid("boxes: expected less than 2^31, got " + std::to_string(boxes));
   const int64_t threads = Runtime::Current()->config().threads;
-  const RoiBands bands = DivideIntoBands(roi, threads);
-  const int64_t slots = std::min(threads, MostThreads(roi, bands));
+  const RoiBlocks blocks = DivideIntoBlocks(roi, threads);
+  const int64_t slots = std::min(threads, MostThreads(roi, blocks));
   AddArray(plan, roi.boxes, sizeof(int32_t));
-  AddArray(plan, slots, RoiSumBytes(bands));
+  AddArray(plan, slots, RoiSumBytes(blocks));
   // With a ratio of 0 the number of samples grows with the box.
   if (0 < arguments.sampling_ratio && arguments.sampling_ratio <= kFewSamples) plan.PromiseTimeOfBytes();
-  plan.SetCompute([roi, bands, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const Launch& launch) {
-    Compute(roi, bands, slots, add, launch);
+  plan.SetCompute([roi, blocks, slots, add = AtVectorLevel<RoiAlignV2Backward>()](const Launch& launch) {
+    Compute(roi, blocks, slots, add, launch);
   });
   return plan;
 }

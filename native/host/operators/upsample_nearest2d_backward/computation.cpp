@@ -23,9 +23,9 @@ constexpr int64_t kMostColumns = 2048;
 constexpr int64_t kMostCopies = 4 * kMostColumns;
 
 // Finds where the copies of cells begin along an axis; they end at the begin of the next cell's copies.
-class Copies {
+class CopyBegins {
  public:
-  explicit Copies(const UpsampledAxis& axis)
+  explicit CopyBegins(const UpsampledAxis& axis)
       : axis_(axis), size_(static_cast<float>(axis.size)), upsampled_(static_cast<float>(axis.upsampled)) {
     scale_ = axis.scale > 0 ? axis.scale : upsampled_ / size_;
     step_ = axis.rule == NearestRule::kReciprocal && axis.scale > 0 ? 1.0F / axis.scale : size_ / upsampled_;
@@ -51,7 +51,7 @@ class Copies {
   }
 
   static void Fill(const UpsampledAxis& axis, int64_t first, int64_t count, int64_t* begins) {
-    const Copies copies(axis);
+    const CopyBegins copies(axis);
     for (int64_t i = 0; i < count; ++i) begins[i] = copies.Begin(first + i);
   }
 
@@ -79,7 +79,7 @@ class UpsampleRows {
  public:
   UpsampleRows(const Upsampling& upsampling, const Launch& launch)
       : upsampling_(upsampling),
-        rows_(upsampling.rows, upsampling.rows.size + 1, Copies::Fill),
+        rows_(upsampling.rows, upsampling.rows.size + 1, CopyBegins::Fill),
         grad_output_(launch.inputs[0]),
         out_(launch.outputs[0]),
         begins_(static_cast<size_t>(std::min(kMostColumns, upsampling.columns.size) + 1)),
@@ -92,7 +92,7 @@ class UpsampleRows {
     if (tile.left == left_) return;
     left_ = tile.left;
     width_ = tile.width();
-    Copies::Fill(upsampling_.columns, tile.left, width_ + 1, begins_.data());
+    CopyBegins::Fill(upsampling_.columns, tile.left, width_ + 1, begins_.data());
     factor_ = begins_[1] - begins_[0];
     for (size_t cell = 1; cell < static_cast<size_t>(width_); ++cell) {
       if (begins_[cell + 1] - begins_[cell] != factor_) factor_ = 0;

@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "computation.h"
+#include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
-#include "operator_plans.h"
 
 namespace acl_host {
 namespace {

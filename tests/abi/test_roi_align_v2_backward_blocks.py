@@ -1,4 +1,4 @@
-"""aclnnRoiAlignV2Backward at the edges of its division into bands, groups of channels and batches of boxes."""
+"""aclnnRoiAlignV2Backward at the edges of its division into blocks, groups of channels and batches of boxes."""
 
 import hashlib
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def test_tails_of_channels_and_cells(acl: Library, channels: int) -> None:
 @pytest.mark.parametrize(
     "shape",
     [
-        (1, 16, 30, 500),  # a band of 16 rows
+        (1, 16, 30, 500),  # a block of 16 rows
         (1, 17, 33, 300),  # of 27 rows or fewer
         (1, 16, 3, 8192),  # of one row
         (1, 5, 3, 8193),  # of fewer channels, because one row would be too wide
@@ -54,7 +54,7 @@ def test_tails_of_channels_and_cells(acl: Library, channels: int) -> None:
     ],
     ids=str,
 )
-def test_bands(acl: Library, shape: tuple[int, int, int, int]) -> None:
+def test_blocks(acl: Library, shape: tuple[int, int, int, int]) -> None:
     for pooled, ratio in (((7, 7), 2), ((2, 2), 0)):
         roi = Roi(shape, pooled, 0.5, ratio, True)
         check(acl, roi, random_boxes(10, roi))
@@ -82,7 +82,7 @@ def test_batches(acl: Library, count: int, images: int) -> None:
         ((1, 2, 60_000, 1), (3, 1), 0),
         ((1, 1, 2, 9), (1, 15_000), 2),  # many bins
         ((2, 5, 9, 2), (15_000, 1), 2),
-        ((1, 1, 2, 140_000), (2, 5), 0),  # a row of several bands
+        ((1, 1, 2, 140_000), (2, 5), 0),  # a row of several blocks
     ],
     ids=str,
 )

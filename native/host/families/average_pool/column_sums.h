@@ -1,4 +1,4 @@
-// Spreads rows of windows over the columns of a tile: each cell is the sum of the shares of the windows that cover it.
+// Adds up a row of windows over the columns of a tile: a cell gets the sum of the shares of the windows that cover it.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -17,11 +17,11 @@ namespace acl_host {
 namespace {
 
 // How many rows of windows are kept: those of a depth times those of a height.
-struct Places {
-  explicit Places(const AveragePool& pool) {
+struct KeptRows {
+  explicit KeptRows(const AveragePool& pool) {
     constexpr int64_t kMost = 128;
-    const int64_t most_slices = PowerOfTwo(MostCovers(pool.depth));
-    const int64_t most_rows = PowerOfTwo(MostCovers(pool.rows));
+    const int64_t most_slices = PowerOfTwo(MostWindowsOver(pool.depth));
+    const int64_t most_rows = PowerOfTwo(MostWindowsOver(pool.rows));
     if (most_slices > kMost / most_rows) return;
     slices = most_slices;
     rows = most_rows;
@@ -33,7 +33,7 @@ struct Places {
   int64_t rows = 1;
 
  private:
-  // The least that is not below the number: dividing by others takes longer than spreading a short row.
+  // The least that is not below the number: dividing by others takes longer than computing a short row.
   static int64_t PowerOfTwo(int64_t least) {
     int64_t power = 1;
     while (power < least && power <= INT64_MAX / 2) power *= 2;
@@ -41,27 +41,27 @@ struct Places {
   }
 };
 
-// Spreads rows of windows for one thread, and keeps the last few.
+// Computes the sums of rows of windows for one thread, and keeps the last few.
 template <typename T>
-class SpreadRows {
+class ColumnSums {
  public:
-  SpreadRows(const AveragePool& pool, const std::byte* grad_output)
+  ColumnSums(const AveragePool& pool, const std::byte* grad_output)
       : pool_(pool),
         columns_(pool.columns),
         grad_output_(grad_output),
-        places_(pool),
+        kept_rows_(pool),
         is_one_to_one_(columns_.kernel == 0 && columns_.pooled == columns_.size),
-        has_pairs_(MostCovers(columns_) <= 2),
-        spread_size_(SpreadSize(pool)),
+        has_pairs_(MostWindowsOver(columns_) <= 2),
+        row_size_(RowSize(pool)),
         depth_counts_(pool.depth, pool.depth.pooled, CountCells),
         row_counts_(pool.rows, pool.rows.pooled, CountCells),
         shares_(pool, MostShares(pool)),
-        numbers_(static_cast<size_t>(places_.count())),
-        spread_memory_(places_.count() * spread_size_),
-        spread_(spread_memory_.data()) {
+        numbers_(static_cast<size_t>(kept_rows_.count())),
+        sum_memory_(kept_rows_.count() * row_size_),
+        sums_(sum_memory_.data()) {
     if (columns_.kernel > 0 || is_one_to_one_) return;
     const auto width = static_cast<size_t>(TileColumns(pool));
-    covers_.resize(has_pairs_ ? 0 : width);
+    windows_over_.resize(has_pairs_ ? 0 : width);
     first_.resize(has_pairs_ ? width : 0);
     second_.resize(first_.size());
   }
@@ -69,7 +69,7 @@ class SpreadRows {
   // A tile's columns: so many that the rows that are kept stay in a core's cache.
   [[nodiscard]] static int64_t TileColumns(const AveragePool& pool) {
     constexpr int64_t kMostBytes = int64_t{128} << 10;
-    const int64_t kept = kMostBytes / (Places(pool).count() * int64_t{sizeof(Wide<T>)});
+    const int64_t kept = kMostBytes / (KeptRows(pool).count() * int64_t{sizeof(Wide<T>)});
     const bool is_adaptive = pool.columns.kernel == 0;
     const int64_t windows_per_cell = is_adaptive ? pool.columns.pooled / pool.columns.size + 1 : 1;
     return std::clamp<int64_t>(std::min(kept, kMostColumns / windows_per_cell), 1, pool.columns.size);
@@ -77,11 +77,11 @@ class SpreadRows {
 
   // About the memory of one thread.
   [[nodiscard]] static int64_t ScratchBytes(const AveragePool& pool) {
-    return (Places(pool).count() * SpreadSize(pool) + MostShares(pool)) * int64_t{sizeof(Wide<T>)} +
+    return (KeptRows(pool).count() * RowSize(pool) + MostShares(pool)) * int64_t{sizeof(Wide<T>)} +
            MostShares(pool) * int64_t{sizeof(float)} + TileColumns(pool) * int64_t{sizeof(Range)};
   }
 
-  [[nodiscard]] int64_t places() const { return places_.count(); }
+  [[nodiscard]] int64_t kept_rows() const { return kept_rows_.count(); }
 
   // Goes on with the cells [left, right).
   void SetTile(int64_t left, int64_t right) {
@@ -102,25 +102,26 @@ class SpreadRows {
       return;
     }
     Range last{};
-    FindCovers(columns_, left, 1, &windows_);
-    FindCovers(columns_, right - 1, 1, &last);
+    FindWindowsOver(columns_, left, 1, &windows_);
+    FindWindowsOver(columns_, right - 1, 1, &last);
     windows_.end = last.end;
-    has_pairs_ ? FindPairs() : FindCovers(columns_, left, right - left, covers_.data());
+    has_pairs_ ? FindPairs() : FindWindowsOver(columns_, left, right - left, windows_over_.data());
   }
 
   // Returns each cell's sum of the shares of a row of windows. The result stays valid while other rows that cover the
-  // same cells are made, unless there is only one place.
+  // same cells are made, unless only one row is kept.
   const Wide<T>* Make(int64_t plane, int64_t slice, int64_t row) {
     const int64_t number = (plane * pool_.depth.pooled + slice) * pool_.rows.pooled + row;
-    const auto place = static_cast<size_t>((slice & (places_.slices - 1)) * places_.rows + (row & (places_.rows - 1)));
-    Wide<T>* const memory = spread_ + place * static_cast<size_t>(spread_size_);
-    if (numbers_[place] != number) {
-      numbers_[place] = number;
+    const int64_t kept_slice = slice & (kept_rows_.slices - 1);
+    const auto kept = static_cast<size_t>(kept_slice * kept_rows_.rows + (row & (kept_rows_.rows - 1)));
+    Wide<T>* const memory = sums_ + kept * static_cast<size_t>(row_size_);
+    if (numbers_[kept] != number) {
+      numbers_[kept] = number;
       const double divisor =
           pool_.divisor != 0 ? static_cast<double>(pool_.divisor)
                              : static_cast<double>(depth_counts_.At(slice)) * static_cast<double>(row_counts_.At(row));
-      Spread({grad_output_ + static_cast<size_t>(number * columns_.pooled) * sizeof(T), static_cast<Wide<T>>(divisor)},
-             memory);
+      Compute({grad_output_ + static_cast<size_t>(number * columns_.pooled) * sizeof(T), static_cast<Wide<T>>(divisor)},
+              memory);
     }
     return memory + tile_begin_;
   }
@@ -133,13 +134,13 @@ class SpreadRows {
   static constexpr int64_t kShortStride = 16;
 
   // Not inlined, so that finding a row that is kept stays short.
-  [[gnu::noinline]] void Spread(const GradRow<T>& row, Wide<T>* spread) {
+  [[gnu::noinline]] void Compute(const GradRow<T>& row, Wide<T>* sums) {
     if (is_one_to_one_) {
-      shares_.Divide(row, windows_, spread);
+      shares_.Divide(row, windows_, sums);
     } else if (columns_.kernel > 0) {
-      AddWindows(row, spread);
+      AddWindows(row, sums);
     } else {
-      has_pairs_ ? AddPairs(row, spread) : AddCovers(row, spread);
+      has_pairs_ ? AddPairs(row, sums) : AddWindowsOver(row, sums);
     }
   }
 
@@ -147,47 +148,47 @@ class SpreadRows {
     return std::min(kMostShares, pool.columns.pooled + 2 * TileColumns(pool));
   }
   // Elements from one row that is kept to the next: short strides begin before a tile and end behind it.
-  static int64_t SpreadSize(const AveragePool& pool) { return (TileColumns(pool) / 16 + 1) * 16 + 2 * kShortStride; }
+  static int64_t RowSize(const AveragePool& pool) { return (TileColumns(pool) / 16 + 1) * 16 + 2 * kShortStride; }
 
-  // The one or two windows of each cell; a cell with one window has a share of 0 as its second.
+  // The one or two windows over each cell. If one window covers it, second_ is the number of a share that is always 0.
   void FindPairs() {
     constexpr int64_t kBlock = 256;
-    Range covers[kBlock];
+    Range windows[kBlock];
     for (int64_t begin = left_; begin < right_; begin += kBlock) {
       const int64_t count = std::min(right_ - begin, kBlock);
-      FindCovers(columns_, begin, count, covers);
+      FindWindowsOver(columns_, begin, count, windows);
       for (int64_t i = 0; i < count; ++i) {
         const auto x = static_cast<size_t>(begin - left_ + i);
-        first_[x] = static_cast<int32_t>(covers[i].begin - windows_.begin);
-        second_[x] = static_cast<int32_t>(covers[i].size() == 2 ? first_[x] + 1 : windows_.size());
+        first_[x] = static_cast<int32_t>(windows[i].begin - windows_.begin);
+        second_[x] = static_cast<int32_t>(windows[i].size() == 2 ? first_[x] + 1 : windows_.size());
       }
     }
   }
 
   // Only if a tile has one cell may its windows be too many to be divided at once.
-  void AddCovers(const GradRow<T>& row, Wide<T>* spread) {
+  void AddWindowsOver(const GradRow<T>& row, Wide<T>* sums) {
     const auto width = static_cast<size_t>(right_ - left_);
-    std::fill_n(spread, width, Wide<T>{});
+    std::fill_n(sums, width, Wide<T>{});
     for (int64_t begin = windows_.begin; begin < windows_.end; begin += shares_.most()) {
       const Range windows{begin, std::min(begin + shares_.most(), windows_.end)};
       const Wide<T>* const shares = shares_.Of(row, windows);
       for (size_t x = 0; x < width; ++x) {
-        const int64_t end = std::min(covers_[x].end, windows.end);
-        Wide<T> sum = spread[x];
-        for (int64_t window = std::max(covers_[x].begin, begin); window < end; ++window) {
+        const int64_t end = std::min(windows_over_[x].end, windows.end);
+        Wide<T> sum = sums[x];
+        for (int64_t window = std::max(windows_over_[x].begin, begin); window < end; ++window) {
           sum += shares[window - begin];
         }
-        spread[x] = sum;
+        sums[x] = sum;
       }
     }
   }
 
-  void AddPairs(const GradRow<T>& row, Wide<T>* __restrict spread) {
+  void AddPairs(const GradRow<T>& row, Wide<T>* __restrict sums) {
     const Wide<T>* __restrict const shares = shares_.Of(row, windows_);
     const int32_t* __restrict const first = first_.data();
     const int32_t* __restrict const second = second_.data();
     const int64_t width = right_ - left_;
-    for (int64_t x = 0; x < width; ++x) spread[x] = shares[first[x]] + shares[second[x]];
+    for (int64_t x = 0; x < width; ++x) sums[x] = shares[first[x]] + shares[second[x]];
   }
 
   // Windows of one size: window i begins at cell i * stride of the axis with its padding. Gathering the windows of each
@@ -200,7 +201,7 @@ class SpreadRows {
     if (are(2, 2)) return WriteWindows<2, 2>(grad, row);
     if (are(2, 3)) return WriteWindows<2, 3>(grad, row);
     if (are(3, 3)) return WriteWindows<3, 3>(grad, row);
-    std::fill_n(row, spread_size_, Wide<T>{});
+    std::fill_n(row, row_size_, Wide<T>{});
     // Stride b of the row has part p of window b - p.
     const int64_t end = std::min((kernel - 1) / stride + 1, blocks_.end);
     const int64_t most_parts = shares_.most() - blocks_.size();
@@ -275,10 +276,10 @@ class SpreadRows {
   const AveragePool& pool_;
   const PooledAxis& columns_;
   const std::byte* const grad_output_;
-  const Places places_;
+  const KeptRows kept_rows_;
   const bool is_one_to_one_;  // whether each column is a window of its own
   const bool has_pairs_;      // whether adaptive windows cover each cell at most twice
-  const int64_t spread_size_;
+  const int64_t row_size_;
   Stretch<PooledAxis, int64_t> depth_counts_;
   Stretch<PooledAxis, int64_t> row_counts_;
 
@@ -288,15 +289,15 @@ class SpreadRows {
   Range blocks_{0, 0};   // strides of windows of one size
   Range windows_{0, 0};  // adaptive windows that cover it
   bool is_strided_ = false;
-  int64_t tile_begin_ = 0;  // where the tile begins in a row of spread_
+  int64_t tile_begin_ = 0;  // where the tile begins in a row of sums_
 
   Shares<T> shares_;
-  std::vector<Range> covers_;
+  std::vector<Range> windows_over_;
   std::vector<int32_t> first_;
   std::vector<int32_t> second_;
-  std::vector<int64_t> numbers_;  // the row of windows in each place
-  Scratch<Wide<T>> spread_memory_;
-  Wide<T>* const spread_;
+  std::vector<int64_t> numbers_;  // the rows of windows that are kept
+  Scratch<Wide<T>> sum_memory_;
+  Wide<T>* const sums_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Divides RoiAlign's gradient into bands of some rows, columns and channels. A band is so small that its sums stay in
+// Divides RoiAlign's gradient into blocks of some rows, columns and channels. A block is so small that its sums stay in
 // the cache of a core while all boxes of its image are added.
 //
-// A cell belongs to one band and is summed in the order of the boxes, so the result does not depend on the number of
+// A cell belongs to one block and is summed in the order of the boxes, so the result does not depend on the number of
 // threads or the division, in any bit.
 #pragma once
 
@@ -25,27 +25,27 @@ struct RoiRegion {
 // All cells of some images.
 [[nodiscard]] RoiRegion WholeImages(const RoiAlign& roi, int64_t first_image, int64_t end_image);
 
-// The sizes of a band; those at an edge may be smaller.
-struct RoiBands {
+// The sizes of a block; those at an edge may be smaller.
+struct RoiBlocks {
   int64_t lanes;   // channels: 1, 4 or 16
   int64_t groups;  // of channels
   int64_t rows;
   int64_t columns;
 
-  // The number of bands of one image.
+  // The number of blocks of one image.
   [[nodiscard]] int64_t CountIn(const RoiRegion& region) const;
 };
 
-[[nodiscard]] RoiBands DivideIntoBands(const RoiAlign& roi, int64_t threads);
+[[nodiscard]] RoiBlocks DivideIntoBlocks(const RoiAlign& roi, int64_t threads);
 
-// The memory that the sums of a band need; it must start at a multiple of kRoiSumAlignment.
-[[nodiscard]] uint64_t RoiSumBytes(const RoiBands& bands);
+// The memory that the sums of a block need; it must start at a multiple of kRoiSumAlignment.
+[[nodiscard]] uint64_t RoiSumBytes(const RoiBlocks& blocks);
 inline constexpr size_t kRoiSumAlignment = 64;
 
 // How many threads may work at once: so few that what all of them take is little beside the tensors.
-[[nodiscard]] int64_t MostThreads(const RoiAlign& roi, const RoiBands& bands);
+[[nodiscard]] int64_t MostThreads(const RoiAlign& roi, const RoiBlocks& blocks);
 
-struct RoiBand {
+struct RoiBlock {
   int64_t image;
   int64_t first_channel;
   int64_t channels;
@@ -55,6 +55,6 @@ struct RoiBand {
   int64_t columns;
 };
 
-[[nodiscard]] RoiBand BandAt(const RoiAlign& roi, const RoiBands& bands, const RoiRegion& region, int64_t number);
+[[nodiscard]] RoiBlock BlockAt(const RoiAlign& roi, const RoiBlocks& blocks, const RoiRegion& region, int64_t number);
 
 }  // namespace acl_host
