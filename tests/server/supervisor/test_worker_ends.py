@@ -4,7 +4,6 @@ import asyncio
 import errno
 import os
 import signal
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,16 +130,16 @@ async def test_a_program_that_cannot_be_started_is_tried_again(
 async def test_a_process_that_cannot_be_waited_for_costs_its_worker_a_start(
     lives: Lives, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As in a container with a limit of processes. The others of the host go on."""
-    start = threading.Thread.start
+    """As in a container with a limit of processes: before Python 3.12, asyncio waits in a thread. Others go on."""
+    create = asyncio.create_subprocess_exec
 
-    def fail_once(thread: threading.Thread) -> None:
-        monkeypatch.setattr(threading.Thread, "start", start)
+    def fail_once(*command: str, **options: object) -> None:
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
         raise RuntimeError("can't start new thread")
 
     lives.plan(READY_LIFE)
     worker = lives.worker()
-    monkeypatch.setattr(threading.Thread, "start", fail_once)
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", fail_once)
     async with lives.kept(worker):
         await reaches(worker, State.READY)
         assert "worker 0 cannot be started: can't start new thread" in caplog.text
