@@ -1,6 +1,7 @@
 """One server for the whole run, and every client test on both clients."""
 
 import gc
+import resource
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from tools.serving import Server
 # What takes long on a busy machine is no defect.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+# Both ends of a test's connections are in one process, and a user's shell allows it 1,024 files.
+_SOFT, _HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(_SOFT, min(_HARD, 8192)), _HARD))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
