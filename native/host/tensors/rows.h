@@ -95,8 +95,7 @@ void AddRow(const std::byte* __restrict row, int64_t count, Wide<T>* __restrict 
     for (int64_t begin = 0; begin < count; begin += kBlock) {
       const int64_t cells = std::min(count - begin, kBlock);
       WidenRow<T>(row + begin * int64_t{sizeof(T)}, widened, cells);
-      float* __restrict const block = sums + begin;
-      for (int64_t i = 0; i < cells; ++i) block[i] = (kToZeros ? 0.0F : block[i]) + widened[i];
+      for (int64_t i = 0; i < cells; ++i) sums[begin + i] = (kToZeros ? 0.0F : sums[begin + i]) + widened[i];
     }
   } else {
     for (int64_t i = 0; i < count; ++i) sums[i] = (kToZeros ? Wide<T>{} : sums[i]) + LoadWide<T>(row, i);
