@@ -111,14 +111,14 @@ test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels
 test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any library: ACL_LIBRARY=FILE:FILE; by default the host library as split packages
 	@$(call pytest,ACL_LIBRARY=$${ACL_LIBRARY:-$$($(BIN)/python -m tests.abi.split_packages build/split)},tests/abi,slow or not slow)
 
-# The device refuses host memory and reports every misuse. Servers make each block an allocation, so strict mode sees every
-# access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
+# The device refuses host memory and reports every misuse. Servers make each block an allocation, so the strict library sees
+# every access out of bounds; devices of tests/native cut blocks from larger ones. The device cannot tell the kinds of clients
 # apart, so one is enough, and what takes host memory ran in `make test`.
 test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict device without host memory can change, without the slow ones
 	mkdir -p build
 	rm -f build/strict.txt
-	echo '{"host": {"host_pointers": false, "strict": true, "strict_report": "$(CURDIR)/build/strict.txt",' \
-		'"card_messages": true, "signal_handlers": true}}' > build/strict.json
+	echo '{"host": {"host_pointers": false, "card_messages": true, "signal_handlers": true},' \
+		'"strict": {"report": "$(CURDIR)/build/strict.txt"}}' > build/strict.json
 	@$(call pytest,TEST_MODE="ACL_HOST_CONFIG TEST_SERVER" TEST_SERVER=pool_pass_through \
 		ACL_HOST_CONFIG=$(CURDIR)/build/strict.json,-k "not (host_pointers or async- or async])" $(MODAL),not once and not slow)
 	@test ! -s build/strict.txt || { cat build/strict.txt; exit 1; }

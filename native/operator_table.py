@@ -3,7 +3,8 @@
 * FOLDER/operator_table.h: the operators of include/aclnnop, for the runtime's rows and the host library's settings;
 * FOLDER/operator_plans.h: the arguments of each operator, and the function that plans it;
 * FOLDER/entry_points.cpp: both phases of each operator, which call that function;
-* FOLDER/exports.map: the exports of libacl_host.so, which are exactly the functions that the headers declare.
+* FOLDER/exports.map: the exports of both libraries, which are exactly the functions that the headers declare;
+* FOLDER/abi_functions.h: those functions, each with the folder of its header and what checks it in libacl_strict.so.
 
 It fails, with a sentence for each problem, if a header does not declare its operators as the build expects, or if a
 declared operator is not implemented or an implemented one is not declared.
@@ -17,6 +18,7 @@ from pathlib import Path
 NATIVE = Path(__file__).parent
 PHASE_1 = "GetWorkspaceSize"
 _DECLARED = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s[^;(]*?(\w+)\(", re.MULTILINE)
+_CHECKED = re.compile(r"^[\w *]+\bchecked::(\w+)\(", re.MULTILINE)
 _FUNCTION = re.compile(r"\b(aclnn\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PARAMETER = re.compile(r"(.+?)(\w+)")
@@ -141,6 +143,19 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
+def functions_table(native: Path) -> str:
+    """Returns the header with all functions of the ABI."""
+    headers = [header for header in sorted(native.glob("include/*/*.h")) if functions_of(header)]
+    checked = {name for source in native.glob("strict/*.cpp") for name in _CHECKED.findall(source.read_text())}
+    includes = "".join(f'#include "{header.parent.name}/{header.name}"\n' for header in headers)
+    rows = "".join(
+        f" \\\n  ROW({name}, {header.parent.name}, {f'checked::{name}' if name in checked else 'nullptr'})"
+        for header in headers
+        for name in functions_of(header)
+    )
+    return f"// Written by operator_table.py.\n#pragma once\n\n{includes}\n#define ABI_FUNCTIONS(ROW){rows}\n"
+
+
 def main(native: Path, target: Path) -> str | None:
     operators = find_operators(native)
     if faults := list(find_faults(native, operators)):
@@ -161,6 +176,7 @@ def main(native: Path, target: Path) -> str | None:
         f'{begin}{includes}#include "operator_plans.h"\n#include "plan/executor.h"\n'
         + "".join(entry_points(operators)),
     )
+    write(target / "abi_functions.h", functions_table(native))
     names = [name for header in sorted(native.glob("include/**/*.h")) for name in functions_of(header)]
     listed = "".join(f"    {name};\n" for name in names)
     write(target / "exports.map", f"{{\n  global:\n{listed}  local:\n    *;\n}};\n")

@@ -55,7 +55,7 @@ def build(*, every_level: bool = False) -> Build:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if SANITIZE:
             subprocess.run([cmake, "-S", str(NATIVE), "-B", str(folder), "-G", "Ninja", *options], check=True)
-        targets = ["acl_host", "native_tests"] if SANITIZE else ["native_tests"]
+        targets = ["acl_host", "acl_strict", "native_tests"] if SANITIZE else ["native_tests"]
         subprocess.run([cmake, "--build", str(folder), "--target", *targets], check=True)
     return Build(folder / "tests", folder / "libacl_host.so" if SANITIZE else None)
 

@@ -1,6 +1,5 @@
 """A server in a process of its own, as its users start it."""
 
-import json
 import os
 import random
 import signal
@@ -19,6 +18,7 @@ import psutil
 
 from aclgrad.operators.cases import first_cases
 from aclgrad.products import Product
+from tools.strict import config_text, strict_backend
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
@@ -32,7 +32,13 @@ _WORKER = "worker "
 
 
 def command(*flags: str, module: str = "aclgrad_server", changes: str = "") -> list[str]:
-    """Returns how a server is started; `changes` are those of `tools.changed_server`."""
+    """Returns how a server is started; `changes` are those of `tools.changed_server`.
+
+    A server on the host library is started on the strict one if its file for aclInit asks for that.
+    """
+    if flags[:2] == ("--backend", "host"):
+        given = flags[flags.index("--acl-config") + 1] if "--acl-config" in flags else MODE.get("ACL_HOST_CONFIG")
+        flags = ("--backend", strict_backend(given) if given else "host", *flags[2:])
     if module == "aclgrad_server" and (changes or CHANGES in MODE):
         module = "tools.changed_server"
     return [sys.executable, "-m", module, *flags]
@@ -50,7 +56,7 @@ def write_host_config(folder: Path, **host: Any) -> str:
     """Returns a file for aclInit of a server on one device; planned faults count from after its self-test."""
     self_tests = len(list(first_cases(Product(host.get("product", Product.ATLAS_A2)), every_dtype=True)))
     path = folder / "acl.json"
-    path.write_text(json.dumps({"host": {"faults_after_launches": self_tests} | host}))
+    path.write_text(config_text(**{"faults_after_launches": self_tests} | host))
     return str(path)
 
 

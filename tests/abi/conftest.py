@@ -4,7 +4,6 @@ The default is the installed host library. `quirks` has the differences between 
 """
 
 import importlib.util
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.abi.acl import Library
+from tools.strict import config_text, strict_library
 
 from .programs_in_forks import Forks
 from .quirks import ABILITIES, TestedLibrary
@@ -82,19 +82,23 @@ def run_program(
 ) -> Callable[..., list[str]]:
     """Runs a Python program, in which `acl` is a Library, in a process of its own; returns the lines that it prints.
 
-    It may have settings of the host library.
+    It may have settings of the host library; with `strict` the calls are checked on their way to the library.
     """
     preamble = "import ctypes, threading\nfrom tools.abi.acl import *\nfrom tests.abi.quirks import TestedLibrary\n"
-    preamble += f"acl = TestedLibrary({library_path!r})\n"
+    beside = Path(library_path).with_name("libacl_strict.so")
+    strict = str(beside) if beside.exists() else strict_library()
 
     def run(program: str, host: dict[str, object] | None = None, **environment: str) -> list[str]:
         if host is not None:
             config = tmp_path_factory.mktemp("config") / "acl.json"
-            config.write_text(json.dumps({"host": host}))
+            config.write_text(config_text(**host))
             environment["ACL_HOST_CONFIG"] = str(config)
         if "ACL_HOST_CONFIG" in environment and "settings" not in opened.abilities:
             pytest.skip(f"needs a library that {ABILITIES['settings']}")
-        return forks.run(preamble + program, {**os.environ, **environment}).splitlines()
+        tested = strict if host and host.get("strict") else library_path
+        opening = f"acl = TestedLibrary({tested!r})\n"
+        environment = {**os.environ, "ACL_STRICT_LIBRARIES": library_path, **environment}
+        return forks.run(preamble + opening + program, environment).splitlines()
 
     return run
 

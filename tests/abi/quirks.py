@@ -8,7 +8,7 @@ from typing import Any
 from tools.abi.acl import Library
 
 ABILITIES = {
-    "settings": "reads the key `host` of its configuration: products, limits, faults, strict mode",
+    "settings": "reads the key `host` of its configuration: products, limits, faults",
     "host memory": "takes addresses of host memory for device memory",
     "texts": "says in its messages which argument it means, and which value that has",
     "nulls": "answers null pointers, and handles that are gone or never were, where others may crash",

@@ -143,8 +143,6 @@ BAD_CONFIGURATIONS = [
     ('{"host": {"memory_bytes": 18446744073709551615}}', "host.memory_bytes"),
     ('{"host": {"threads": "all"}}', "host.threads"),
     ('{"host": {"host_pointers": 1}}', "host.host_pointers must be true or false, not 1"),
-    ('{"host": {"strict": "yes"}}', "host.strict must be true or false"),
-    ('{"host": {"strict": true, "strict_report": "/no/such/folder/report"}}', "host.strict_report: cannot write"),
     ('{"host": {"not_repeatable": "aclnnRoiAlignV2Backward"}}', "host.not_repeatable must be a list"),
     ('{"host": {"not_repeatable": ["aclnnRelu"]}}', "host.not_repeatable[0] must be one of aclnnAdaptive"),
     ('{"host": {"faults": {}}}', "host.faults must be a list"),

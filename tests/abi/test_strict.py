@@ -1,4 +1,4 @@
-"""Strict mode: each offence is reported with its origin, and refused."""
+"""The strict library: each offence is reported with its origin, and refused."""
 
 import re
 from collections.abc import Callable
@@ -168,7 +168,7 @@ def test_offences(run_program: Callable[..., list[str]], tmp_path: Path, case: s
         del settings["faults"]
     assert run_program(PRELUDE + program, settings) == output.splitlines()
     lines = [line for line in report.read_text().splitlines() if "not finalized" not in line]
-    reported = [re.fullmatch("acl_host: strict: ([^:]+): (.*)", line) for line in lines]
+    reported = [re.fullmatch("acl_strict: ([^:]+): (.*)", line) for line in lines]
     expected = sorted(offences) if case == "leaks" else offences
     reported = sorted(reported, key=lambda line: line[2]) if case == "leaks" else reported
     expected = sorted(expected, key=lambda row: row[1].replace("\\", "")) if case == "leaks" else expected
@@ -186,7 +186,47 @@ def test_memory_of_the_host_where_it_is_refused(run_program: Callable[..., list[
     )
     assert run_program(PRELUDE + program, settings) == ["107000 161002 107000"]
     lines = [line for line in report.read_text().splitlines() if "not finalized" not in line]
-    assert [line.split(": ")[2] for line in lines] == ["memory outside any allocation"] * 2 + ["use after free"]
+    assert [line.split(": ")[1] for line in lines] == ["memory outside any allocation"] * 2 + ["use after free"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"strict": "yes"}', "strict must be true, false or"),
+        ('{"strict": {"colour": 1}}', "strict must be true, false or"),
+        ('{"strict": {"report": 1}}', "strict must be true, false or"),
+        ('{"strict": {"report": "/no/such/folder/report"}}', "cannot write to /no/such/folder/report"),
+    ],
+)
+def test_wrong_settings(run_program: Callable[..., list[str]], tmp_path: Path, text: str, told: str) -> None:
+    config = tmp_path / "acl.json"
+    config.write_text(text)
+    program = (
+        f"print(acl.aclInit({str(config).encode()!r}), acl.message())\nprint(acl.aclInit(None), acl.aclFinalize())"
+    )
+    refused, accepted = run_program(program, {"strict": True})
+    assert refused.startswith("100000 ")
+    assert told in refused
+    assert accepted == "0 0"
+
+
+def test_it_can_be_turned_off(run_program: Callable[..., list[str]], tmp_path: Path) -> None:
+    """And on again by the next aclInit."""
+    config, report = tmp_path / "acl.json", tmp_path / "report"
+    config.write_text('{"strict": false}')
+    program = (
+        f"acl.call('aclInit', {str(config).encode()!r})\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "print(acl.aclrtMemcpyAsync(malloc(), 8, pageable, 8, 1, None))\n"
+        "acl.call('aclFinalize')\n"
+        "acl.call('aclInit', None)\n"
+        "acl.call('aclrtSetDevice', 0)\n"
+        "print(acl.aclrtMemcpyAsync(malloc(), 8, pageable, 8, 1, None))\n"
+        "acl.call('aclFinalize')\n"
+    )
+    preamble = PRELUDE.replace("acl.call('aclInit', None)\nacl.call('aclrtSetDevice', 0)\n", "")
+    assert run_program(preamble + program, {"strict": True, "strict_report": str(report)}) == ["0", "107000"]
+    assert [line.split(": ")[1] for line in report.read_text().splitlines()] == ["pageable async copy", "leak"]
 
 
 def test_reports_go_to_stderr_by_default(run_program: Callable[..., list[str]]) -> None:
@@ -199,4 +239,4 @@ def test_reports_go_to_stderr_by_default(run_program: Callable[..., list[str]]) 
     )
     lines = run_program(PRELUDE + program, {"strict": True})
     assert lines[0] == "107000"
-    assert lines[1].startswith("acl_host: strict: double free: ")
+    assert lines[1].startswith("acl_strict: double free: ")

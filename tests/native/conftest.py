@@ -9,11 +9,12 @@ import aclgrad_native
 from tests import sanitizers
 from tests.native.blocking import BlockingDevice
 from tests.native.forks import Forks
+from tools.strict import strict_backend
 
 
 @pytest.fixture(scope="module")
 def library() -> Iterator[aclgrad_native.AclLibrary]:
-    yield aclgrad_native.open("host")
+    yield aclgrad_native.open(strict_backend(None))
     # Other tests of this process initialise the runtime again: nothing of this one may be left then.
     gc.collect()
 

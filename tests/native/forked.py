@@ -29,11 +29,11 @@ from aclgrad_native import AclError
 from tests.native import test_execute_all, test_staging
 from tests.native.blocking import BlockingDevice, deadline
 from tests.native.pooling import plan, pool
-from tests.native.shims import STEERED, host_library, open_with
+from tests.native.shims import STEERED, open_with
 from tools.calling import wait_until
+from tools.strict import strict_backend
 
 TIMEOUT_S = 60
-os.environ["STEERED_HOST"] = host_library()
 steer = ctypes.CDLL(str(STEERED))
 """What makes the functions of a steered library fail or hang: see libraries/steered.cpp."""
 call = plan((1, 1, 1), (1, 2, 2))
@@ -44,7 +44,9 @@ config: str | None = None
 
 
 def open_library(*, steered: bool = False) -> aclgrad_native.AclLibrary:
-    return open_with(str(STEERED), config) if steered else aclgrad_native.open("host", config)
+    ((path, _),) = aclgrad_native.library_files(strict_backend(config))
+    os.environ["STEERED_HOST"] = path
+    return open_with(str(STEERED), path, config) if steered else aclgrad_native.open(path, config)
 
 
 def open_device(*, steered: bool = False, **options: Any) -> BlockingDevice:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.serving import clean_environment
+from tools.strict import config_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +35,7 @@ class Forks:
         assert self._process.stdout is not None
         with tempfile.TemporaryDirectory() as folder:
             output, errors, config = (Path(folder, name) for name in ("output", "errors", "acl.json"))
-            config.write_text(json.dumps({"host": host}))
+            config.write_text(config_text(**host))
             request = {
                 "program": program,
                 "arguments": arguments,

@@ -65,5 +65,5 @@ def without(folder: Path, symbol: str) -> Path:
     return copy
 
 
-def open_with(shim: str, config: str | None) -> aclgrad_native.AclLibrary:
-    return aclgrad_native.AclLibrary([(shim, True), (host_library(), True)], config)
+def open_with(shim: str, library: str, config: str | None) -> aclgrad_native.AclLibrary:
+    return aclgrad_native.AclLibrary([(shim, True), (library, True)], config)

@@ -9,6 +9,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad_native import AclError, CallPlan, OutOfMemoryError
+from tools.strict import config_text, strict_library
 
 from .blocking import BlockingDevice
 from .pooling import FLOAT32, pool
@@ -24,8 +25,8 @@ MEBIBYTE = 1 << 20
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[aclgrad_native.AclLibrary]:
     config: Path = tmp_path_factory.mktemp("config") / "acl.json"
-    config.write_text('{"host": {"host_pointers": false, "strict": true}}')
-    yield aclgrad_native.open("host", str(config))
+    config.write_text(config_text(host_pointers=False, strict=True))
+    yield aclgrad_native.open(strict_library(), str(config))
     gc.collect()
 
 

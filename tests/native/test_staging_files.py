@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import json
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import aclgrad_native
+from tools.strict import config_text, strict_backend, strict_library
 
 from .blocking import BlockingDevice
 from .pooling import plan
@@ -46,13 +46,13 @@ def library(
 ) -> Iterator[aclgrad_native.AclLibrary]:
     """The device that copies is strict, and has nothing to report at its end."""
     if request.param == "host_pointers":
-        yield aclgrad_native.open("host")
+        yield aclgrad_native.open(strict_backend(None))
         gc.collect()
         return
     folder = tmp_path_factory.mktemp("copies")
     config, report = folder / "acl.json", folder / "strict.txt"
-    config.write_text(json.dumps({"host": {"host_pointers": False, "strict": True, "strict_report": str(report)}}))
-    yield aclgrad_native.open("host", str(config))
+    config.write_text(config_text(host_pointers=False, strict=True, strict_report=report))
+    yield aclgrad_native.open(strict_library(), str(config))
     gc.collect()
     assert not report.exists() or report.read_text() == ""
 

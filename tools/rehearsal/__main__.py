@@ -1,7 +1,6 @@
 """Runs every shell block of the runbook, in one shell for each product, and says which step failed."""
 
 import argparse
-import json
 import os
 import re
 import signal
@@ -17,6 +16,7 @@ from typing import Final
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from tools.serving import clean_environment
+from tools.strict import config_text, strict_library
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RUNBOOK: Final = ROOT / "docs/first-day.md"
@@ -49,11 +49,10 @@ def rehearse(product: Product, folder: Path, port: int, variables: dict[str, str
     folder.mkdir(parents=True, exist_ok=True)
     config, report, output = folder / "acl.json", folder / "misuse.txt", folder / "output.txt"
     report.unlink(missing_ok=True)
-    host = {"product": product, "host_pointers": False, "strict": True, "strict_report": str(report)}
-    config.write_text(json.dumps({"host": host}))
+    config.write_text(config_text(product=product, host_pointers=False, strict=True, strict_report=report))
     (folder / "script.sh").write_text(script(RUNBOOK.read_text()))
     # The host library has one card, which two workers share.
-    own = {"BACKEND": "host", "PORT": str(port), "ACLGRAD_ACL_CONFIG": str(config), "WORKERS": "2"}
+    own = {"BACKEND": strict_library(), "PORT": str(port), "ACLGRAD_ACL_CONFIG": str(config), "WORKERS": "2"}
     environment = clean_environment(**own, **variables)
     environment["CLONE"] = str(ROOT)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"

@@ -13,6 +13,7 @@ from tools.calling import calls_in
 from tools.serving import Server, worker_process, write_host_config
 from tools.soak.slopes import Sample
 from tools.soak.watch import MEBIBYTE, figures_of
+from tools.strict import strict_library
 
 WORKERS: Final = 2
 DEVICES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -48,9 +49,9 @@ class Host:
         self.device = ""
         """The kind of device of the workers that started last."""
         self._set_device(0)
-        flags = ("--workers", str(WORKERS), "--acl-config", str(folder / "acl.json"), "--shared-memory")
+        flags = ("--backend", strict_library(), "--workers", str(WORKERS), "--acl-config", str(folder / "acl.json"))
         listen = "127.0.0.1:0", f"unix:{folder}/socket"
-        self.server = Server(*flags, "--log-level", "warning", listen=listen)
+        self.server = Server(*flags, "--shared-memory", "--log-level", "warning", listen=listen)
 
     def _set_device(self, number: int) -> None:
         """Chooses the device of the workers that start from now on."""

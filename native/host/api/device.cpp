@@ -104,11 +104,7 @@ aclError aclrtGetCurrentContext(aclrtContext* context) {
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::Current();
-    Option(*runtime->CurrentContext(), opt) = value;
-    if (opt == ACL_OPT_DETERMINISTIC) runtime->SetDeterminism(value);
-  });
+  return GuardRuntime(__func__, [&] { Option(*Runtime::Current()->CurrentContext(), opt) = value; });
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {

@@ -9,7 +9,6 @@
 #include "device/wait.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
-#include "strict/strict.h"
 
 using acl_host::DeadlineAfter;
 using acl_host::Error;
@@ -37,7 +36,6 @@ void Create(aclrtEvent* event, uint32_t flags) {
                 "all " + std::to_string(runtime->product().event_limit) + " events are in use");
   }
   handle = runtime->events().Add(std::make_shared<Event>((flags & ACL_EVENT_TIME_LINE) != 0));
-  acl_host::NoteMade("an event", handle);
 }
 
 void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
@@ -85,7 +83,6 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
     if (!runtime->events().Remove(event)) {
       throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
     }
-    acl_host::NoteEnded(event);
   });
 }
 

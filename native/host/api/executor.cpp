@@ -3,21 +3,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "aclnn/acl_meta.h"
 #include "device/runtime.h"
 #include "errors/pointers.h"
-#include "strict/strict.h"
 
 using acl_host::GuardOperator;
-using acl_host::IsLastPlanned;
 using acl_host::OperatorError;
-using acl_host::Origin;
-using acl_host::Report;
 using acl_host::Required;
 using acl_host::Runtime;
-using acl_host::Strict;
 
 namespace {
 
@@ -47,26 +43,13 @@ aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
     if (std::find(excluded.begin(), excluded.end(), target.operator_name) != excluded.end()) {
       throw OperatorError(ACLNN_ERR_INNER, "executors of " + std::string(target.operator_name) + " are not repeatable");
     }
-    if (Strict::Active() != nullptr && !IsLastPlanned(target)) {
-      Report("repeatable set late", "after another phase 1, or on another thread; in " + Origin::Here().Text());
-      throw OperatorError(ACLNN_ERR_INNER, "the executor is not that of this thread's last phase 1");
-    }
     target.repeatable = true;
   });
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
-  return GuardOperator(__func__, [&] {
-    const aclOpExecutor& ending = Given(executor, "executor");
-    Strict* const strict = Strict::Active();
-    if (strict != nullptr && ending.repeatable) {
-      ending.plan->ForOperands([&](const aclTensor& tensor, bool) {
-        if (!strict->objects.HasEnded(tensor.storage->tensor)) return;
-        Report("tensor destroyed before its executor", "which ends in " + Origin::Here().Text());
-      });
-    }
-    acl_host::Discard(executor);
-  });
+  return GuardOperator(__func__,
+                       [&] { const std::unique_ptr<const aclOpExecutor> ending(&Given(executor, "executor")); });
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t /*index*/, aclTensor* tensor, void* addr) {

@@ -2,10 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <memory>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "acl/acl_rt.h"
 #include "device/runtime.h"
@@ -13,10 +10,7 @@
 #include "errors/pointers.h"
 #include "faults/fault_plan.h"
 #include "plan/device_access.h"
-#include "strict/strict.h"
 
-using acl_host::Access;
-using acl_host::CheckAsynchronous;
 using acl_host::CheckCopySides;
 using acl_host::CheckNotNull;
 using acl_host::CheckSetSide;
@@ -29,7 +23,6 @@ using acl_host::Occurrence;
 using acl_host::Required;
 using acl_host::Runtime;
 using acl_host::Site;
-using acl_host::Strict;
 
 namespace {
 
@@ -51,44 +44,13 @@ void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count,
   }
 }
 
-// Returns the number of the allocation.
-uint64_t CountAllocation(Runtime& runtime, size_t size) {
-  if (size == 0) return 0;  // refused elsewhere and not counted
+void CountAllocation(Runtime& runtime, size_t size) {
+  if (size == 0) return;  // refused elsewhere and not counted
   const Occurrence occurrence = runtime.faults().Next(Site::kAllocation);
   if (occurrence.Has(FaultKind::kOutOfMemory)) {
     throw Error(ACL_ERROR_RT_MEMORY_ALLOCATION,
                 "out of memory: allocation " + std::to_string(occurrence.number) + " fails by the fault plan");
   }
-  return occurrence.number;
-}
-
-void* NoteAllocation(void* address, size_t size, const char* kind, uint64_t number) {
-  if (Strict* const strict = Strict::Active()) strict->memory.Add(address, size, kind, number);
-  return address;
-}
-
-template <typename Release>
-void Free(void* address, const Release& release) {
-  Strict* const strict = Strict::Active();
-  if (strict != nullptr) strict->memory.CheckFree(address);
-  Memory::Owned memory = release(Runtime::Current()->memory());
-  if (strict != nullptr) strict->memory.Retire(address, std::move(memory));
-}
-
-// Strict mode's check of a copy or a fill that runs at once.
-void CheckNow(const std::vector<Access>& accesses) {
-  const Strict* const strict = Strict::Active();
-  if (strict == nullptr) return;
-  for (const Access& access : accesses) strict->memory.CheckReachable(access);
-  strict->memory.CheckUnused(accesses);
-}
-
-// The same for a copy or a fill that a stream runs later; its task holds the result.
-std::shared_ptr<const void> BeginUse(const std::vector<Access>& accesses, const char* what, uint64_t number) {
-  Strict* const strict = Strict::Active();
-  if (strict == nullptr) return nullptr;
-  for (const Access& access : accesses) strict->memory.CheckReachable(access);
-  return strict->memory.BeginUse(accesses, what, number);
 }
 
 // Makes a copy on the calling thread; pause waits, and returns false if the copy was dropped meanwhile.
@@ -111,13 +73,12 @@ void Copy(HostDevice& device, const Occurrence& occurrence, void* dst, const voi
 void* Allocate(size_t size, aclrtMemMallocPolicy policy, bool padded) {
   const auto runtime = Runtime::Current();
   const auto context = runtime->UsableContext();
-  const uint64_t number = CountAllocation(*runtime, size);
+  CountAllocation(*runtime, size);
   const bool is_huge = policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
   const size_t padding_bytes = padded && !is_huge ? runtime->product().allocation_padding_bytes : 0;
   const bool is_normal = policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
   const auto pages = is_normal ? Memory::Pages::kNormal : Memory::Pages::kHugeFirst;
-  void* const address = runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
-  return NoteAllocation(address, size, "device memory", number);
+  return runtime->memory().AllocateOnDevice(context->device.id, size, padding_bytes, pages);
 }
 
 }  // namespace
@@ -137,7 +98,7 @@ aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy pol
 }
 
 aclError aclrtFree(void* devPtr) {
-  return GuardRuntime(__func__, [&] { Free(devPtr, [&](Memory& memory) { return memory.ReleaseOnDevice(devPtr); }); });
+  return GuardRuntime(__func__, [&] { (void)Runtime::Current()->memory().ReleaseOnDevice(devPtr); });
 }
 
 aclError aclrtMallocHost(void** hostPtr, size_t size) {
@@ -145,13 +106,13 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
     void*& address = Required(hostPtr, "hostPtr");
     const auto runtime = Runtime::Current();
     (void)runtime->UsableContext();
-    const uint64_t number = CountAllocation(*runtime, size);
-    address = NoteAllocation(runtime->memory().AllocatePinned(size), size, "pinned memory", number);
+    CountAllocation(*runtime, size);
+    address = runtime->memory().AllocatePinned(size);
   });
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
-  return GuardRuntime(__func__, [&] { Free(hostPtr, [&](Memory& memory) { return memory.ReleasePinned(hostPtr); }); });
+  return GuardRuntime(__func__, [&] { (void)Runtime::Current()->memory().ReleasePinned(hostPtr); });
 }
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
@@ -160,7 +121,6 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
     const auto runtime = Runtime::Current();
     const auto context = runtime->UsableContext();
     CheckCopySides(*runtime, dst, src, count, kind);
-    if (Strict::Active() != nullptr) CheckNow({{dst, count, true}, {src, count, false}});
     Copy(context->device, runtime->faults().Next(Site::kCopy), dst, src, count, [](std::chrono::milliseconds duration) {
       std::this_thread::sleep_for(duration);
       return true;
@@ -175,12 +135,11 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
     CheckCopySides(*runtime, dst, src, count, kind);
-    CheckAsynchronous(*runtime, dst, src, kind);
+    if (kind == ACL_MEMCPY_HOST_TO_HOST) {
+      throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "streams do not copy from host to host");
+    }
     const Occurrence occurrence = runtime->faults().Next(Site::kCopy);
-    std::shared_ptr<const void> use;
-    if (Strict::Active() != nullptr)
-      use = BeginUse({{dst, count, true}, {src, count, false}}, "copy", occurrence.number);
-    const auto copy = [=, use = std::move(use), &owner = *target] {
+    const auto copy = [=, &owner = *target] {
       Copy(owner.device(), occurrence, dst, src, count,
            [&](std::chrono::milliseconds duration) { return owner.Pause(duration); });
     };
@@ -200,7 +159,6 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
     const auto runtime = Runtime::Current();
     (void)runtime->UsableContext();
     CheckSetSide(*runtime, devPtr, count);
-    if (Strict::Active() != nullptr) CheckNow({{devPtr, count, true}});
     std::memset(devPtr, value, count);
   });
 }
@@ -212,9 +170,7 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
     CheckSetSide(*runtime, devPtr, count);
-    std::shared_ptr<const void> use;
-    if (Strict::Active() != nullptr) use = BeginUse({{devPtr, count, true}}, "fill", 0);
-    target->Enqueue([=, use = std::move(use), &device = target->device()] {
+    target->Enqueue([=, &device = target->device()] {
       device.CheckUsable();
       std::memset(devPtr, value, count);
     });

@@ -8,13 +8,11 @@
 #include "aclnn/acl_meta.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
-#include "strict/strict.h"
 
 using acl_host::Dims;
 using acl_host::GuardOperator;
 using acl_host::OperatorError;
 using acl_host::Required;
-using acl_host::Strict;
 
 namespace {
 
@@ -45,27 +43,25 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
     tensor = std::make_unique<aclTensor>(aclTensor{std::move(view_dims), std::move(strides), offset,
                                                    std::move(storage_dims), dataType, format,
                                                    std::make_shared<acl_host::Storage>(acl_host::Storage{tensorData})});
-    tensor->storage->tensor = tensor.get();
-    if (Strict* const strict = Strict::Active()) strict->objects.Add("an aclTensor", tensor.get());
   });
   return status == OK ? tensor.release() : nullptr;
 }
 
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
   std::unique_ptr<aclIntArray> array;
-  const aclnnStatus status = GuardOperator(__func__, [&] {
-    array = std::make_unique<aclIntArray>(aclIntArray{CopyDims(value, size, "value")});
-    if (Strict* const strict = Strict::Active()) strict->objects.Add("an aclIntArray", array.get());
-  });
+  const aclnnStatus status = GuardOperator(
+      __func__, [&] { array = std::make_unique<aclIntArray>(aclIntArray{CopyDims(value, size, "value")}); });
   return status == OK ? array.release() : nullptr;
 }
 
 aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
-  return GuardOperator(__func__, [&] { acl_host::Discard(tensor); });
+  const std::unique_ptr<const aclTensor> ending(tensor);
+  return OK;
 }
 
 aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
-  return GuardOperator(__func__, [&] { acl_host::Discard(array); });
+  const std::unique_ptr<const aclIntArray> ending(array);
+  return OK;
 }
 
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {

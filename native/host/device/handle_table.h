@@ -21,9 +21,6 @@ inline void* NextHandle() {
   return reinterpret_cast<void*>(next.fetch_add(0x10));
 }
 
-// Reports a handle that was not found to strict mode.
-void ReportMissing(void* handle);
-
 template <typename T>
 class HandleTable {
  public:
@@ -45,7 +42,6 @@ class HandleTable {
   [[nodiscard]] std::shared_ptr<T> Find(void* handle) const {
     std::shared_ptr<T> object = FindOrNull(handle);
     if (!object) {
-      ReportMissing(handle);
       throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this " + kind_ + " does not exist or was destroyed");
     }
     return object;

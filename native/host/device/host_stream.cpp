@@ -8,14 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "strict/strict.h"
-
 namespace acl_host {
-namespace {
-
-constexpr uint64_t kMostLateWaits = 3;
-
-}  // namespace
 
 HostStream::HostStream(HostDevice& device, void* context) : device_(device), context_(context), slot_(device) {}
 
@@ -105,17 +98,7 @@ void HostStream::RunInOrder(const Task& task) {
 bool HostStream::Synchronize(const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t target = enqueued_;
-  if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) {
-    const uint64_t waits = ++late_waits_;
-    lock.unlock();
-    // A card logs each late wait, and some cards run a task on the device to find the cause.
-    if (waits > kMostLateWaits && Strict::Active() != nullptr) {
-      Report("wait polled", std::to_string(waits) + " waits for a stream timed out in a row; ask aclrtStreamQuery in " +
-                                Origin::Here().Text());
-    }
-    return false;
-  }
-  late_waits_ = 0;
+  if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) return false;
   if (error_) throw *std::exchange(error_, std::nullopt);
   device_.CheckUsable();
   return true;

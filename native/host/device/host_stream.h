@@ -78,8 +78,7 @@ class HostStream {
   std::deque<Task> queue_;
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
-  uint64_t late_waits_ = 0;  // in a row
-  bool lent_ = false;        // a thread that enqueued a task runs it
+  bool lent_ = false;  // a thread that enqueued a task runs it
   bool closed_ = false;
   bool dropping_ = false;
   std::optional<Error> error_;

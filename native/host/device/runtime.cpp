@@ -6,7 +6,6 @@
 
 #include "errors/exceptions.h"
 #include "faults/signal_handlers.h"
-#include "strict/strict.h"
 
 namespace acl_host {
 namespace {
@@ -30,7 +29,6 @@ thread_local void* current_context = nullptr;
 }  // namespace
 
 std::shared_ptr<Runtime> Runtime::Current() {
-  Strict::CheckNotForked();
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
   if (!process.runtime) throw Error(ACL_ERROR_UNINITIALIZE, "call aclInit first");
@@ -46,7 +44,6 @@ void Runtime::Start(const char* config_path) {
   }
   const Config config = LoadConfig(config_path);
   auto runtime = std::make_shared<Runtime>(config);
-  if (config.strict) Strict::Start(config.strict_report);
   KeepAllMessages(config.card_messages);
   if (config.signal_handlers) ChainSignalHandlers();
   process.runtime = std::move(runtime);
@@ -66,23 +63,15 @@ uint64_t Runtime::Release() {
 void Runtime::Stop() {
   Process& process = TheProcess();
   std::shared_ptr<Runtime> ending;
-  uint64_t starts = 0;
   {
     const std::lock_guard<std::mutex> lock(process.mutex);
-    starts = process.starts;
     ending = std::move(process.runtime);
     process.runtime = nullptr;
     process.starts = 0;
   }
   if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
-  if (starts > 1 && Strict::Active() != nullptr) {
-    Report("finalized for others", std::to_string(starts) + " calls of aclInit; ended in " + Origin::Here().Text());
-  }
   // Threads that wait for a stream keep the runtime alive; this ends their wait.
   ending->CloseStreams();
-  Strict::ReportLeaks();
-  ending = nullptr;
-  Strict::Stop();
 }
 
 Runtime::Runtime(const Config& config)
@@ -148,13 +137,6 @@ void Runtime::ReleaseDevice(int32_t id) {
   }
   if (--target.uses != 0) return;
   void* const context = std::exchange(target.default_context, nullptr);
-  if (Strict::Active() != nullptr) {
-    for (const auto& [handle, stream] : streams_.All()) {
-      if (stream->context() != context || stream == contexts_.Find(context)->default_stream) continue;
-      Report("reset with live streams", "device " + std::to_string(id) + "; in " + Origin::Here().Text());
-      break;
-    }
-  }
   (void)RemoveContext(context, HostStream::Pending::kRun);
 }
 
@@ -170,13 +152,6 @@ void Runtime::ReleaseDeviceForce(int32_t id) {
   target.default_context = nullptr;
   target.uses = 0;
   target.Recover();
-}
-
-void Runtime::SetDeterminism(int64_t value) {
-  const int64_t before = determinism_.exchange(value);
-  if (before == Context::kNotSet || before == value || Strict::Active() == nullptr) return;
-  Report("determinism changed", "from " + std::to_string(before) + " to " + std::to_string(value) +
-                                    ", for every device of the process; in " + Origin::Here().Text());
 }
 
 std::shared_ptr<Context> Runtime::UsableContext() const {
@@ -203,19 +178,13 @@ std::shared_ptr<HostStream> Runtime::OwnStream(void* handle) const {
 
 void* Runtime::CreateStream() {
   const std::shared_ptr<Context> context = UsableContext();
-  void* const handle = streams_.Add(std::make_shared<HostStream>(context->device, context->handle));
-  NoteMade("a stream", handle);
-  return handle;
+  return streams_.Add(std::make_shared<HostStream>(context->device, context->handle));
 }
 
 void Runtime::DestroyStream(void* handle, HostStream::Pending pending) {
   if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
   const std::shared_ptr<HostStream> stream = OwnStream(handle);
-  if (pending == HostStream::Pending::kRun && Strict::Active() != nullptr && !stream->Idle()) {
-    Report("destroyed while busy", "a stream; synchronise it before " + Origin::Here().Text());
-  }
   if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
-  NoteEnded(handle);
   stream->Close(pending);
   stream->Join();
 }
@@ -249,7 +218,6 @@ bool Runtime::RemoveContext(void* handle, HostStream::Pending pending) {
   std::vector<std::shared_ptr<HostStream>> closing;
   for (auto& [stream_handle, stream] : streams_.All()) {
     if (stream->context() != handle || !streams_.Remove(stream_handle)) continue;
-    NoteEnded(stream_handle);
     stream->Close(pending);
     closing.push_back(std::move(stream));
   }

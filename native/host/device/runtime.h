@@ -1,7 +1,6 @@
 // Everything that lives between aclInit and aclFinalize.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -50,9 +49,6 @@ class Runtime {
   // Drops the work of all of the device's contexts and makes a lost device usable again.
   void ReleaseDeviceForce(int32_t id);
 
-  // Newer releases of CANN have one setting for the process, older ones have one for each context.
-  void SetDeterminism(int64_t value);
-
   // As CurrentContext and FindStream; both throw if the device is lost.
   [[nodiscard]] std::shared_ptr<Context> UsableContext() const;
 
@@ -72,7 +68,6 @@ class Runtime {
   const Config config_;
   Memory memory_;
   FaultPlan faults_;
-  std::atomic<int64_t> determinism_{Context::kNotSet};
   std::vector<std::unique_ptr<HostDevice>> devices_;
   HandleTable<Context> contexts_{"context"};
   HandleTable<HostStream> streams_{"stream"};

@@ -6,7 +6,6 @@
 namespace acl_host {
 namespace {
 
-thread_local const char* current_function = nullptr;
 std::atomic<bool> keeps_all_messages{false};
 constexpr size_t kMostText = 65536;
 
@@ -33,10 +32,6 @@ ThreadErrors& CurrentErrors() noexcept {
 
 void KeepAllMessages(bool keeps) noexcept { keeps_all_messages = keeps; }
 
-const char* CurrentFunction() noexcept { return current_function; }
-
-void EnterFunction(const char* function) noexcept { current_function = function; }
-
 aclError TranslateRuntimeError(const char* function) noexcept {
   aclError code = ACL_ERROR_INTERNAL_ERROR;
   try {
@@ -60,9 +55,6 @@ aclnnStatus TranslateOperatorError(const char* function) noexcept {
     throw;
   } catch (const OperatorError& error) {
     code = error.code();
-    SetRecentMessage(function, code, error.what());
-  } catch (const Offence& error) {
-    code = ACLNN_ERR_PARAM_INVALID;
     SetRecentMessage(function, code, error.what());
   } catch (const Error& error) {
     code = ACLNN_ERR_RUNTIME_ERROR;

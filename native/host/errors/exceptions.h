@@ -28,12 +28,6 @@ class OperatorError : public Error {
   using Error::Error;
 };
 
-// A misuse that strict mode refuses; in an operator it becomes ACLNN_ERR_PARAM_INVALID.
-class Offence : public Error {
- public:
-  using Error::Error;
-};
-
 // The failures of the calling thread, as the ABI reports them.
 struct ThreadErrors {
   std::string recent;    // what the next aclGetRecentErrMsg returns
@@ -41,10 +35,6 @@ struct ThreadErrors {
   aclError last = ACL_SUCCESS;
 };
 [[nodiscard]] ThreadErrors& CurrentErrors() noexcept;
-
-// The function of the ABI that this thread is in, or was in last; null for the library's own threads.
-[[nodiscard]] const char* CurrentFunction() noexcept;
-void EnterFunction(const char* function) noexcept;
 
 // Imitates a card: one message has the texts of all failures of the thread, newest first, in many lines, and is cut at
 // any byte.
@@ -57,7 +47,6 @@ void KeepAllMessages(bool keeps) noexcept;
 
 template <typename Body>
 [[nodiscard]] aclError GuardRuntime(const char* function, Body&& body) noexcept {
-  EnterFunction(function);
   try {
     std::forward<Body>(body)();
     return ACL_SUCCESS;
@@ -68,7 +57,6 @@ template <typename Body>
 
 template <typename Body>
 [[nodiscard]] aclnnStatus GuardOperator(const char* function, Body&& body) noexcept {
-  EnterFunction(function);
   try {
     std::forward<Body>(body)();
     return ACLNN_SUCCESS;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "errors/exceptions.h"
-#include "strict/strict.h"
 
 namespace acl_host {
 
@@ -15,11 +14,9 @@ void CheckNotNull(const void* pointer, const char* name, int32_t code = Failure:
   if (pointer == nullptr) throw Failure(code, std::string(name) + " must not be null");
 }
 
-// The same; strict mode also refuses an object that has ended.
 template <typename Failure = Error, typename T>
 [[nodiscard]] T& Required(T* pointer, const char* name, int32_t code = Failure::kNull) {
   CheckNotNull<Failure>(pointer, name, code);
-  CheckAlive(pointer);
   return *pointer;
 }
 

@@ -5,15 +5,10 @@
 #include <string>
 
 #include "errors/exceptions.h"
-#include "strict/strict.h"
 #include "tensors/data_type.h"
 
 namespace acl_host {
 namespace {
-
-constexpr uintptr_t kCopyAlignment = 64;
-constexpr uintptr_t kTensorAlignment = 32;
-constexpr uint64_t kGranule = 32;
 
 enum class Place { kHost, kDevice };
 
@@ -42,15 +37,6 @@ bool SidesOf(aclrtMemcpyKind kind, Place& dst, Place& src) {
   }
 }
 
-// Freed memory is no longer a block; strict mode reports more about it.
-void ReportOutside(const std::string& name, const void* address, uint64_t size_bytes) {
-  const Strict* const strict = Strict::Active();
-  if (strict == nullptr) return;
-  strict->memory.CheckReachable({address, size_bytes, false});
-  Report("memory outside any allocation",
-         name + ": " + std::to_string(size_bytes) + " bytes; given in " + Origin::Here().Text());
-}
-
 void CheckSide(const Memory& memory, const char* name, const void* address, uint64_t size_bytes, Place place) {
   const auto block = memory.Find(address);
   const bool on_device = block && !block->pinned();
@@ -58,7 +44,6 @@ void CheckSide(const Memory& memory, const char* name, const void* address, uint
     throw Error(ACL_ERROR_RT_PARAM_INVALID, std::string(name) + " lies in device memory, which kind says it does not");
   }
   if (place == Place::kDevice && !(on_device && block->Holds(address, size_bytes))) {
-    ReportOutside(name, address, size_bytes);
     throw Error(ACL_ERROR_RT_PARAM_INVALID, std::string(name) + ": its " + std::to_string(size_bytes) +
                                                 " bytes do not lie in memory from aclrtMalloc");
   }
@@ -68,7 +53,6 @@ void CheckReachable(const Memory& memory, const HostDevice& device, const std::s
                     uint64_t size_bytes) {
   const auto block = memory.Find(address);
   if (block && block->device == device.id && block->Holds(address, size_bytes)) return;
-  ReportOutside(name, address, size_bytes);
   throw OperatorError(ACLNN_ERR_PARAM_INVALID, name + ": its " + std::to_string(size_bytes) +
                                                    " bytes do not lie in memory from aclrtMalloc on device " +
                                                    std::to_string(device.id));
@@ -83,45 +67,6 @@ void CheckCopySides(Runtime& runtime, const void* dst, const void* src, uint64_t
   if (!SidesOf(kind, dst_place, src_place)) return;
   CheckSide(runtime.memory(), "dst", dst, size_bytes, dst_place);
   CheckSide(runtime.memory(), "src", src, size_bytes, src_place);
-}
-
-void CheckAsynchronous(Runtime& runtime, const void* dst, const void* src, aclrtMemcpyKind kind) {
-  if (kind == ACL_MEMCPY_HOST_TO_HOST) {
-    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "streams do not copy from host to host");
-  }
-  if (Strict::Active() == nullptr) return;
-  for (const void* const side : {dst, src}) {
-    if (runtime.memory().IsPageable(side)) {
-      Refuse("pageable async copy", "memory that is not from aclrtMallocHost; given in " + Origin::Here().Text());
-    }
-    if (reinterpret_cast<uintptr_t>(side) % kCopyAlignment != 0) {
-      Refuse("misaligned async copy", "an address that is no multiple of " + std::to_string(kCopyAlignment) +
-                                          "; given in " + Origin::Here().Text());
-    }
-  }
-}
-
-void CheckOperands(Runtime& runtime, const std::vector<Access>& operands) {
-  if (runtime.config().host_pointers) return;
-  for (const Access& operand : operands) {
-    if (reinterpret_cast<uintptr_t>(operand.address) % kTensorAlignment != 0) {
-      Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
-                                      "; launched in " + Origin::Here().Text());
-    }
-    const uint64_t rest = (kGranule - operand.size_bytes % kGranule) % kGranule;
-    const Access padding{static_cast<const std::byte*>(operand.address) + operand.size_bytes,
-                         rest + runtime.product().allocation_padding_bytes, true};
-    const auto block = runtime.memory().Find(operand.address);
-    const bool is_inside = block && block->Holds(padding.address, padding.size_bytes);
-    const bool is_own =
-        std::none_of(operands.begin(), operands.end(), [&](const Access& other) { return Overlap(padding, other); });
-    Strict::Active()->memory.CheckUnused({padding});
-    if (is_inside && is_own) continue;
-    Refuse("padding shared", "the " + std::to_string(padding.size_bytes) + " bytes behind an operand of " +
-                                 std::to_string(operand.size_bytes) +
-                                 (is_inside ? " are another's" : " are outside its allocation") + "; launched in " +
-                                 Origin::Here().Text());
-  }
 }
 
 void CheckSetSide(Runtime& runtime, const void* address, uint64_t size_bytes) {

@@ -24,9 +24,6 @@ namespace acl_host {
 // phase_one is the name of the operator's first function.
 void PublishPlan(const char* phase_one, Plan plan, uint64_t& workspace_size, aclOpExecutor*& executor);
 
-// Whether this thread's last phase 1 made the executor.
-[[nodiscard]] bool IsLastPlanned(const aclOpExecutor& executor);
-
 // Phase 1. make_plan checks the operator's arguments, by throwing OperatorError, and returns its Plan.
 template <typename MakePlan>
 [[nodiscard]] aclnnStatus PlanOperator(const char* function, uint64_t* workspace_size, aclOpExecutor** executor,

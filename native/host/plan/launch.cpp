@@ -6,7 +6,6 @@
 #include "device/host_device.h"
 #include "errors/exceptions.h"
 #include "plan/red_zone.h"
-#include "strict/strict.h"
 
 namespace acl_host {
 
@@ -21,11 +20,9 @@ void QueuedLaunch::Run(HostStream& stream) const {
   }
   plan->Run(device.pool, addresses, workspace);
   if (const uint64_t intact_bytes = red_zone.IntactBytes(); intact_bytes != kRedZoneBytes) {
-    const std::string text = "launch " + std::to_string(occurrence.number) +
-                             ": something wrote behind the workspace, at byte " +
-                             std::to_string(used_bytes + intact_bytes) + " of it";
-    if (Strict::Active() != nullptr) Report("workspace overrun", text);
-    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, text);
+    throw Error(ACL_ERROR_RT_AICORE_EXCEPTION, "launch " + std::to_string(occurrence.number) +
+                                                   ": something wrote behind the workspace, at byte " +
+                                                   std::to_string(used_bytes + intact_bytes) + " of it");
   }
 }
 

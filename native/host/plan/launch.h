@@ -15,7 +15,6 @@ struct QueuedLaunch {
   Plan::Addresses addresses;
   std::byte* workspace;
   Occurrence occurrence;
-  std::shared_ptr<const void> use;  // of memory, registered with strict mode
 
   // Runs on the stream's thread.
   void Run(HostStream& stream) const;

@@ -20,11 +20,9 @@ struct Config {
   uint64_t memory_elsewhere_bytes = 0;  // of each device's memory, used by other processes
   int32_t streams_elsewhere = 0;        // of each device's streams, used by other processes
   bool host_pointers = true;            // accept any host memory as device memory
-  bool strict = false;                  // report and refuse every misuse
   bool stops_on_failure = true;         // a failed task poisons the device; otherwise only its stream reports it, once
   bool card_messages = false;           // error texts as long and as broken as a card's
   bool signal_handlers = false;         // install signal handlers as CANN's tracing does
-  std::string strict_report{};          // file to append reports to; stderr if empty
   std::vector<Fault> faults{};
   int64_t faults_after_launches = 0;
   std::vector<std::string> not_repeatable{};  // operators whose executors cannot be made repeatable

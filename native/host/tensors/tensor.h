@@ -26,7 +26,6 @@ using Dims = std::vector<int64_t>;
 // them from the next launch on.
 struct Storage {
   void* address;
-  const void* tensor = nullptr;  // the tensor that it was made for, which may no longer exist
 };
 
 // A range of bytes, relative to the address of a storage.

@@ -29,7 +29,7 @@ def test_server_that_serves(server: Server) -> None:
     assert reply.getheader("cache-control") == "no-store"
     assert "default-src 'none'" in (reply.getheader("content-security-policy") or "")
     assert "not ready" not in page
-    for part in ("Ascend910B1", "adaptive_avg_pool2d_backward", "INVALID_FIELD", "libacl_host.so"):
+    for part in ("Ascend910B1", "adaptive_avg_pool2d_backward", "INVALID_FIELD", "libacl_"):
         assert part in page
     reply, body = fetch(server.admin, "/", "HEAD")
     assert (reply.status, body) == (200, "")

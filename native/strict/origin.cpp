@@ -1,4 +1,4 @@
-#include "strict/origin.h"
+#include "origin.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -6,12 +6,12 @@
 #include <sstream>
 #include <string_view>
 
-#include "errors/exceptions.h"
-
-namespace acl_host {
+namespace acl_strict {
 namespace {
 
 constexpr int kCallers = 3;
+
+thread_local const char* current_function = nullptr;
 
 const void* OwnModule() {
   Dl_info info{};
@@ -38,6 +38,10 @@ std::string FrameText(const Dl_info& info, const void* frame) {
 
 }  // namespace
 
+const char* CurrentFunction() noexcept { return current_function; }
+
+void EnterFunction(const char* function) noexcept { current_function = function; }
+
 Origin Origin::Here(const char* what, uint64_t number) {
   Origin origin;
   origin.function_ = CurrentFunction();
@@ -48,7 +52,7 @@ Origin Origin::Here(const char* what, uint64_t number) {
 }
 
 std::string Origin::Text() const {
-  std::string text = function_ == nullptr ? "a stream's thread" : function_;
+  std::string text = function_;
   if (what_ != nullptr) text += " (" + std::string(what_) + " " + std::to_string(number_) + ")";
   const void* const own = OwnModule();
   int callers = 0;
@@ -61,4 +65,4 @@ std::string Origin::Text() const {
   return text;
 }
 
-}  // namespace acl_host
+}  // namespace acl_strict

@@ -1,0 +1,236 @@
+// Tensors, integer arrays, executors and launches.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "accesses.h"
+#include "aclnn/aclnn_status.h"
+#include "operators.h"
+#include "real.h"
+#include "report.h"
+#include "session.h"
+
+namespace acl_strict {
+namespace {
+
+constexpr uintptr_t kTensorAlignment = 32;
+
+struct Tensor {
+  int64_t begin = 0;        // of the view's first byte, relative to the address
+  uint64_t size_bytes = 0;  // to the view's last byte
+  std::atomic<void*> address{nullptr};
+};
+
+struct Executor {
+  uint64_t workspace_bytes = 0;
+  std::vector<Operand> operands;
+  std::vector<std::shared_ptr<Tensor>> tensors;  // of the operands; null for an unknown one
+  std::atomic<bool> is_repeatable{false};
+  std::atomic<bool> is_running{false};
+};
+
+// CANN keeps the executor of a thread's last phase 1.
+thread_local const aclOpExecutor* last_planned = nullptr;
+
+// Marks an executor while a thread is in its phase 2.
+class Running {
+ public:
+  explicit Running(Executor& executor) : executor_(executor) {
+    if (!executor.is_running.exchange(true)) return;
+    Refuse("executor run twice at once", "by two threads; again in " + Origin::Here().Text());
+  }
+  ~Running() { executor_.is_running = false; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Executor& executor_;
+};
+
+// The bytes from the first to the last element of a view. A shape whose size overflows has none: it is never launched.
+std::shared_ptr<Tensor> Describe(const int64_t* dims, uint64_t count, const int64_t* strides, int64_t offset,
+                                 size_t element_bytes, void* address) {
+  auto tensor = std::make_shared<Tensor>();
+  tensor->address = address;
+  int64_t lowest = offset;
+  int64_t highest = offset;
+  int64_t row_major = 1;
+  for (uint64_t axis = count; axis-- > 0;) {
+    if (dims[axis] <= 0) return tensor;
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(dims[axis] - 1, strides == nullptr ? row_major : strides[axis], &reach)) return tensor;
+    int64_t& end = reach < 0 ? lowest : highest;
+    if (__builtin_add_overflow(end, reach, &end) ||
+        (strides == nullptr && __builtin_mul_overflow(row_major, dims[axis], &row_major))) {
+      return tensor;
+    }
+  }
+  int64_t size_bytes = 0;
+  if (__builtin_mul_overflow(lowest, static_cast<int64_t>(element_bytes), &tensor->begin) ||
+      __builtin_sub_overflow(highest, lowest, &size_bytes) || __builtin_add_overflow(size_bytes, 1, &size_bytes) ||
+      __builtin_mul_overflow(size_bytes, static_cast<int64_t>(element_bytes), &size_bytes)) {
+    return tensor;
+  }
+  tensor->size_bytes = static_cast<uint64_t>(size_bytes);
+  return tensor;
+}
+
+bool IsAt(const void* address, uint64_t alignment) { return reinterpret_cast<uintptr_t>(address) % alignment == 0; }
+
+// An operand must be aligned and must own the bytes behind it that kernels may touch.
+void CheckOperand(const Access& operand, const std::vector<Access>& all) {
+  if (!IsAt(operand.address, kTensorAlignment)) {
+    Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
+                                    "; launched in " + Origin::Here().Text());
+  }
+  const Access padding{static_cast<const std::byte*>(operand.address) + operand.size_bytes,
+                       RoundUpToGranule(operand.size_bytes) - operand.size_bytes + PaddingBytes(), true};
+  CheckUnused(padding);
+  const auto block = TheSession().memory.Find(operand.address);
+  const auto end = reinterpret_cast<uintptr_t>(padding.address) + padding.size_bytes;
+  const bool is_inside = block && end - block->base <= block->charged_bytes;
+  const bool is_own =
+      std::none_of(all.begin(), all.end(), [&](const Access& other) { return Overlap(padding, other); });
+  if (is_inside && is_own) return;
+  Refuse("padding shared", "the " + std::to_string(padding.size_bytes) + " bytes behind an operand of " +
+                               std::to_string(operand.size_bytes) +
+                               (is_inside ? " are another's" : " are outside its allocation") + "; launched in " +
+                               Origin::Here().Text());
+}
+
+// Inputs without an address are shapes alone.
+std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint64_t workspace_bytes) {
+  Session& session = TheSession();
+  if (workspace_bytes < executor.workspace_bytes) {
+    Refuse("workspace too small", std::to_string(workspace_bytes) + " bytes, but " +
+                                      std::to_string(executor.workspace_bytes) + " are needed; given in " +
+                                      Origin::Here().Text());
+  }
+  std::vector<Access> accesses;
+  for (size_t index = 0; index < executor.operands.size(); ++index) {
+    const Operand& operand = executor.operands[index];
+    session.objects.CheckAlive(operand.tensor);
+    const Tensor* const tensor = executor.tensors[index].get();
+    void* const address = tensor == nullptr ? nullptr : tensor->address.load();
+    if (address == nullptr || tensor->size_bytes == 0) continue;
+    accesses.push_back({static_cast<const std::byte*>(address) + tensor->begin, tensor->size_bytes, operand.is_output});
+  }
+  if (workspace != nullptr && executor.workspace_bytes > 0) {
+    accesses.push_back({workspace, executor.workspace_bytes, true});
+  }
+  const int32_t device = session.host_pointers ? kPinned : CurrentDevice();
+  for (const Access& access : accesses) {
+    const auto block = session.memory.Find(access.address);
+    if (!session.host_pointers && !(block && block->device == device)) {
+      RefuseOutside(access.writes ? "an output or a workspace" : "an input", access);
+    }
+  }
+  CheckReachable(accesses);
+  if (!session.host_pointers) {
+    for (const Access& access : accesses) CheckOperand(access, accesses);
+  }
+  return accesses;
+}
+
+template <typename Object>
+aclnnStatus Destroy(aclnnStatus (*destroy)(Object*), Object* object) {
+  const bool is_known = object != nullptr && TheSession().objects.Retire(object, ObjectLedger::End::kDestroyed,
+                                                                         [=] { (void)destroy(object); });
+  return is_known ? OK : destroy(object);
+}
+
+}  // namespace
+
+aclnnStatus SetAddress(SetAddressFunction* real, aclOpExecutor* executor, size_t index, aclTensor* tensor,
+                       void* address) {
+  // The tensor gets its address even if the call then fails.
+  if (const auto facts = TheSession().objects.FactsOf<Tensor>(tensor)) facts->address = address;
+  return real(executor, index, tensor, address);
+}
+
+void NoteExecutor(aclOpExecutor* executor, uint64_t workspace_bytes, const std::vector<Operand>& operands) {
+  auto facts = std::make_shared<Executor>();
+  facts->workspace_bytes = workspace_bytes;
+  facts->operands = operands;
+  for (const Operand& operand : operands)
+    facts->tensors.push_back(TheSession().objects.FactsOf<Tensor>(operand.tensor));
+  TheSession().objects.Add("an executor", executor, std::move(facts));
+  last_planned = executor;
+}
+
+aclnnStatus PhaseTwo(PhaseTwoFunction* real, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
+                     aclrtStream stream) {
+  Session& session = TheSession();
+  const auto facts = executor == nullptr ? nullptr : session.objects.FactsOf<Executor>(executor);
+  if (facts == nullptr) return real(workspace, workspace_bytes, executor, stream);
+  const Running running(*facts);
+  const bool is_consumed = !facts->is_repeatable;
+  if (is_consumed) (void)session.objects.Retire(executor, ObjectLedger::End::kLaunched);
+  std::vector<Access> accesses;
+  try {
+    CheckStream(stream);
+    accesses = CheckLaunch(*facts, workspace, workspace_bytes);
+  } catch (const Offence&) {
+    // A refused launch consumes its executor as well.
+    if (is_consumed) (void)Real().aclDestroyAclOpExecutor(executor);
+    throw;
+  }
+  const uint64_t number = ++session.launches;
+  const aclnnStatus status = real(workspace, workspace_bytes, executor, stream);
+  if (status == OK && !accesses.empty()) session.work.Begin(NameOf(stream), std::move(accesses), "launch", number);
+  return status;
+}
+
+aclTensor* checked::aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                                    const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+                                    uint64_t storageDimsNum, void* tensorData) {
+  aclTensor* const tensor = Real().aclCreateTensor(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
+                                                   storageDimsNum, tensorData);
+  if (tensor == nullptr) return nullptr;
+  const size_t element_bytes = Real().aclDataTypeSize(dataType);
+  TheSession().objects.Add("an aclTensor", tensor,
+                           Describe(viewDims, viewDimsNum, stride, offset, element_bytes, tensorData));
+  return tensor;
+}
+
+aclIntArray* checked::aclCreateIntArray(const int64_t* value, uint64_t size) {
+  aclIntArray* const array = Real().aclCreateIntArray(value, size);
+  if (array != nullptr) TheSession().objects.Add("an aclIntArray", array);
+  return array;
+}
+
+aclnnStatus checked::aclDestroyTensor(const aclTensor* tensor) { return Destroy(Real().aclDestroyTensor, tensor); }
+
+aclnnStatus checked::aclDestroyIntArray(const aclIntArray* array) { return Destroy(Real().aclDestroyIntArray, array); }
+
+aclnnStatus checked::aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
+  const auto facts = executor == nullptr ? nullptr : TheSession().objects.FactsOf<Executor>(executor);
+  if (facts != nullptr && executor != last_planned) {
+    Refuse("repeatable set late", "after another phase 1, or on another thread; in " + Origin::Here().Text(),
+           ACLNN_ERR_INNER);
+  }
+  const aclnnStatus status = Real().aclSetAclOpExecutorRepeatable(executor);
+  if (status == OK && facts != nullptr) facts->is_repeatable = true;
+  return status;
+}
+
+aclnnStatus checked::aclDestroyAclOpExecutor(aclOpExecutor* executor) {
+  const ObjectLedger& objects = TheSession().objects;
+  const auto facts = executor == nullptr ? nullptr : objects.FactsOf<Executor>(executor);
+  if (facts != nullptr && facts->is_repeatable) {
+    for (const Operand& operand : facts->operands) {
+      if (!objects.HasEnded(operand.tensor)) continue;
+      Report("tensor destroyed before its executor", "which ends in " + Origin::Here().Text());
+    }
+  }
+  return Destroy(Real().aclDestroyAclOpExecutor, executor);
+}
+
+aclnnStatus checked::aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
+  if (const auto facts = TheSession().objects.FactsOf<Tensor>(tensor)) facts->address = addr;
+  return Real().aclSetRawTensorAddr(tensor, addr);
+}
+
+}  // namespace acl_strict

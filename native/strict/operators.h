@@ -1,0 +1,52 @@
+// The two phases of all operators, and the addresses of their tensors: functions that are known by their types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "acl/acl_rt.h"
+#include "aclnn/acl_meta.h"
+
+namespace acl_strict {
+
+using PhaseTwoFunction = aclnnStatus(void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
+                                     aclrtStream stream);
+
+using SetAddressFunction = aclnnStatus(aclOpExecutor* executor, size_t index, aclTensor* tensor, void* address);
+
+// A tensor that phase 1 was given.
+struct Operand {
+  const aclTensor* tensor;
+  bool is_output;
+};
+
+void NoteExecutor(aclOpExecutor* executor, uint64_t workspace_bytes, const std::vector<Operand>& operands);
+
+template <typename Argument>
+void AddOperand([[maybe_unused]] std::vector<Operand>& operands, [[maybe_unused]] Argument argument) {
+  if constexpr (std::is_same_v<Argument, aclTensor*> || std::is_same_v<Argument, const aclTensor*>) {
+    if (argument != nullptr) operands.push_back({argument, std::is_same_v<Argument, aclTensor*>});
+  }
+}
+
+template <typename... Arguments>
+aclnnStatus PhaseOne(aclnnStatus (*real)(Arguments...), Arguments... arguments) {
+  const aclnnStatus status = real(arguments...);
+  if (status != OK) return status;
+  std::vector<Operand> operands;
+  (AddOperand(operands, arguments), ...);
+  const std::tuple<Arguments...> all{arguments...};
+  NoteExecutor(*std::get<sizeof...(Arguments) - 1>(all), *std::get<sizeof...(Arguments) - 2>(all), operands);
+  return status;
+}
+
+aclnnStatus SetAddress(SetAddressFunction* real, aclOpExecutor* executor, size_t index, aclTensor* tensor,
+                       void* address);
+
+aclnnStatus PhaseTwo(PhaseTwoFunction* real, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
+                     aclrtStream stream);
+
+}  // namespace acl_strict

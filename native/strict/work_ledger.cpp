@@ -1,0 +1,66 @@
+#include "work_ledger.h"
+
+#include <utility>
+
+#include "real.h"
+
+namespace acl_strict {
+
+bool Overlap(const Access& first, const Access& second) {
+  const auto begin = [](const Access& access) { return reinterpret_cast<uintptr_t>(access.address); };
+  return begin(first) < begin(second) + second.size_bytes && begin(second) < begin(first) + first.size_bytes;
+}
+
+bool IsBusy(const StreamName& name) {
+  const RealLibrary& real = Real();
+  aclrtContext current = nullptr;
+  // Only the context of a stream may ask for it.
+  if (real.aclrtGetCurrentContext(&current) != ACL_SUCCESS ||
+      (current != name.context && real.aclrtSetCurrentContext(name.context) != ACL_SUCCESS)) {
+    DropMessage();
+    return false;
+  }
+  aclrtStreamStatus status = ACL_STREAM_STATUS_COMPLETE;
+  if (real.aclrtStreamQuery(name.stream, &status) != ACL_SUCCESS) DropMessage();
+  if (current != name.context) (void)real.aclrtSetCurrentContext(current);
+  return status == ACL_STREAM_STATUS_NOT_READY;
+}
+
+void WorkLedger::Begin(const StreamName& name, std::vector<Access> accesses, const char* what, uint64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  works_.push_back({name, ++begun_, std::move(accesses), Origin::Here(what, number)});
+}
+
+uint64_t WorkLedger::begun() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return begun_;
+}
+
+void WorkLedger::End(const StreamName& name, uint64_t number) {
+  EndIf([&](const StreamName& other) { return other == name; }, number);
+}
+
+std::optional<Origin> WorkLedger::FindUser(const Access& access) {
+  for (;;) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const Work* const work = Find(access);
+    if (work == nullptr) return std::nullopt;
+    const StreamName name = work->name;
+    const Origin origin = work->origin;
+    const uint64_t begun = begun_;
+    lock.unlock();
+    if (IsBusy(name)) return origin;
+    End(name, begun);
+  }
+}
+
+const WorkLedger::Work* WorkLedger::Find(const Access& access) const {
+  for (const Work& work : works_) {
+    for (const Access& other : work.accesses) {
+      if ((access.writes || other.writes) && Overlap(access, other)) return &work;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace acl_strict

@@ -1,0 +1,72 @@
+// Copies, fills and launches that were queued, and may still use memory.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "acl/acl_rt.h"
+#include "origin.h"
+
+namespace acl_strict {
+
+// Bytes that an operation reads or writes.
+struct Access {
+  const void* address;
+  uint64_t size_bytes;
+  bool writes;
+};
+
+[[nodiscard]] bool Overlap(const Access& first, const Access& second);
+
+// A stream, or the default stream of its context.
+struct StreamName {
+  aclrtStream stream;
+  aclrtContext context;
+  int32_t device;
+
+  [[nodiscard]] bool operator==(const StreamName& other) const {
+    return stream == other.stream && context == other.context;
+  }
+};
+
+// Whether the stream has work to do, as far as the library can say.
+[[nodiscard]] bool IsBusy(const StreamName& name);
+
+class WorkLedger {
+ public:
+  void Begin(const StreamName& name, std::vector<Access> accesses, const char* what, uint64_t number);
+
+  // The number of the work that began last. Ask before the library is, since other threads may begin more meanwhile.
+  [[nodiscard]] uint64_t begun() const;
+
+  // The work up to this number has ended: of a stream, or of all streams for which a predicate holds.
+  void End(const StreamName& name, uint64_t number);
+  template <typename Predicate>
+  void EndIf(const Predicate& is_meant, uint64_t number = UINT64_MAX) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    works_.remove_if([&](const Work& work) { return work.number <= number && is_meant(work.name); });
+  }
+
+  // The work, not ended yet, that the access would disturb or be disturbed by. Asks the library whether the stream is
+  // busy, because the program may know of its end in a way that is not seen here.
+  [[nodiscard]] std::optional<Origin> FindUser(const Access& access);
+
+ private:
+  struct Work {
+    StreamName name;
+    uint64_t number;
+    std::vector<Access> accesses;
+    Origin origin;
+  };
+
+  [[nodiscard]] const Work* Find(const Access& access) const;
+
+  mutable std::mutex mutex_;
+  std::list<Work> works_;
+  uint64_t begun_ = 0;
+};
+
+}  // namespace acl_strict
