@@ -77,14 +77,15 @@ std::shared_ptr<Tensor> Describe(const int64_t* dims, uint64_t count, const int6
   return tensor;
 }
 
-bool IsAt(const void* address, uint64_t alignment) { return reinterpret_cast<uintptr_t>(address) % alignment == 0; }
+// Of the tensor's data; a view may begin anywhere in it.
+void CheckAligned(const void* address) {
+  if (TheSession().host_pointers || reinterpret_cast<uintptr_t>(address) % kTensorAlignment == 0) return;
+  Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
+                                  "; launched in " + Origin::Here().Text());
+}
 
-// An operand must be aligned and must own the bytes behind it that kernels may touch.
+// An operand must own the bytes behind it that kernels may touch.
 void CheckOperand(const Access& operand, const std::vector<Access>& all) {
-  if (!IsAt(operand.address, kTensorAlignment)) {
-    Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
-                                    "; launched in " + Origin::Here().Text());
-  }
   const Access padding{static_cast<const std::byte*>(operand.address) + operand.size_bytes,
                        RoundUpToGranule(operand.size_bytes) - operand.size_bytes + PaddingBytes(), true};
   CheckUnused(padding);
@@ -115,9 +116,11 @@ std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint6
     const Tensor* const tensor = executor.tensors[index].get();
     void* const address = tensor == nullptr ? nullptr : tensor->address.load();
     if (address == nullptr || tensor->size_bytes == 0) continue;
+    CheckAligned(address);
     accesses.push_back({static_cast<const std::byte*>(address) + tensor->begin, tensor->size_bytes, operand.is_output});
   }
   if (workspace != nullptr && executor.workspace_bytes > 0) {
+    CheckAligned(workspace);
     accesses.push_back({workspace, executor.workspace_bytes, true});
   }
   const int32_t device = session.host_pointers ? kPinned : CurrentDevice();

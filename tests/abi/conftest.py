@@ -95,10 +95,11 @@ def run_program(
             environment["ACL_HOST_CONFIG"] = str(config)
         if "ACL_HOST_CONFIG" in environment and "settings" not in opened.abilities:
             pytest.skip(f"needs a library that {ABILITIES['settings']}")
-        tested = strict if host and host.get("strict") else library_path
+        tested = library_path
+        if host and host.get("strict"):
+            tested, environment["ACL_STRICT_LIBRARIES"] = strict, library_path
         opening = f"acl = TestedLibrary({tested!r})\n"
-        environment = {**os.environ, "ACL_STRICT_LIBRARIES": library_path, **environment}
-        return forks.run(preamble + opening + program, environment).splitlines()
+        return forks.run(preamble + opening + program, {**os.environ, **environment}).splitlines()
 
     return run
 

@@ -60,6 +60,10 @@ DATA_TYPES = {
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 
+# The attributes of ctypes crash for a function that the strict library exports and its libraries lack (Python 3.11).
+_dlsym = ctypes.CDLL(None).dlsym
+_dlsym.restype, _dlsym.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_char_p)
+
 
 class AclError(Exception):
     """A function returned a code other than 0."""
@@ -77,10 +81,12 @@ class Library:
         """Opens the files, which stand in the form of PATH; the first that has a function is asked."""
         libraries = [ctypes.CDLL(path) for path in paths.split(os.pathsep)]
         for name, prototype in read_prototypes().items():
-            found = [library for library in libraries if hasattr(library, name)]
+            found = [library for library in libraries if _dlsym(library._handle, name.encode())]  # noqa: SLF001
             if not found and name in optional:
                 continue
-            function = getattr((found or libraries)[0], name)
+            if not found:
+                raise AttributeError(f"{paths} has no {name}")
+            function = getattr(found[0], name)
             function.restype = prototype.result
             function.argtypes = prototype.arguments
             setattr(self, name, function)
