@@ -77,17 +77,15 @@ std::shared_ptr<Tensor> Describe(const int64_t* dims, uint64_t count, const int6
   return tensor;
 }
 
-// Of the tensor's data; a view may begin anywhere in it.
-void CheckAligned(const void* address) {
-  if (TheSession().host_pointers || reinterpret_cast<uintptr_t>(address) % kTensorAlignment == 0) return;
-  Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
-                                  "; launched in " + Origin::Here().Text());
-}
-
-// An operand must own the bytes behind it that kernels may touch.
-void CheckOperand(const Access& operand, const std::vector<Access>& all) {
-  const Access padding{static_cast<const std::byte*>(operand.address) + operand.size_bytes,
-                       RoundUpToGranule(operand.size_bytes) - operand.size_bytes + PaddingBytes(), true};
+// An operand's data must be aligned, and own the bytes behind them that kernels may touch; a view may begin anywhere.
+void CheckOperand(const void* data, const Access& operand, const std::vector<Access>& all) {
+  if (reinterpret_cast<uintptr_t>(data) % kTensorAlignment != 0) {
+    Refuse("misaligned tensor", "an address that is no multiple of " + std::to_string(kTensorAlignment) +
+                                    "; launched in " + Origin::Here().Text());
+  }
+  const std::byte* const behind = static_cast<const std::byte*>(operand.address) + operand.size_bytes;
+  const auto used_bytes = static_cast<uint64_t>(behind - static_cast<const std::byte*>(data));
+  const Access padding{behind, RoundUpToGranule(used_bytes) - used_bytes + PaddingBytes(), true};
   CheckUnused(padding);
   const auto block = TheSession().memory.Find(operand.address);
   const auto end = reinterpret_cast<uintptr_t>(padding.address) + padding.size_bytes;
@@ -109,6 +107,7 @@ std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint6
                                       std::to_string(executor.workspace_bytes) + " are needed; given in " +
                                       Origin::Here().Text());
   }
+  std::vector<const void*> data;
   std::vector<Access> accesses;
   for (size_t index = 0; index < executor.operands.size(); ++index) {
     const Operand& operand = executor.operands[index];
@@ -116,11 +115,11 @@ std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint6
     const Tensor* const tensor = executor.tensors[index].get();
     void* const address = tensor == nullptr ? nullptr : tensor->address.load();
     if (address == nullptr || tensor->size_bytes == 0) continue;
-    CheckAligned(address);
+    data.push_back(address);
     accesses.push_back({static_cast<const std::byte*>(address) + tensor->begin, tensor->size_bytes, operand.is_output});
   }
   if (workspace != nullptr && executor.workspace_bytes > 0) {
-    CheckAligned(workspace);
+    data.push_back(workspace);
     accesses.push_back({workspace, executor.workspace_bytes, true});
   }
   const int32_t device = session.host_pointers ? kPinned : CurrentDevice();
@@ -132,7 +131,7 @@ std::vector<Access> CheckLaunch(const Executor& executor, void* workspace, uint6
   }
   CheckReachable(accesses);
   if (!session.host_pointers) {
-    for (const Access& access : accesses) CheckOperand(access, accesses);
+    for (size_t index = 0; index < accesses.size(); ++index) CheckOperand(data[index], accesses[index], accesses);
   }
   return accesses;
 }
