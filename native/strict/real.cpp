@@ -15,10 +15,14 @@ namespace {
 
 std::atomic<bool> is_open{false};
 
-std::string HostLibrary() {
+std::string OwnFile() {
   Dl_info info{};
-  (void)dladdr(reinterpret_cast<void*>(&HostLibrary), &info);
-  const std::string own = info.dli_fname;
+  (void)dladdr(reinterpret_cast<void*>(&OwnFile), &info);
+  return info.dli_fname;
+}
+
+std::string HostLibrary() {
+  const std::string own = OwnFile();
   return own.substr(0, own.rfind('/') + 1) + "libacl_host.so";
 }
 
@@ -26,12 +30,16 @@ std::string HostLibrary() {
 std::vector<void*> OpenFiles() {
   const char* const named = std::getenv("ACL_STRICT_LIBRARIES");
   std::istringstream paths(named != nullptr ? named : HostLibrary());
+  void* const own = dlopen(OwnFile().c_str(), RTLD_LAZY | RTLD_NOLOAD);
   std::vector<void*> handles;
   for (std::string path; std::getline(paths, path, ':');) {
-    if (void* const handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
-      handles.push_back(handle);
-    } else {
+    void* const handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (handle == nullptr) {
       Report("not opened", dlerror());
+    } else if (handle == own) {
+      Report("not opened", path + " is the strict library itself, which would call itself for ever");
+    } else {
+      handles.push_back(handle);
     }
   }
   return handles;

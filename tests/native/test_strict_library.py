@@ -94,3 +94,11 @@ print(*(address(library._handle, name) is None for name in (b"{SYMBOL}", b"{SYMB
 
 def test_a_library_that_cannot_be_opened_is_named() -> None:
     assert "acl_strict: not opened: /nowhere/libacl.so" in run(OPENING, "/nowhere/libacl.so")
+
+
+def test_it_does_not_forward_to_itself(tmp_path: Path) -> None:
+    """Also under another name."""
+    link = tmp_path / "libascendcl.so"
+    link.symlink_to(strict_library())
+    for path in (str(strict_library()), str(link)):
+        assert f"acl_strict: not opened: {path} is the strict library itself" in run(OPENING, path)
