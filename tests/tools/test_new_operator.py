@@ -96,6 +96,31 @@ def test_parameters_are_inputs_attributes_and_the_output(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
+def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> None:
+    tree.declare("aclnnMadeUpBackward", parameters)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    name = "made_up_backward"
+    assert list(problems()) == [f"operator {name} has no cases; add some to SAMPLES.cases in its samples.py"]
+    definition = load(name, "definition")
+    for function in (definition.backward, definition.forward):
+        arguments = dict.fromkeys(signature(function).parameters, np.zeros(1))
+        with pytest.raises(NotImplementedError, match=f"{name}: definition.py lacks the"):
+            function(**arguments)
+    with pytest.raises(NotImplementedError, match=f"{name}: samples.py lacks PyTorch's call"):
+        load(name, "samples").SAMPLES.pytorch({}, {})
+
+
+def test_the_output_is_as_self_or_says_that_its_type_is_not_written(tree: Tree) -> None:
+    for symbol, parameters in (("aclnnMadeUpBackward", WITHOUT_SELF), ("aclnnMadeUpToo", WITH_SELF)):
+        tree.declare(symbol, parameters)
+        assert tree.make(symbol).returncode == 0
+    given = object()
+    assert load("made_up_too", "spec").SPEC.output.infer(Arguments({"self": given}, {})) is given
+    with pytest.raises(NotImplementedError, match=r"made_up_backward: spec\.py does not say the type of the output"):
+        load("made_up_backward", "spec").SPEC.output.infer(Arguments({}, {}))
+
+
+@pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
 def test_the_plan_compiles(tree: Tree, parameters: str) -> None:
     """With the arguments and the entry points that the build writes from the header."""
     for header in (tree.native / "include/aclnnop").iterdir():
