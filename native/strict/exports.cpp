@@ -48,7 +48,7 @@ Result Perform(Arguments... arguments) {
     return PhaseTwo(Row::Real(), arguments...);
   } else if constexpr (std::is_same_v<SetAddressFunction*, Result (*)(Arguments...)>) {
     return SetAddress(Row::Real(), arguments...);
-  } else if constexpr (Row::kChecked != nullptr) {
+  } else if constexpr (!std::is_null_pointer_v<decltype(Row::kChecked)>) {
     return Row::kChecked(arguments...);
   } else {
     return Row::Real()(arguments...);
@@ -91,7 +91,7 @@ Result Enter(Arguments... arguments) {
   struct Row_##name {                                                      \
     static constexpr const char* kName = #name;                            \
     static constexpr int kRefusal = kRefusal_##folder;                     \
-    static constexpr decltype(&::name) kChecked = checked_name;            \
+    static constexpr auto kChecked = checked_name;                         \
     static decltype(&::name) Real() { return acl_strict::Real().name; }    \
     static decltype(&::name) Resolve() {                                   \
       const bool is_missing = IsOpen() && Real() == nullptr;               \
