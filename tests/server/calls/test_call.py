@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import grpc.aio
 import pytest
 
 from aclgrad.errors import (
@@ -275,6 +276,28 @@ async def test_handler_that_was_cut_is_told_the_first_reason_and_can_still_wait(
     assert call.cut(ServerBusyError("first"))
     assert not call.cut(ServerBusyError("second"))
     assert await task == "first"
+
+
+async def test_reader_is_ended_through_its_call_and_never_cancelled(calls: OpenCalls) -> None:
+    """gRPC keeps a message for ever whose reader was cancelled."""
+    told = asyncio.Event()
+
+    class Context(FakeContext):
+        async def read(self) -> bytes:
+            await told.wait()
+            return b"message"
+
+    async def abort(error: AclgradError) -> None:
+        told.set()
+        raise grpc.aio.AbortError(str(error))
+
+    call, task = await begin(calls, receive, Context())
+    call.abort = abort
+    assert call.cut(ServerBusyError("no room"))
+    assert not call.cut(ServerBusyError("second"))
+    with pytest.raises(grpc.aio.AbortError, match="no room"):
+        await task
+    assert task.cancelling() == 0
 
 
 async def test_call_that_is_over_is_not_cut(calls: OpenCalls) -> None:

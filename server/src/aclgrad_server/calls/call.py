@@ -5,7 +5,7 @@ import itertools
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import grpc.aio
@@ -75,6 +75,10 @@ class Call:
         self._may_read = may_read
         self._ahead: list[bytes | None] = []
         self._moved_bytes = 0
+        self.abort: Callable[[AclgradError], Coroutine[Any, Any, Any]] | None = None
+        """Tells the client why the call ends, and so ends what reads its messages."""
+        self._is_reading = False
+        self._ending: asyncio.Task[Any] | None = None
         self._task = asyncio.current_task()
         self._error: AclgradError | None = None
         self._ends: list[Callable[[], None]] = []
@@ -101,7 +105,7 @@ class Call:
             return self._ahead.pop()
         if not self._may_read.is_set():
             await self._may_read.wait()
-        message: Any = await self.context.read()
+        message = await self._read()
         if message is grpc.aio.EOF:
             return None
         read: bytes = message
@@ -113,6 +117,16 @@ class Call:
                 self.waits_since = since + time.monotonic() - begin
         self.received_bytes += len(read)
         return read
+
+    async def _read(self) -> Any:
+        self._is_reading = True
+        try:
+            message = await self.context.read()
+        finally:
+            self._is_reading = False
+        if self._ending is not None:
+            await self._ending
+        return message
 
     async def peek(self) -> None:
         self._ahead.append(await self.read_or_end())
@@ -179,7 +193,12 @@ class Call:
         if self._error is not None or self.has_ended or self._task is None:
             return False
         self._error = error
-        self._task.cancel()
+        if self._is_reading and self.abort is not None:
+            # Not by cancelling: gRPC would never free a message that comes for a cancelled reader.
+            self._ending = asyncio.ensure_future(self.abort(error))
+            self._ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        else:
+            self._task.cancel()
         return True
 
     def take_cut(self) -> AclgradError | None:

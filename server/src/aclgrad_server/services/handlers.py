@@ -107,7 +107,7 @@ class Handlers:
             await asyncio.sleep(delay_s)
         try:
             message = await call.read()
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, grpc.aio.AbortError):
             self._admission.received(call.caller, CANCELLED_BYTES)
             raise
         if len(message) > SMALL_BYTES:
@@ -131,6 +131,7 @@ class Handlers:
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
+        call.abort = partial(self._cut, call)
         if self._has_access_log:
             call.at_end(partial(_log_access, call))
         try:
@@ -146,6 +147,8 @@ class Handlers:
             if log.isEnabledFor(logging.DEBUG):
                 _tell(call, logging.DEBUG, f"ok in {_milliseconds(call):.1f} ms")
             return result
+        except grpc.aio.AbortError:
+            raise  # the call was cut while it was read, and its client has been told
         except BaseException as error:
             status = _explain(call, error)
             if status is None and not isinstance(error, grpc.aio.InternalError):
@@ -153,12 +156,21 @@ class Handlers:
         # Not in the except clause: the exception that `abort` raises, which gRPC keeps, would keep this one and so the
         # messages and tensors of the call until the next garbage collection.
         if status is not None:
-            code, text, trailers = status
-            call.replies()
-            with suppress(grpc.aio.InternalError):
-                await context.abort(code, text, (*trailers, *self._name))
+            await self._abort(call, status)
         # gRPC could not send: the client has gone. Any other exception it would log, and try to answer.
         raise asyncio.CancelledError
+
+    async def _abort(self, call: Call, status: Status) -> None:
+        """Raises AbortError, unless the client has gone."""
+        code, text, trailers = status
+        call.replies()
+        with suppress(grpc.aio.InternalError):
+            await call.context.abort(code, text, (*trailers, *self._name))
+
+    async def _cut(self, call: Call, error: AclgradError) -> None:
+        """Ends a call from another task than its own."""
+        if (status := _explain(call, error)) is not None:
+            await self._abort(call, status)
 
 
 async def _identify(access: Access, call: Call) -> None:

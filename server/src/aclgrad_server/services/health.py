@@ -155,9 +155,14 @@ async def _read(context: Context, kind: Any, limit_bytes: int, limit_s: float) -
     gRPC itself would log what is wrong with a message, and tell it to the client.
     """
     code, problem = grpc.StatusCode.INVALID_ARGUMENT, f"the message is not a {kind.DESCRIPTOR.name}"
+    # In a task that goes on: gRPC would never free a message that comes for a cancelled reader.
+    reading = asyncio.ensure_future(context.read())
+    reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
-        async with asyncio.timeout(limit_s):
-            message: Any = await context.read()
+        await asyncio.wait([reading], timeout=limit_s)
+        if not reading.done():
+            raise TimeoutError
+        message: Any = reading.result()
         if message is grpc.aio.EOF:
             return None
         content = decompressed_small(message, limit_bytes)
