@@ -25,6 +25,8 @@ def _layers() -> Iterator[dict[str, str]]:
 
 def _subject(name: str) -> str:
     path = ROOT / "server/src" / SERVER / name
-    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    # A folder may be what is left of a package that is a module now.
+    module = path.with_suffix(".py")
+    source = module if module.exists() else path / "__init__.py"
     lines = (ast.get_docstring(ast.parse(source.read_text())) or "").partition("\n\n")[0]
     return " ".join(lines.split())
