@@ -1,16 +1,19 @@
 // The ABI: devices and contexts.
+#include <string>
+
 #include "acl/acl_rt.h"
 #include "device/runtime.h"
 #include "device/wait.h"
 #include "errors/exceptions.h"
 #include "errors/pointers.h"
 
-using acl_host::Context;
+using acl_host::CheckNotNull;
 using acl_host::DeadlineAfter;
 using acl_host::Error;
 using acl_host::GuardRuntime;
 using acl_host::Required;
 using acl_host::Runtime;
+using acl_host::UnkeptError;
 
 namespace {
 
@@ -26,21 +29,30 @@ void SynchronizeDevice(int32_t timeout_ms) {
   }
 }
 
-std::atomic<int64_t>& Option(Context& context, aclSysParamOpt opt) {
-  switch (opt) {
-    case ACL_OPT_DETERMINISTIC:
-      return context.deterministic;
-    case ACL_OPT_ENABLE_DEBUG_KERNEL:
-      return context.debug_kernel;
+constexpr int64_t kDeterminismLevels = 4;
+constexpr int32_t kNotSupported = -1;
+
+// Throws if there is no such option among the first count ones.
+int64_t LimitOf(aclSysParamOpt opt, int32_t count) {
+  const auto option = static_cast<int32_t>(opt);
+  if (option < 0 || option >= count) {
+    throw Error(ACL_ERROR_INVALID_PARAM, "there is no option " + std::to_string(option));
   }
-  throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no option " + std::to_string(static_cast<int>(opt)));
+  return opt == ACL_OPT_DETERMINISTIC ? kDeterminismLevels : 2;
+}
+
+void CheckOption(aclSysParamOpt opt, int64_t value, int32_t count) {
+  const int64_t limit = LimitOf(opt, count);
+  if (value >= 0 && value < limit) return;
+  throw Error(ACL_ERROR_RT_PARAM_INVALID, "option " + std::to_string(static_cast<int>(opt)) + " takes values from 0 to " +
+                                              std::to_string(limit - 1) + ", not " + std::to_string(value));
 }
 
 }  // namespace
 
 aclError aclrtSetDevice(int32_t deviceId) {
   return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::Current();
+    const auto runtime = Runtime::CurrentOrNew();
     const auto occurrence = runtime->faults().Next(acl_host::Site::kSetDevice);
     if (occurrence.Has(acl_host::FaultKind::kSetDeviceError)) {
       throw Error(occurrence.fault->code, "device " + std::to_string(deviceId) + " fails by the fault plan");
@@ -58,13 +70,22 @@ aclError aclrtResetDeviceForce(int32_t deviceId) {
 }
 
 aclError aclrtGetDevice(int32_t* deviceId) {
-  return GuardRuntime(__func__,
-                      [&] { Required(deviceId, "deviceId") = Runtime::Current()->CurrentContext()->device.id; });
+  return GuardRuntime(__func__, [&] {
+    int32_t& id = Required(deviceId, "deviceId");
+    const auto runtime = Runtime::CurrentOrNew();
+    if (const auto context = runtime->OwnContextOrNull()) {
+      id = context->device.id;
+    } else if (const auto fallback = runtime->config().default_device) {
+      id = *fallback;
+    } else {
+      throw UnkeptError(ACL_ERROR_RT_CONTEXT_NULL, Runtime::kNoContext);
+    }
+  });
 }
 
 aclError aclrtGetDeviceCount(uint32_t* count) {
   return GuardRuntime(__func__,
-                      [&] { Required(count, "count") = static_cast<uint32_t>(Runtime::Current()->device_count()); });
+                      [&] { Required(count, "count") = static_cast<uint32_t>(Runtime::CurrentOrNew()->device_count()); });
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {
@@ -92,26 +113,86 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
 }
 
 aclError aclrtDestroyContext(aclrtContext context) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->DestroyContext(context); });
+  return GuardRuntime(__func__, [&] {
+    CheckNotNull(context, "context");
+    Runtime::Current()->DestroyContext(context);
+  });
 }
 
 aclError aclrtSetCurrentContext(aclrtContext context) {
-  return GuardRuntime(__func__, [&] { Runtime::Current()->SetCurrentContext(context); });
+  return GuardRuntime(__func__, [&] {
+    CheckNotNull(context, "context");
+    Runtime::Current()->SetCurrentContext(context);
+  });
 }
 
 aclError aclrtGetCurrentContext(aclrtContext* context) {
-  return GuardRuntime(__func__, [&] { Required(context, "context") = Runtime::Current()->CurrentContext()->handle; });
+  return GuardRuntime(__func__, [&] {
+    aclrtContext& handle = Required(context, "context");
+    const auto current = Runtime::Current()->OwnContextOrNull();
+    if (!current) throw UnkeptError(ACL_ERROR_RT_CONTEXT_NULL, Runtime::kNoContext);
+    handle = current->handle;
+  });
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return GuardRuntime(__func__, [&] { Option(*Runtime::Current()->CurrentContext(), opt) = value; });
+  return GuardRuntime(__func__, [&] {
+    CheckOption(opt, value, acl_host::kContextOptions);
+    Runtime::Current()->CurrentContext()->options[static_cast<size_t>(opt)] = value;
+  });
 }
 
 aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return GuardRuntime(__func__, [&] {
     int64_t& result = Required(value, "value");
-    const int64_t set = Option(*Runtime::Current()->CurrentContext(), opt);
-    if (set == Context::kNotSet) throw Error(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "the option was never set");
+    (void)LimitOf(opt, acl_host::kContextOptions);
+    const int64_t set = Runtime::Current()->CurrentContext()->options[static_cast<size_t>(opt)];
+    if (set == acl_host::kNotSet) throw Error(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "the option was never set");
     result = set;
+  });
+}
+
+aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+  return GuardRuntime(__func__, [&] {
+    CheckOption(opt, value, acl_host::kProcessOptions);
+    const auto runtime = Runtime::CurrentOrNew();
+    runtime->option(opt) = value;
+    if (opt == ACL_OPT_DETERMINISTIC) runtime->SetDeterminism(value);
+  });
+}
+
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
+  return GuardRuntime(__func__, [&] {
+    int64_t& result = Required(value, "value");
+    (void)LimitOf(opt, acl_host::kProcessOptions);
+    result = Runtime::CurrentOrNew()->option(opt);
+  });
+}
+
+aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* /*flags*/, int32_t* active) {
+  return GuardRuntime(__func__, [&] {
+    Required(active, "active") = Runtime::CurrentOrNew()->IsInUse(deviceId) ? 1 : 0;
+  });
+}
+
+aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
+  return GuardRuntime(__func__, [&] {
+    aclrtUtilizationInfo& info = Required(utilizationInfo, "utilizationInfo");
+    if (info.utilizationExtend != nullptr) throw Error(ACL_ERROR_INVALID_PARAM, "utilizationExtend must be null");
+    // 100 % while a stream is at work; which of a card's units it would use, a processor cannot say.
+    const int32_t percent = Runtime::Current()->IsAtWork(deviceId) ? 100 : 0;
+    info = {percent, percent, 0, kNotSupported, nullptr};
+  });
+}
+
+// A card may saturate instead of giving infinities; a processor computes as IEEE 754 says, so only that is accepted.
+aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
+  return GuardRuntime(__func__, [&] {
+    (void)Runtime::Current()->UsableContext();
+    if (mode == ACL_RT_OVERFLOW_MODE_INFNAN) return;
+    if (mode != ACL_RT_OVERFLOW_MODE_SATURATION) {
+      throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no overflow mode " + std::to_string(static_cast<int>(mode)));
+    }
+    throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not saturate");
   });
 }

@@ -14,10 +14,10 @@ const char* aclGetRecentErrMsg() {
 }
 
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
-  return level == ACL_RT_THREAD_LEVEL ? CurrentErrors().last : ACL_ERROR_RT_PARAM_INVALID;
+  return level == ACL_RT_THREAD_LEVEL ? CurrentErrors().last : ACL_ERROR_INVALID_PARAM;
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
-  if (level != ACL_RT_THREAD_LEVEL) return ACL_ERROR_RT_PARAM_INVALID;
+  if (level != ACL_RT_THREAD_LEVEL) return ACL_ERROR_INVALID_PARAM;
   return std::exchange(CurrentErrors().last, ACL_RT_SUCCESS);
 }

@@ -24,6 +24,11 @@ constexpr int32_t kDropCheckMs = 5;
 constexpr uint32_t kFlags =
     ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL;
 
+aclrtEvent Handle(aclrtEvent event) {
+  acl_host::CheckNotNull(event, "event");
+  return event;
+}
+
 void Create(aclrtEvent* event, uint32_t flags) {
   aclrtEvent& handle = Required(event, "event");
   if (flags == 0 || (flags & ~kFlags) != 0) {
@@ -41,7 +46,7 @@ void Create(aclrtEvent* event, uint32_t flags) {
 void Synchronize(aclrtEvent handle, int32_t timeout_ms) {
   const auto deadline = DeadlineAfter(timeout_ms);
   const auto runtime = Runtime::Current();
-  const auto recording = runtime->events().Find(handle)->latest();
+  const auto recording = runtime->events().Find(Handle(handle))->latest();
   if (recording && !recording->Wait(deadline)) {
     throw Error(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
                 "the event was not complete after " + std::to_string(timeout_ms) + " ms");
@@ -57,7 +62,7 @@ std::shared_ptr<Recording> RecordingOf(const Event& event) {
 }
 
 acl_host::Clock::time_point CompletionTime(aclrtEvent handle) {
-  const auto event = Runtime::Current()->events().Find(handle);
+  const auto event = Runtime::Current()->events().Find(Handle(handle));
   const auto recording = RecordingOf(*event);
   if (!event->timed() || !recording->IsComplete()) {
     throw Error(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
@@ -76,10 +81,14 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
   return GuardRuntime(__func__, [&] { Create(event, flag); });
 }
 
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
+  return GuardRuntime(__func__, [&] { Create(event, flag); });
+}
+
 aclError aclrtDestroyEvent(aclrtEvent event) {
   return GuardRuntime(__func__, [&] {
     const auto runtime = Runtime::Current();
-    (void)runtime->events().Find(event);
+    (void)runtime->events().Find(Handle(event));
     if (!runtime->events().Remove(event)) {
       throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the event is being destroyed already");
     }
@@ -89,7 +98,7 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   return GuardRuntime(__func__, [&] {
     const auto runtime = Runtime::Current();
-    const auto target = runtime->events().Find(event);
+    const auto target = runtime->events().Find(Handle(event));
     target->Record(*runtime->FindStream(stream));
   });
 }
@@ -97,7 +106,7 @@ aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   return GuardRuntime(__func__, [&] {
     const auto runtime = Runtime::Current();
-    const auto target = runtime->events().Find(event);
+    const auto target = runtime->events().Find(Handle(event));
     Event::Reset(target, *runtime->FindStream(stream));
   });
 }
@@ -105,7 +114,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return GuardRuntime(__func__, [&] {
     const auto runtime = Runtime::Current();
-    const auto recording = RecordingOf(*runtime->events().Find(event));
+    const auto recording = RecordingOf(*runtime->events().Find(Handle(event)));
     const auto waiting = runtime->FindStream(stream);
     waiting->Enqueue([recording, &owner = *waiting] {
       // In short waits, because a stream that is destroyed by force must stop waiting.
@@ -118,7 +127,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
   return GuardRuntime(__func__, [&] {
     aclrtEventRecordedStatus& result = Required(status, "status");
-    const auto recording = Runtime::Current()->events().Find(event)->latest();
+    const auto recording = Runtime::Current()->events().Find(Handle(event))->latest();
     const bool complete = recording && recording->IsComplete();
     result = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   });

@@ -27,7 +27,6 @@ using acl_host::Site;
 namespace {
 
 void CheckCounts(size_t destination_bytes, size_t count) {
-  if (count == 0) throw Error(ACL_ERROR_RT_PARAM_INVALID, "count must not be 0");
   if (count > destination_bytes) {
     throw Error(ACL_ERROR_RT_PARAM_INVALID, "count " + std::to_string(count) + " exceeds the destination's " +
                                                 std::to_string(destination_bytes) + " bytes");
@@ -40,7 +39,7 @@ void CheckCopy(const void* dst, size_t dst_bytes, const void* src, size_t count,
   CheckNotNull(src, "src");
   CheckCounts(dst_bytes, count);
   if (kind < ACL_MEMCPY_HOST_TO_HOST || kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE) {
-    throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no kind " + std::to_string(static_cast<int>(kind)));
+    throw Error(ACL_ERROR_INVALID_PARAM, "there is no kind " + std::to_string(static_cast<int>(kind)));
   }
 }
 
@@ -117,6 +116,7 @@ aclError aclrtFreeHost(void* hostPtr) {
 
 aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
   return GuardRuntime(__func__, [&] {
+    if (count == 0) return;
     CheckCopy(dst, destMax, src, count, kind);
     const auto runtime = Runtime::Current();
     const auto context = runtime->UsableContext();
@@ -131,6 +131,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
 aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream) {
   return GuardRuntime(__func__, [&] {
+    if (count == 0) return;
     CheckCopy(dst, destMax, src, count, kind);
     const auto runtime = Runtime::Current();
     const auto target = runtime->FindStream(stream);
@@ -154,6 +155,7 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
 
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
   return GuardRuntime(__func__, [&] {
+    if (count == 0) return;
     CheckNotNull(devPtr, "devPtr");
     CheckCounts(maxCount, count);
     const auto runtime = Runtime::Current();
@@ -165,6 +167,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
 
 aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
   return GuardRuntime(__func__, [&] {
+    if (count == 0) return;
     CheckNotNull(devPtr, "devPtr");
     CheckCounts(maxCount, count);
     const auto runtime = Runtime::Current();

@@ -19,7 +19,7 @@ constexpr size_t kLargestRequest = SIZE_MAX / 2;
 size_t RoundUp(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 void CheckSize(size_t size_bytes) {
-  if (size_bytes == 0) throw Error(ACL_ERROR_RT_PARAM_INVALID, "size must not be 0");
+  if (size_bytes == 0) throw Error(ACL_ERROR_INVALID_PARAM, "size must not be 0");
 }
 
 Error OutOfMemory(const std::string& what) { return {ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: " + what}; }
@@ -87,7 +87,7 @@ Memory::Owned Memory::Allocate(size_t size_bytes, Pages pages) {
 }
 
 Memory::Owned Memory::Release(void* address, bool pinned) {
-  if (address == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "the address must not be null");
+  if (address == nullptr) throw Error(ACL_ERROR_INVALID_PARAM, "the address must not be null");
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = blocks_.find(reinterpret_cast<uintptr_t>(address));
   if (found == blocks_.end() || (found->second.device == kPinned) != pinned) {

@@ -1,5 +1,6 @@
 #include "device/runtime.h"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -35,19 +36,32 @@ std::shared_ptr<Runtime> Runtime::Current() {
   return process.runtime;
 }
 
+std::shared_ptr<Runtime> Runtime::CurrentOrNew() {
+  Strict::CheckNotForked();
+  Process& process = TheProcess();
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  if (!process.runtime) process.runtime = Make(nullptr);
+  return process.runtime;
+}
+
 void Runtime::Start(const char* config_path) {
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
-  if (process.runtime) {
+  if (process.starts > 0) {
     ++process.starts;
     throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
   }
+  // The settings of a device that is in use stay as they are.
+  if (!process.runtime || process.runtime->contexts_.size() == 0) process.runtime = Make(config_path);
+  process.starts = 1;
+}
+
+std::shared_ptr<Runtime> Runtime::Make(const char* config_path) {
   const Config config = LoadConfig(config_path);
   auto runtime = std::make_shared<Runtime>(config);
   KeepAllMessages(config.card_messages);
   if (config.signal_handlers) ChainSignalHandlers();
-  process.runtime = std::move(runtime);
-  process.starts = 1;
+  return runtime;
 }
 
 uint64_t Runtime::Release() {
@@ -65,8 +79,7 @@ void Runtime::Stop() {
   std::shared_ptr<Runtime> ending;
   {
     const std::lock_guard<std::mutex> lock(process.mutex);
-    ending = std::move(process.runtime);
-    process.runtime = nullptr;
+    if (process.starts > 0) ending = std::exchange(process.runtime, nullptr);
     process.starts = 0;
   }
   if (!ending) throw Error(ACL_ERROR_REPEAT_FINALIZE, "ACL is not initialised");
@@ -79,6 +92,7 @@ Runtime::Runtime(const Config& config)
       memory_(config.devices, config.memory_bytes, config.memory_elsewhere_bytes),
       faults_(config.faults, config.faults_after_launches) {
   for (int32_t id = 0; id < config.devices; ++id) devices_.push_back(std::make_unique<HostDevice>(id, config));
+  if (config.default_device) (void)device(*config.default_device);
 }
 
 Runtime::~Runtime() {
@@ -99,10 +113,27 @@ HostDevice& Runtime::device(int32_t id) {
   return *devices_[static_cast<size_t>(id)];
 }
 
-std::shared_ptr<Context> Runtime::CurrentContext() const {
-  std::shared_ptr<Context> context = contexts_.FindOrNull(current_context);
-  if (!context) throw Error(ACL_ERROR_RT_CONTEXT_NULL, "this thread has no context; call aclrtSetDevice first");
+std::shared_ptr<Context> Runtime::CurrentContext() {
+  auto context = OwnContextOrNull();
+  if (!context && config_.default_device) {
+    UseDevice(*config_.default_device);
+    context = OwnContextOrNull();
+  }
+  if (!context) throw Error(ACL_ERROR_RT_CONTEXT_NULL, kNoContext);
   return context;
+}
+
+std::shared_ptr<Context> Runtime::OwnContextOrNull() const { return contexts_.FindOrNull(current_context); }
+
+bool Runtime::IsInUse(int32_t id) {
+  HostDevice& target = device(id);
+  const std::lock_guard<std::mutex> lock(target.mutex);
+  return target.uses > 0;
+}
+
+bool Runtime::IsAtWork(int32_t id) {
+  const auto streams = StreamsOf(device(id));
+  return std::any_of(streams.begin(), streams.end(), [](const auto& stream) { return !stream->Idle(); });
 }
 
 void Runtime::SetCurrentContext(void* handle) { current_context = contexts_.Find(handle)->handle; }
@@ -154,19 +185,19 @@ void Runtime::ReleaseDeviceForce(int32_t id) {
   target.Recover();
 }
 
-std::shared_ptr<Context> Runtime::UsableContext() const {
+std::shared_ptr<Context> Runtime::UsableContext() {
   auto context = CurrentContext();
   context->device.CheckUsable();
   return context;
 }
 
-std::shared_ptr<HostStream> Runtime::FindStream(void* handle) const {
+std::shared_ptr<HostStream> Runtime::FindStream(void* handle) {
   auto stream = OwnStream(handle);
   stream->device().CheckUsable();
   return stream;
 }
 
-std::shared_ptr<HostStream> Runtime::OwnStream(void* handle) const {
+std::shared_ptr<HostStream> Runtime::OwnStream(void* handle) {
   const std::shared_ptr<Context> context = CurrentContext();
   if (handle == nullptr) return context->default_stream;
   std::shared_ptr<HostStream> stream = streams_.Find(handle);
@@ -182,7 +213,7 @@ void* Runtime::CreateStream() {
 }
 
 void Runtime::DestroyStream(void* handle, HostStream::Pending pending) {
-  if (handle == nullptr) throw Error(ACL_ERROR_RT_PARAM_INVALID, "a default stream cannot be destroyed");
+  if (handle == nullptr) throw Error(ACL_ERROR_INVALID_PARAM, "a default stream cannot be destroyed");
   const std::shared_ptr<HostStream> stream = OwnStream(handle);
   if (!streams_.Remove(handle)) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed already");
   stream->Close(pending);

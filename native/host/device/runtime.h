@@ -1,6 +1,8 @@
 // Everything that lives between aclInit and aclFinalize.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,10 +18,15 @@
 
 namespace acl_host {
 
+constexpr int32_t kProcessOptions = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1;
+
 class Runtime {
  public:
   // Throws if aclInit was not called.
   [[nodiscard]] static std::shared_ptr<Runtime> Current();
+  // The same, but makes one of the settings of ACL_HOST_CONFIG if there is none: CANN's runtime counts devices and sets
+  // one without aclInit, too.
+  [[nodiscard]] static std::shared_ptr<Runtime> CurrentOrNew();
   // Counts its calls, including those that throw because the runtime is already running.
   static void Start(const char* config_path);
   // Undoes one Start, stops the runtime with the last one, and returns how many are left.
@@ -39,8 +46,12 @@ class Runtime {
   [[nodiscard]] HandleTable<Event>& events() { return events_; }
   [[nodiscard]] HostDevice& device(int32_t id);
 
-  // Contexts. A thread without one, or whose context was destroyed, has none: ACL_ERROR_RT_CONTEXT_NULL.
-  [[nodiscard]] std::shared_ptr<Context> CurrentContext() const;
+  // Contexts. A thread without one, or whose context was destroyed, has the default device's if aclInit's file names
+  // one, and otherwise none: ACL_ERROR_RT_CONTEXT_NULL.
+  static constexpr const char* kNoContext = "this thread has no context; call aclrtSetDevice first";
+  [[nodiscard]] std::shared_ptr<Context> CurrentContext();
+  // The context that the thread has already.
+  [[nodiscard]] std::shared_ptr<Context> OwnContextOrNull() const;
   void SetCurrentContext(void* handle);
   void* CreateContext(HostDevice& device);
   void DestroyContext(void* handle);
@@ -49,25 +60,34 @@ class Runtime {
   // Drops the work of all of the device's contexts and makes a lost device usable again.
   void ReleaseDeviceForce(int32_t id);
 
+  // Whether the device has its default context.
+  [[nodiscard]] bool IsInUse(int32_t id);
+  [[nodiscard]] bool IsAtWork(int32_t id);
+
+  // An option of the process; 0 if it was never set.
+  [[nodiscard]] std::atomic<int64_t>& option(aclSysParamOpt opt) { return options_[static_cast<size_t>(opt)]; }
+
   // As CurrentContext and FindStream; both throw if the device is lost.
-  [[nodiscard]] std::shared_ptr<Context> UsableContext() const;
+  [[nodiscard]] std::shared_ptr<Context> UsableContext();
 
   // Streams of the calling thread's context; null means its default stream.
-  [[nodiscard]] std::shared_ptr<HostStream> FindStream(void* handle) const;
+  [[nodiscard]] std::shared_ptr<HostStream> FindStream(void* handle);
   [[nodiscard]] void* CreateStream();
   void DestroyStream(void* handle, HostStream::Pending pending);
   [[nodiscard]] std::vector<std::shared_ptr<HostStream>> StreamsOf(const HostDevice& device) const;
 
  private:
+  [[nodiscard]] static std::shared_ptr<Runtime> Make(const char* config_path);
   void* AddContext(HostDevice& device, bool is_default);
   // False if another thread removed it.
   [[nodiscard]] bool RemoveContext(void* handle, HostStream::Pending pending);
-  [[nodiscard]] std::shared_ptr<HostStream> OwnStream(void* handle) const;
+  [[nodiscard]] std::shared_ptr<HostStream> OwnStream(void* handle);
   void CloseStreams();
 
   const Config config_;
   Memory memory_;
   FaultPlan faults_;
+  std::array<std::atomic<int64_t>, kProcessOptions> options_{};
   std::vector<std::unique_ptr<HostDevice>> devices_;
   HandleTable<Context> contexts_{"context"};
   HandleTable<HostStream> streams_{"stream"};

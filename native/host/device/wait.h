@@ -19,7 +19,7 @@ using Deadline = std::optional<Clock::time_point>;
 
 [[nodiscard]] inline Deadline DeadlineAfter(int32_t timeout_ms) {
   if (timeout_ms < -1) {
-    throw Error(ACL_ERROR_RT_PARAM_INVALID, "timeout must be -1 or more, not " + std::to_string(timeout_ms));
+    throw UnkeptError(ACL_ERROR_RT_PARAM_INVALID, "timeout must be -1 or more, not " + std::to_string(timeout_ms));
   }
   if (timeout_ms == -1) return std::nullopt;
   return Clock::now() + std::chrono::milliseconds(timeout_ms);

@@ -9,6 +9,12 @@ namespace {
 std::atomic<bool> keeps_all_messages{false};
 constexpr size_t kMostText = 65536;
 
+// CANN's runtime keeps its own codes (107xxx, 207xxx, 507xxx), not those of the layer above it, and not that an option
+// was never set.
+void KeepLast(aclError code) noexcept {
+  if (code % 100000 / 1000 == 7 && code != ACL_ERROR_RT_SYSPARAMOPT_NOT_SET) CurrentErrors().last = code;
+}
+
 void SetRecentMessage(const char* function, int code, const char* text) noexcept {
   try {
     std::string message = std::string(function) + ": " + text + " [" + std::to_string(code) + "]";
@@ -36,8 +42,12 @@ aclError TranslateRuntimeError(const char* function) noexcept {
   aclError code = ACL_ERROR_INTERNAL_ERROR;
   try {
     throw;
+  } catch (const UnkeptError& error) {
+    code = error.code();
+    SetRecentMessage(function, code, error.what());
   } catch (const Error& error) {
     code = error.code();
+    KeepLast(code);
     SetRecentMessage(function, code, error.what());
   } catch (const std::bad_alloc&) {
     code = ACL_ERROR_BAD_ALLOC;
@@ -45,7 +55,6 @@ aclError TranslateRuntimeError(const char* function) noexcept {
   } catch (const std::exception& error) {
     SetRecentMessage(function, code, error.what());
   }
-  CurrentErrors().last = code;
   return code;
 }
 
@@ -58,7 +67,7 @@ aclnnStatus TranslateOperatorError(const char* function) noexcept {
     SetRecentMessage(function, code, error.what());
   } catch (const Error& error) {
     code = ACLNN_ERR_RUNTIME_ERROR;
-    CurrentErrors().last = error.code();
+    KeepLast(error.code());
     SetRecentMessage(function, code, (std::string(error.what()) + " [" + std::to_string(error.code()) + "]").c_str());
   } catch (const std::bad_alloc&) {
     SetRecentMessage(function, code, "the host is out of memory");

@@ -13,12 +13,19 @@ namespace acl_host {
 // A failure with a code of the runtime (acl*, aclrt*).
 class Error : public std::runtime_error {
  public:
-  static constexpr aclError kNull = ACL_ERROR_RT_PARAM_INVALID;  // for a null pointer
+  static constexpr aclError kNull = ACL_ERROR_INVALID_PARAM;  // for a null pointer
   Error(aclError code, const std::string& message) : std::runtime_error(message), code_(code) {}
   [[nodiscard]] aclError code() const noexcept { return code_; }
 
  private:
   aclError code_;
+};
+
+// A failure that the thread's last error does not keep: an answer ("this thread has no context") rather than an error,
+// or a refusal above the runtime.
+class UnkeptError : public Error {
+ public:
+  using Error::Error;
 };
 
 // A failure with an aclnnStatus. Any other Error becomes ACLNN_ERR_RUNTIME_ERROR when it leaves an operator.
@@ -40,8 +47,8 @@ struct ThreadErrors {
 // any byte.
 void KeepAllMessages(bool keeps) noexcept;
 
-// Translate the exception being handled: set the thread's message (and, for the runtime, its last error); return the
-// code.
+// Translate the exception being handled: set the thread's message, and its last error if CANN's runtime would keep it;
+// return the code.
 [[nodiscard]] aclError TranslateRuntimeError(const char* function) noexcept;
 [[nodiscard]] aclnnStatus TranslateOperatorError(const char* function) noexcept;
 

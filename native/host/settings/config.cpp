@@ -92,6 +92,15 @@ const std::map<std::string, Setter>& Setters() {
   return setters;
 }
 
+// CANN has device numbers as text.
+int32_t DeviceNumber(const std::string& key, const Json& value) {
+  int32_t number = -1;
+  const std::string text = String(key, value);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) FailSetting(key, "a device's number", value);
+  return number;
+}
+
 Json ReadJson(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(ACL_ERROR_INVALID_PARAM, "cannot read the configuration file " + path);
@@ -117,6 +126,11 @@ void ApplyFile(const std::string& path, Config& config) {
     throw Error(ACL_ERROR_INVALID_PARAM, "the configuration file " + path + " must hold an object");
   }
   if (const auto host = json.find("host"); host != json.end()) Apply(*host, config);
+  if (const auto fallback = json.find("defaultDevice"); fallback != json.end()) {
+    if (const auto id = fallback->find("default_device"); id != fallback->end()) {
+      config.default_device = DeviceNumber("defaultDevice.default_device", *id);
+    }
+  }
 }
 
 // The part of this process, if several share the processors and say so in ACL_HOST_PROCESSES.
@@ -132,8 +146,9 @@ int32_t UsableThreads() {
 
 Config LoadConfig(const char* path) {
   Config config{&FindProduct("910B"), 1, kNotSet, UsableThreads(), FindVectorLevel(SupportedVectorLevels().back())};
-  if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
-  if (path != nullptr && *path != '\0') ApplyFile(path, config);
+  for (const char* const file : {const_cast<const char*>(std::getenv("ACL_HOST_CONFIG")), path}) {
+    if (file != nullptr && *file != '\0') ApplyFile(file, config);
+  }
   if (config.memory_bytes == kNotSet) config.memory_bytes = UsableMemoryBytes() / static_cast<uint64_t>(config.devices);
   if (const char* const visible = std::getenv("ASCEND_RT_VISIBLE_DEVICES"); visible != nullptr) {
     config.devices = CountVisibleDevices(visible, config.devices);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,15 @@ struct Config {
   bool stops_on_failure = true;         // a failed task poisons the device; otherwise only its stream reports it, once
   bool card_messages = false;           // error texts as long and as broken as a card's
   bool signal_handlers = false;         // install signal handlers as CANN's tracing does
+  std::optional<int32_t> default_device{};  // of threads that have set none
   std::vector<Fault> faults{};
   int64_t faults_after_launches = 0;
   std::vector<std::string> not_repeatable{};  // operators whose executors cannot be made repeatable
 };
 
-// Reads the key "host" of the JSON file at path, or of the file that the environment variable ACL_HOST_CONFIG names if
-// path is null. Other top-level keys belong to CANN and are ignored; an unknown key inside "host" is an error.
+// Reads the key "host" of the JSON file that the environment variable ACL_HOST_CONFIG names, then of that at path if it is
+// not null: its keys win. Of CANN's own top-level keys it reads "defaultDevice", and ignores the others; an unknown key
+// inside "host" is an error.
 // The environment variable ASCEND_RT_VISIBLE_DEVICES then hides some of the devices.
 [[nodiscard]] Config LoadConfig(const char* path);
 
