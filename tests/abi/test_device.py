@@ -8,7 +8,7 @@ import pytest
 
 from tools.abi.acl import Library
 
-RT_PARAM_INVALID, RT_INVALID_DEVICEID, RT_CONTEXT_NULL = 107000, 107001, 107002
+INVALID_PARAM, RT_PARAM_INVALID, RT_INVALID_DEVICEID, RT_CONTEXT_NULL = 100000, 107000, 107001, 107002
 RT_STREAM_CONTEXT, RT_INVALID_HANDLE, RT_SYSPARAMOPT_NOT_SET = 107003, 107017, 107021
 
 
@@ -24,7 +24,7 @@ def test_device_numbers(acl: Library) -> None:
     assert acl.aclrtSetDevice(-1) == RT_INVALID_DEVICEID
     assert acl.aclrtSetDevice(1000) == RT_INVALID_DEVICEID
     assert acl.says("1000")
-    assert acl.aclrtGetDevice(None) == RT_PARAM_INVALID
+    assert acl.aclrtGetDevice(None) == INVALID_PARAM
 
 
 def test_device_status_and_versions(acl: Library) -> None:
@@ -114,8 +114,45 @@ def test_options_belong_to_the_context(acl: Library) -> None:
     assert option() == 1
     acl.call("aclrtCtxSetSysParamOpt", 0, 0)
     acl.call("aclrtDestroyContext", context)
-    assert acl.aclrtCtxSetSysParamOpt(99, 1) == RT_PARAM_INVALID
-    assert acl.aclrtCtxGetSysParamOpt(0, None) == RT_PARAM_INVALID
+    assert acl.aclrtCtxGetSysParamOpt(0, None) == INVALID_PARAM
+
+
+@pytest.mark.parametrize(("option", "largest"), [(0, 3), (1, 1), (2, 1)])
+def test_options_have_ranges(acl: Library, option: int, largest: int) -> None:
+    value = ctypes.c_int64()
+    acl.call("aclrtCtxSetSysParamOpt", option, largest)
+    acl.call("aclrtCtxGetSysParamOpt", option, ctypes.byref(value))
+    assert value.value == largest
+    assert acl.aclrtCtxSetSysParamOpt(option, largest + 1) == RT_PARAM_INVALID
+    assert acl.aclrtCtxSetSysParamOpt(option, -1) == RT_PARAM_INVALID
+    acl.call("aclrtCtxSetSysParamOpt", option, 0)
+
+
+@pytest.mark.parametrize("option", [-1, 3, 99])
+def test_unknown_options_of_a_context(acl: Library, option: int) -> None:
+    """3 is an option of the process alone."""
+    assert acl.aclrtCtxSetSysParamOpt(option, 1) == INVALID_PARAM
+    assert acl.aclrtCtxGetSysParamOpt(option, ctypes.byref(ctypes.c_int64())) == INVALID_PARAM
+
+
+def test_options_of_the_process(run_program: Callable[..., list[str]]) -> None:
+    assert run_program(
+        "value = ctypes.c_int64(-1)\n"
+        "def get(option):\n"
+        "    return f'{acl.aclrtGetSysParamOpt(option, ctypes.byref(value))} {value.value}'\n"
+        "print(get(3), acl.aclrtSetSysParamOpt(3, 1), get(3), acl.aclrtSetSysParamOpt(3, 2))\n"
+        "print(acl.aclrtSetSysParamOpt(4, 0), acl.aclrtGetSysParamOpt(0, None))\n"
+    ) == ["0 0 0 0 1 107000", "100000 100000"]
+
+
+def test_primary_context_is_active_while_the_device_is_in_use(run_program: Callable[..., list[str]]) -> None:
+    assert run_program(
+        "active = ctypes.c_int32(-1)\n"
+        "def state(device):\n"
+        "    return f'{acl.aclrtGetPrimaryCtxState(device, None, ctypes.byref(active))} {active.value}'\n"
+        "acl.call('aclInit', None)\n"
+        "print(state(0), acl.aclrtSetDevice(0), state(0), acl.aclrtResetDevice(0), state(0), state(1000)[:6])\n"
+    ) == ["0 0 0 0 1 0 0 0 107001"]
 
 
 @pytest.mark.needs("texts")
@@ -130,4 +167,26 @@ def test_messages_and_last_errors_are_per_thread_and_cleared_by_reading(acl: Lib
     assert acl.aclrtPeekAtLastError(0) == RT_INVALID_DEVICEID
     assert acl.aclrtGetLastError(0) == RT_INVALID_DEVICEID
     assert acl.aclrtPeekAtLastError(0) == 0
-    assert acl.aclrtGetLastError(5) == RT_PARAM_INVALID
+    assert acl.aclrtGetLastError(5) == INVALID_PARAM
+    assert acl.aclrtPeekAtLastError(5) == INVALID_PARAM
+
+
+def test_last_error_keeps_only_what_cann_s_runtime_keeps(acl: Library) -> None:
+    """torch_npu looks at it after every call, and takes it for the call's own."""
+
+    def codes() -> list[int]:
+        number, out = ctypes.c_int32(), ctypes.c_void_p()
+        failures = [
+            acl.aclrtGetDevice(ctypes.byref(number)),
+            acl.aclrtGetCurrentContext(ctypes.byref(out)),
+            acl.aclrtMalloc(None, 8, 0),
+            acl.aclInit(None),
+        ]
+        return [*failures, acl.aclrtPeekAtLastError(0), acl.aclrtMalloc(ctypes.byref(out), 8, 0), acl.aclrtGetLastError(0)]
+
+    assert in_thread(codes) == [107002, 107002, 100000, 100002, 0, 107002, 107002]
+    context = acl.create("aclrtCreateContext", 0)
+    acl.aclrtGetLastError(0)
+    assert acl.aclrtCtxGetSysParamOpt(0, ctypes.byref(ctypes.c_int64())) == RT_SYSPARAMOPT_NOT_SET
+    assert acl.aclrtPeekAtLastError(0) == 0
+    acl.call("aclrtDestroyContext", context)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.abi.acl import Library
 
-RT_PARAM_INVALID, RT_INVALID_HANDLE = 107000, 107017
+INVALID_PARAM, RT_PARAM_INVALID, RT_INVALID_HANDLE = 100000, 107000, 107017
 TIMESTAMP_INVALID, TIMESTAMP_REVERSAL = 107006, 107007
 RT_INTERNAL_ERROR, RT_EVENT_SYNC_TIMEOUT = 507000, 507047
 NOT_READY, COMPLETE = 0, 1
@@ -85,7 +85,7 @@ def test_elapsed_time(acl: Library, busy: Busy) -> None:
         assert code == 0
         assert milliseconds > 0
         assert elapsed(acl, end, start)[0] == TIMESTAMP_REVERSAL
-        assert acl.aclrtEventElapsedTime(None, start, end) == RT_PARAM_INVALID
+        assert acl.aclrtEventElapsedTime(None, start, end) == INVALID_PARAM
 
 
 def test_only_timed_events_have_a_time(acl: Library) -> None:
@@ -103,7 +103,7 @@ def test_only_timed_events_have_a_time(acl: Library) -> None:
 
 def test_parameters(acl: Library) -> None:
     handle = ctypes.c_void_p()
-    assert acl.aclrtCreateEvent(None) == RT_PARAM_INVALID
+    assert acl.aclrtCreateEvent(None) == INVALID_PARAM
     assert acl.aclrtCreateEventWithFlag(ctypes.byref(handle), 0) == RT_PARAM_INVALID
     assert acl.aclrtCreateEventWithFlag(ctypes.byref(handle), 0x40) == RT_PARAM_INVALID
     event = acl.create("aclrtCreateEvent")
@@ -111,7 +111,7 @@ def test_parameters(acl: Library) -> None:
     assert acl.aclrtStreamWaitEvent(None, event) == RT_INTERNAL_ERROR
     assert acl.aclrtSynchronizeEventWithTimeout(event, -2) == RT_PARAM_INVALID
     assert acl.aclrtRecordEvent(event, 0x1234567) == RT_INVALID_HANDLE
-    assert acl.aclrtQueryEventStatus(event, None) == RT_PARAM_INVALID
+    assert acl.aclrtQueryEventStatus(event, None) == INVALID_PARAM
     assert acl.aclrtDestroyEvent(event) == 0
     assert acl.aclrtDestroyEvent(event) == RT_INVALID_HANDLE
     assert acl.aclrtRecordEvent(event, None) == RT_INVALID_HANDLE

@@ -31,25 +31,66 @@ def test_the_last_of_several_users_releases_everything(run_program: Run) -> None
         "print(release(), acl.aclrtSetDevice(0), release(), acl.aclrtSetDevice(0))\n"
         "print(acl.aclFinalizeReference(None), acl.aclrtSetDevice(0), acl.aclFinalizeReference(None))\n"
     )
-    assert lines == ["0 100002 100002", "0 2 0 0 1 0", "0 100001 100037"]
+    assert lines == ["0 100002 100002", "0 2 0 0 1 0", "0 0 100037"]
 
 
 @pytest.mark.needs("texts")
 def test_calls_before_init_are_refused(run_program: Run) -> None:
     lines = run_program(
         "out = ctypes.c_void_p()\n"
-        "print(acl.aclFinalize(), acl.aclrtSetDevice(0), acl.aclrtMalloc(ctypes.byref(out), 8, 0))\n"
-        "print(acl.aclrtGetSocName(), acl.aclrtSynchronizeDevice(), acl.aclrtCreateStream(ctypes.byref(out)))\n"
+        "print(acl.aclFinalize(), acl.aclrtMalloc(ctypes.byref(out), 8, 0), acl.aclrtSynchronizeDevice())\n"
         "print(acl.message())\n"
         "size, executor = ctypes.c_uint64(), ctypes.byref(ctypes.c_void_p())\n"
         "with acl.describe((1, 2, 2)) as tensor:\n"
         "    phase = acl.aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize\n"
         "    print(phase(tensor, tensor, tensor, ctypes.byref(size), executor), acl.message())\n"
     )
-    assert lines[:2] == ["100037 100001 100001", "None 100001 100001"]
+    assert lines[0] == "100037 100001 100001"
+    assert "aclInit" in lines[1]
+    assert lines[2].startswith("361001")
     assert "aclInit" in lines[2]
-    assert lines[3].startswith("361001")
-    assert "aclInit" in lines[3]
+
+
+def test_devices_are_found_and_set_before_init(run_program: Run) -> None:
+    """CANN's runtime starts with the first call that needs it; aclInit then keeps the device that is in use."""
+    assert run_program(
+        "count, number, out = ctypes.c_uint32(), ctypes.c_int32(), ctypes.c_void_p()\n"
+        "print(acl.aclrtGetDevice(ctypes.byref(number)), acl.aclrtPeekAtLastError(0), acl.aclrtGetSocName().decode())\n"
+        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value, acl.aclrtSetDevice(0))\n"
+        "print(acl.aclrtMalloc(ctypes.byref(out), 8, 0), acl.aclInit(None), acl.aclrtFree(out), acl.aclFinalize())\n"
+    ) == ["107002 0 Ascend910B1", "0 1 0", "0 0 0 0"]
+
+
+@pytest.mark.needs("settings")
+def test_file_of_init_adds_to_that_of_the_variable(run_program: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    own.write_text('{"host": {"product": "950", "devices": 2}}')
+    path = config_file(tmp_path, '{"host": {"devices": 3}}')
+    program = (
+        "count = ctypes.c_uint32()\n"
+        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value)\n"
+        f"acl.call('aclInit', {path.encode()!r})\n"
+        "print(acl.aclrtGetDeviceCount(ctypes.byref(count)), count.value, acl.aclrtGetSocName().decode()[:9])\n"
+    )
+    assert run_program(program, ACL_HOST_CONFIG=str(own)) == ["0 2", "0 3 Ascend950"]
+
+
+@pytest.mark.needs("settings")
+def test_default_device_is_that_of_threads_that_set_none(run_program: Run, tmp_path: Path) -> None:
+    path = config_file(tmp_path, '{"host": {"devices": 2}, "defaultDevice": {"default_device": "1"}}')
+    assert run_program(
+        f"acl.call('aclInit', {path.encode()!r})\n"
+        "number, out = ctypes.c_int32(-1), ctypes.c_void_p()\n"
+        "print(acl.aclrtGetDevice(ctypes.byref(number)), number.value, acl.aclrtMalloc(ctypes.byref(out), 8, 0))\n"
+        "print(acl.aclrtResetDevice(1), acl.aclrtResetDevice(1))\n"
+    ) == ["0 1 0", "0 107002"]
+
+
+@pytest.mark.needs("settings")
+@pytest.mark.parametrize(("number", "code"), [("7", 107001), ("-1", 100000), ("one", 100000)])
+def test_default_device_that_there_is_not(run_program: Run, tmp_path: Path, number: str, code: int) -> None:
+    path = config_file(tmp_path, json.dumps({"defaultDevice": {"default_device": number}}))
+    assert run_program(f"print(acl.aclInit({path.encode()!r}))\n") == [str(code)]
 
 
 def test_a_program_may_exit_without_finalize(run_program: Run) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tools.abi.acl import Library
 
-RT_PARAM_INVALID, RT_MEMORY_ALLOCATION = 107000, 207001
+INVALID_PARAM, RT_PARAM_INVALID, RT_MEMORY_ALLOCATION = 100000, 107000, 207001
 HBM, HBM_NORMAL, DDR = 1, 5, 0
 
 Busy = Callable[[object], None]
@@ -37,22 +37,22 @@ def test_allocation_is_aligned_and_counted(acl: Library, function: str, padding:
 def test_kinds_of_memory(acl: Library) -> None:
     assert memory_info(acl, HBM_NORMAL) == memory_info(acl, HBM)
     assert memory_info(acl, DDR) == (0, 0)
-    assert acl.aclrtGetMemInfo(HBM, None, None) == RT_PARAM_INVALID
+    assert acl.aclrtGetMemInfo(HBM, None, None) == INVALID_PARAM
 
 
 @pytest.mark.needs("nulls")
 def test_bad_allocations_and_frees(acl: Library) -> None:
     address = ctypes.c_void_p()
-    assert acl.aclrtMalloc(ctypes.byref(address), 0, 0) == RT_PARAM_INVALID
+    assert acl.aclrtMalloc(ctypes.byref(address), 0, 0) == INVALID_PARAM
     assert acl.says("size")
-    assert acl.aclrtMalloc(None, 8, 0) == RT_PARAM_INVALID
-    assert acl.aclrtMallocHost(ctypes.byref(address), 0) == RT_PARAM_INVALID
+    assert acl.aclrtMalloc(None, 8, 0) == INVALID_PARAM
+    assert acl.aclrtMallocHost(ctypes.byref(address), 0) == INVALID_PARAM
     assert acl.aclrtMalloc(ctypes.byref(address), 2**64 - 1, 0) == RT_MEMORY_ALLOCATION
     assert acl.aclrtMalloc(ctypes.byref(address), 2**63, 0) == RT_MEMORY_ALLOCATION
     assert acl.aclrtMallocHost(ctypes.byref(address), 2**64 - 1) == RT_MEMORY_ALLOCATION
-    assert acl.aclrtFree(None) == RT_PARAM_INVALID
+    assert acl.aclrtFree(None) == INVALID_PARAM
     assert acl.aclrtFree(0x1234567) == RT_PARAM_INVALID
-    assert acl.aclrtFreeHost(None) == RT_PARAM_INVALID
+    assert acl.aclrtFreeHost(None) == INVALID_PARAM
     device, pinned = acl.create("aclrtMalloc", 64, 0), acl.create("aclrtMallocHost", 64)
     assert pinned.value % 64 == 0
     assert acl.aclrtFreeHost(device) == RT_PARAM_INVALID
@@ -106,14 +106,15 @@ def test_bad_copies(acl: Library) -> None:
             message = acl.message()
             assert "65" in message
             assert "64" in message
-            assert copy(None, 64, host, 64, 1, *stream) == RT_PARAM_INVALID
+            assert copy(None, 64, host, 64, 1, *stream) == INVALID_PARAM
             assert acl.says("dst")
-            assert copy(address, 64, None, 64, 1, *stream) == RT_PARAM_INVALID
+            assert copy(address, 64, None, 64, 1, *stream) == INVALID_PARAM
             assert acl.says("src")
-            assert copy(address, 64, host, 0, 1, *stream) == RT_PARAM_INVALID
-            assert copy(address, 64, host, 64, 99, *stream) == RT_PARAM_INVALID
+            assert copy(address, 64, host, 0, 1, *stream) == 0
+            assert copy(None, 0, None, 0, 1, *stream) == 0
+            assert copy(address, 64, host, 64, 99, *stream) == INVALID_PARAM
         assert acl.aclrtMemset(address, 64, 1, 65) == RT_PARAM_INVALID
-        assert acl.aclrtMemset(None, 64, 1, 64) == RT_PARAM_INVALID
+        assert acl.aclrtMemset(None, 64, 1, 64) == INVALID_PARAM
         assert acl.aclrtMemsetAsync(address, 64, 1, 65, None) == RT_PARAM_INVALID
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tools.abi.acl import Library
 
-RT_PARAM_INVALID, RT_INVALID_HANDLE, RT_NO_STREAM_RESOURCE, RT_STREAM_SYNC_TIMEOUT = 107000, 107017, 207008, 507046
+INVALID_PARAM, RT_PARAM_INVALID, RT_INVALID_HANDLE, RT_NO_STREAM_RESOURCE, RT_STREAM_SYNC_TIMEOUT = 100000, 107000, 107017, 207008, 507046
 COMPLETE, NOT_READY = 0, 1
 MAXIMUM = 1984
 
@@ -39,7 +39,7 @@ def test_the_null_stream_is_a_stream_too(acl: Library, busy: Busy) -> None:
     assert acl.aclrtSynchronizeDeviceWithTimeout(0) == RT_STREAM_SYNC_TIMEOUT
     assert acl.aclrtSynchronizeDevice() == 0
     assert query(acl, None) == COMPLETE
-    assert acl.aclrtDestroyStream(None) == RT_PARAM_INVALID
+    assert acl.aclrtDestroyStream(None) == INVALID_PARAM
 
 
 def test_tasks_run_in_order(acl: Library) -> None:
@@ -90,9 +90,9 @@ def test_a_dropped_record_releases_those_who_wait(acl: Library, busy: Busy) -> N
 @pytest.mark.needs("nulls")
 def test_parameters(acl: Library) -> None:
     handle = ctypes.c_void_p()
-    assert acl.aclrtCreateStream(None) == RT_PARAM_INVALID
+    assert acl.aclrtCreateStream(None) == INVALID_PARAM
     assert acl.aclrtCreateStreamWithConfig(ctypes.byref(handle), 0, 0x3) == 0
-    assert acl.aclrtStreamQuery(handle, None) == RT_PARAM_INVALID
+    assert acl.aclrtStreamQuery(handle, None) == INVALID_PARAM
     assert acl.aclrtSynchronizeStreamWithTimeout(handle, -2) == RT_PARAM_INVALID
     assert acl.aclrtDestroyStream(handle) == 0
     assert acl.aclrtCreateStreamWithConfig(ctypes.byref(handle), 0, 0x4) == RT_PARAM_INVALID
