@@ -185,6 +185,18 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* u
   });
 }
 
+// A limit for kernels: kept, but a processor's kernel is not cut. In microseconds; 0 stands for the longest.
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
+  return GuardRuntime(__func__, [&] {
+    Required(actualTimeout, "actualTimeout") = timeout == 0 ? UINT64_MAX : timeout;
+  });
+}
+
+// In seconds.
+aclError aclrtSetOpExecuteTimeOut(uint32_t /*timeout*/) {
+  return GuardRuntime(__func__, [] {});
+}
+
 // A card may saturate instead of giving infinities; a processor computes as IEEE 754 says, so only that is accepted.
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   return GuardRuntime(__func__, [&] {

@@ -37,7 +37,6 @@ std::shared_ptr<Runtime> Runtime::Current() {
 }
 
 std::shared_ptr<Runtime> Runtime::CurrentOrNew() {
-  Strict::CheckNotForked();
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
   if (!process.runtime) process.runtime = Make(nullptr);
