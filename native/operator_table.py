@@ -18,6 +18,7 @@ from pathlib import Path
 NATIVE = Path(__file__).parent
 PHASE_1 = "GetWorkspaceSize"
 _DECLARED = re.compile(r"^(?:ACL_FUNC_VISIBILITY|ACLNN_API)\s[^;(]*?(\w+)\(", re.MULTILINE)
+_VARIADIC = re.compile(r"^ACL_FUNC_VISIBILITY\s[^;(]*?(\w+)\([^;]*\.\.\.\);", re.MULTILINE)
 _CHECKED = re.compile(r"^[\w *]+\bchecked::(\w+)\(", re.MULTILINE)
 _FUNCTION = re.compile(r"\b(aclnn\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -148,12 +149,19 @@ def functions_table(native: Path) -> str:
     headers = [header for header in sorted(native.glob("include/*/*.h")) if functions_of(header)]
     checked = {name for source in native.glob("strict/*.cpp") for name in _CHECKED.findall(source.read_text())}
     includes = "".join(f'#include "{header.parent.name}/{header.name}"\n' for header in headers)
-    rows = "".join(
-        f" \\\n  ROW({name}, {header.parent.name}, {f'checked::{name}' if name in checked else 'nullptr'})"
-        for header in headers
-        for name in functions_of(header)
-    )
-    return f"// Written by operator_table.py.\n#pragma once\n\n{includes}\n#define ABI_FUNCTIONS(ROW){rows}\n"
+    variadic = {name for header in headers for name in _VARIADIC.findall(header.read_text())}
+
+    def rows(is_variadic: bool) -> str:
+        return "".join(
+            f" \\\n  ROW({name}, {header.parent.name}, {f'checked::{name}' if name in checked else 'nullptr'})"
+            for header in headers
+            for name in functions_of(header)
+            if (name in variadic) == is_variadic
+        )
+
+    # A template can take the arguments of the former on, and not those of the latter.
+    tables = f"#define ABI_FUNCTIONS(ROW){rows(False)}\n\n#define ABI_VARIADIC_FUNCTIONS(ROW){rows(True)}\n"
+    return f"// Written by operator_table.py.\n#pragma once\n\n{includes}\n{tables}"
 
 
 def main(native: Path, target: Path) -> str | None:

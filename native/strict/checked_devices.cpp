@@ -18,12 +18,6 @@ struct Stream {
   std::atomic<uint64_t> late_waits{0};  // in a row
 };
 
-// The work of a stream up to a number.
-struct Mark {
-  StreamName name{};
-  uint64_t number = 0;
-};
-
 struct Event {
   std::mutex mutex;
   Mark mark;  // what was queued before the event was recorded
@@ -250,6 +244,10 @@ aclError checked::aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
   return NoteEvent(Real().aclrtCreateEventWithFlag(event, flag), event);
 }
 
+aclError checked::aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
+  return NoteEvent(Real().aclrtCreateEventExWithFlag(event, flag), event);
+}
+
 aclError checked::aclrtDestroyEvent(aclrtEvent event) { return Destroy(Real().aclrtDestroyEvent, event); }
 
 aclError checked::aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
@@ -259,6 +257,13 @@ aclError checked::aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   if (code != ACL_SUCCESS || facts == nullptr) return code;
   const std::lock_guard<std::mutex> lock(facts->mutex);
   facts->mark = {NameOf(stream), begun};
+  return code;
+}
+
+aclError checked::aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+  const Mark mark = MarkOf(event);
+  const aclError code = Real().aclrtStreamWaitEvent(stream, event);
+  if (code == ACL_SUCCESS && mark.number > 0) TheSession().work.BeginWait(NameOf(stream), mark);
   return code;
 }
 

@@ -1,6 +1,8 @@
 // Start, end and messages.
 #include <pthread.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -26,22 +28,53 @@ std::string& OwnMessage() {
 struct Settings {
   bool is_on = true;
   std::string report{};
+  int32_t release = 0;
 };
 
-// The key "strict" of aclInit's file: false, true, or {"report": FILE}. The library itself judges the rest of the file.
-Settings ReadSettings(const char* path) {
-  if (path == nullptr) path = std::getenv("ACL_HOST_CONFIG");
-  if (path == nullptr) return {};
+// "8.5" or "8.5.0" is 805.
+int32_t ReleaseOf(const Json& value) {
+  int32_t major = 0;
+  int32_t minor = 0;
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (std::sscanf(text.c_str(), "%2d.%2d", &major, &minor) != 2 || major < 0 || minor < 0) {
+    throw Offence(ACL_ERROR_INVALID_PARAM, "strict.cann must be a release of CANN such as \"8.5\", not " + value.dump());
+  }
+  return major * 100 + minor;
+}
+
+// The library itself judges the rest of the file.
+void ReadFile(const char* path, Settings& settings) {
+  if (path == nullptr || *path == '\0') return;
   std::ifstream file(path);
   const Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("strict")) return {};
+  if (!json.is_object() || !json.contains("strict")) return;
   const Json& strict = json["strict"];
-  if (strict.is_boolean()) return {strict.get<bool>()};
-  const bool has_report = strict.is_object() && strict.size() == 1 && strict.contains("report");
-  if (!has_report || !strict["report"].is_string()) {
-    throw Offence(ACL_ERROR_INVALID_PARAM, R"(strict must be true, false or {"report": FILE}, not )" + strict.dump());
+  if (strict.is_boolean()) {
+    settings.is_on = strict.get<bool>();
+    return;
   }
-  return {true, strict["report"].get<std::string>()};
+  bool is_known = strict.is_object();
+  for (const auto& [key, value] : strict.items()) {
+    if (key == "report" && value.is_string()) {
+      settings.report = value.get<std::string>();
+    } else if (key == "cann") {
+      settings.release = ReleaseOf(value);
+    } else {
+      is_known = false;
+    }
+  }
+  if (!is_known) {
+    throw Offence(ACL_ERROR_INVALID_PARAM,
+                  R"(strict must be true, false or {"report": FILE, "cann": RELEASE}, not )" + strict.dump());
+  }
+}
+
+// The key "strict" of the file that ACL_HOST_CONFIG names, then of aclInit's, as the host library reads its own.
+Settings ReadSettings(const char* path) {
+  Settings settings;
+  ReadFile(std::getenv("ACL_HOST_CONFIG"), settings);
+  ReadFile(path, settings);
+  return settings;
 }
 
 void WatchTheProcess() {
@@ -109,6 +142,7 @@ aclError checked::aclInit(const char* configPath) {
     const Settings settings = ReadSettings(configPath);
     SetReportFile(settings.report);
     session.is_on = settings.is_on;
+    session.release = settings.release;
   }
   const aclError code = Real().aclInit(configPath);
   if (code == ACL_SUCCESS || code == ACL_ERROR_REPEAT_INITIALIZE) NoteStart();
@@ -147,3 +181,15 @@ const char* checked::aclGetRecentErrMsg() {
 }
 
 }  // namespace acl_strict
+
+extern "C" void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line, const char* fmt,
+                          ...) {
+  const auto write = acl_strict::Real().aclAppLog;
+  if (write == nullptr || fmt == nullptr) return;
+  char text[1024];
+  std::va_list values;
+  va_start(values, fmt);
+  (void)std::vsnprintf(text, sizeof text, fmt, values);
+  va_end(values);
+  write(logLevel, func, file, line, "%s", text);
+}

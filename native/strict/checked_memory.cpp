@@ -16,6 +16,9 @@ namespace {
 constexpr int kFreshPattern = 0xCB;
 constexpr int kFreedPattern = 0xDB;
 constexpr uintptr_t kCopyAlignment = 64;
+// The releases from which on copies of pageable memory return after the copy, and addresses need no alignment.
+constexpr int32_t kPageableCopies = 803;
+constexpr int32_t kUnalignedCopies = 805;
 
 void Fill(void* address, size_t size_bytes, int32_t device, int pattern) {
   if (device == kPinned) {
@@ -102,13 +105,17 @@ std::vector<Access> CheckFill(void* address, size_t size_bytes, size_t count) {
   return {written};
 }
 
-// The rules differ between releases of CANN: these are those of the strictest.
-void CheckAsynchronous(const void* side) {
+bool IsPageable(const void* side) {
   const auto block = TheSession().memory.Find(side);
-  if (!block || block->is_freed) {
+  return !block || block->is_freed;
+}
+
+void CheckAsynchronous(const void* side) {
+  const int32_t release = TheSession().release;
+  if (IsPageable(side) && release < kPageableCopies) {
     Refuse("pageable async copy", "memory that is not from aclrtMallocHost; given in " + Origin::Here().Text());
   }
-  if (reinterpret_cast<uintptr_t>(side) % kCopyAlignment != 0) {
+  if (reinterpret_cast<uintptr_t>(side) % kCopyAlignment != 0 && release < kUnalignedCopies) {
     Refuse("misaligned async copy", "an address that is no multiple of " + std::to_string(kCopyAlignment) +
                                         "; given in " + Origin::Here().Text());
   }
@@ -148,10 +155,15 @@ aclError checked::aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, s
                                    aclrtStream stream) {
   CheckStream(stream);
   const std::vector<Access> accesses = CheckCopy(dst, destMax, src, count, kind);
+  bool ends_at_once = false;
   if (kind != ACL_MEMCPY_HOST_TO_HOST) {
-    for (const Access& access : accesses) CheckAsynchronous(access.address);
+    for (const Access& access : accesses) {
+      CheckAsynchronous(access.address);
+      ends_at_once = ends_at_once || IsPageable(access.address);
+    }
   }
   const uint64_t number = ++TheSession().copies;
+  if (ends_at_once) return Real().aclrtMemcpyAsync(dst, destMax, src, count, kind, stream);
   return Queue(Real().aclrtMemcpyAsync(dst, destMax, src, count, kind, stream), stream, accesses, "copy", number);
 }
 

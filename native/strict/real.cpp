@@ -63,6 +63,7 @@ const RealLibrary& Real() {
     auto* const found = new RealLibrary{};
 #define BIND(name, folder, checked) found->name = reinterpret_cast<decltype(&::name)>(Find(handles, #name));
     ABI_FUNCTIONS(BIND)
+    ABI_VARIADIC_FUNCTIONS(BIND)
 #undef BIND
     is_open = true;
     return found;

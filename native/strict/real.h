@@ -9,6 +9,7 @@ namespace acl_strict {
 struct RealLibrary {
 #define MEMBER(name, folder, checked) decltype(&::name) name;
   ABI_FUNCTIONS(MEMBER)
+  ABI_VARIADIC_FUNCTIONS(MEMBER)
 #undef MEMBER
 };
 

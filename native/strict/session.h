@@ -22,6 +22,7 @@ struct Session {
 
   std::atomic<bool> is_on{true};
   std::atomic<bool> host_pointers{false};  // any memory of the process is as good as the device's
+  std::atomic<int32_t> release{0};         // of CANN, whose rules hold: 805 is 8.5; 0 is the strictest of all
   std::atomic<uint64_t> starts{0};
   std::atomic<uint64_t> allocations{0};
   std::atomic<uint64_t> copies{0};

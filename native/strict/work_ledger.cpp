@@ -31,6 +31,11 @@ void WorkLedger::Begin(const StreamName& name, std::vector<Access> accesses, con
   works_.push_back({name, ++begun_, std::move(accesses), Origin::Here(what, number)});
 }
 
+void WorkLedger::BeginWait(const StreamName& name, const Mark& awaited) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  works_.push_back({name, ++begun_, {}, Origin::Here("wait", 0), awaited});
+}
+
 uint64_t WorkLedger::begun() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return begun_;
@@ -38,6 +43,24 @@ uint64_t WorkLedger::begun() const {
 
 void WorkLedger::End(const StreamName& name, uint64_t number) {
   EndIf([&](const StreamName& other) { return other == name; }, number);
+}
+
+void WorkLedger::Remove(const std::function<bool(const Work&)>& has_ended) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Mark> awaited;
+  const auto remove = [&](const std::function<bool(const Work&)>& condition) {
+    works_.remove_if([&](const Work& work) {
+      if (!condition(work)) return false;
+      if (work.awaited.number > 0) awaited.push_back(work.awaited);
+      return true;
+    });
+  };
+  remove(has_ended);
+  while (!awaited.empty()) {
+    const Mark mark = awaited.back();
+    awaited.pop_back();
+    remove([&](const Work& work) { return work.number <= mark.number && work.name == mark.name; });
+  }
 }
 
 std::optional<Origin> WorkLedger::FindUser(const Access& access) {

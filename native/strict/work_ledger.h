@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -32,12 +33,21 @@ struct StreamName {
   }
 };
 
+// The work of a stream up to a number.
+struct Mark {
+  StreamName name{};
+  uint64_t number = 0;
+};
+
 // Whether the stream has work to do, as far as the library can say.
 [[nodiscard]] bool IsBusy(const StreamName& name);
 
 class WorkLedger {
  public:
   void Begin(const StreamName& name, std::vector<Access> accesses, const char* what, uint64_t number);
+
+  // The stream waits for an event: once it has ended this, so has what the event was recorded after.
+  void BeginWait(const StreamName& name, const Mark& awaited);
 
   // The number of the work that began last. Ask before the library is, since other threads may begin more meanwhile.
   [[nodiscard]] uint64_t begun() const;
@@ -46,8 +56,7 @@ class WorkLedger {
   void End(const StreamName& name, uint64_t number);
   template <typename Predicate>
   void EndIf(const Predicate& is_meant, uint64_t number = UINT64_MAX) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    works_.remove_if([&](const Work& work) { return work.number <= number && is_meant(work.name); });
+    Remove([&](const Work& work) { return work.number <= number && is_meant(work.name); });
   }
 
   // The work, not ended yet, that the access would disturb or be disturbed by. Asks the library whether the stream is
@@ -60,8 +69,10 @@ class WorkLedger {
     uint64_t number;
     std::vector<Access> accesses;
     Origin origin;
+    Mark awaited{};
   };
 
+  void Remove(const std::function<bool(const Work&)>& has_ended);
   [[nodiscard]] const Work* Find(const Access& access) const;
 
   mutable std::mutex mutex_;

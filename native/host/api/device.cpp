@@ -208,3 +208,12 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
     throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not saturate");
   });
 }
+
+// Whether a kernel overflows, a processor does not watch.
+aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
+  return GuardRuntime(__func__, [&] {
+    if (flag > 1) throw Error(ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1, not " + std::to_string(flag));
+    (void)Runtime::Current()->FindStream(stream);
+    if (flag == 1) throw Error(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "the host does not watch for overflows");
+  });
+}
