@@ -1,14 +1,18 @@
 """The libraries of CANN that torch_npu loads: ours under their names, and stubs of what no test here calls."""
 
 import subprocess
-import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-OURS = ("libascendcl.so", "libopapi.so", "libnnopbase.so")
-"""Names that lead to libacl_host.so. The operators of torch_npu are looked up in libopapi.so by dlsym."""
-STUBS = ("libhccl.so", "libacl_op_compiler.so", "libge_runner.so", "libgraph.so")
-STUB = """
+OURS: Final = ("libascendcl.so", "libopapi.so", "libnnopbase.so")
+"""Names that lead to the host library. torch_npu is linked with the first and looks functions up in the others."""
+RELEASE: Final = "8.5.0"
+"""Of CANN, which torch_npu asks for to know what it may call."""
+STUBS: Final = ("libhccl.so", "libacl_op_compiler.so", "libacl_tdt_channel.so", "libge_runner.so", "libgraph.so")
+QUIET: Final = ("aclSetCompileopt",)
+"""What torch_npu looks up and calls of the compiler of operators, which a host has not: it succeeds and does nothing."""
+STUB: Final = """
 .globl {symbol}
 .type {symbol}, @function
 {symbol}:
@@ -16,15 +20,14 @@ STUB = """
   jmp aclgrad_test_stub@PLT
 .L{number}: .string "{symbol}"
 """
-DATA = """
-.data
+SUCCESS: Final = """
 .globl {symbol}
-.type {symbol}, @object
-.size {symbol}, 256
-{symbol}: .zero 256
-.text
+.type {symbol}, @function
+{symbol}:
+  xor %eax, %eax
+  ret
 """
-CALLED = """
+CALLED: Final = """
 #include <cstdio>
 #include <cstdlib>
 extern "C" __attribute__((visibility("default"))) void aclgrad_test_stub(const char* symbol) {
@@ -34,36 +37,48 @@ extern "C" __attribute__((visibility("default"))) void aclgrad_test_stub(const c
 """
 
 
-def symbols(library: Path, flag: str) -> set[str]:
-    """Returns the dynamic symbols of a file that nm lists with this flag, without their versions."""
-    lines = subprocess.run(["nm", "-D", flag, library], capture_output=True, text=True, check=True).stdout.splitlines()
-    return {line.split()[-1].split("@")[0] for line in lines}
-
-
-def missing(folder: Path, defined_elsewhere: Iterator[Path]) -> set[str]:
-    """Returns what the libraries of torch_npu need and nobody has."""
-    own = [*folder.glob("lib/*.so"), *folder.glob("_C*.so")]
-    needed = set[str]().union(*(symbols(each, "--undefined-only") for each in own))
-    for library in (*own, *defined_elsewhere):
-        needed -= symbols(library, "--defined-only")
-    return needed
-
-
-def make(folder: Path, host: Path, stubs: set[str]) -> None:
-    """Fills a folder with CANN's names: links to the host library, and one library of stubs under the others."""
+def make(folder: Path, host: Path, packages: Path) -> set[str]:
+    """Fills a folder with CANN's names for the torch_npu of a site-packages folder; returns what is only a stub."""
+    stubs = _missing(packages) - _defined(host)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in OURS:
+        (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(host)
-    assembly = "\n".join(
-        (DATA if symbol.startswith(("_ZT", "_ZGV")) else STUB).format(symbol=symbol, number=number)
-        for number, symbol in enumerate(sorted(stubs))
-    )
-    (folder / "stubs.s").write_text(f".text\n{assembly}\n.section .note.GNU-stack\n")
+    code = "\n".join(STUB.format(symbol=symbol, number=number) for number, symbol in enumerate(sorted(stubs)))
+    code += "".join(SUCCESS.format(symbol=symbol) for symbol in QUIET)
+    (folder / "stubs.s").write_text(f".text\n{code}\n.section .note.GNU-stack\n")
     (folder / "called.cpp").write_text(CALLED)
-    command = ["c++", "-shared", "-fPIC", "-o", folder / STUBS[0], folder / "stubs.s", folder / "called.cpp"]
-    subprocess.run(command, check=True)
-    for name in STUBS[1:]:
-        (folder / name).symlink_to(STUBS[0])
+    for name in STUBS:
+        # As CANN's own, each needs libascendcl.so, whose functions torch_npu finds through it.
+        linked = ["-Wl,--no-as-needed", "-L.", "-lascendcl", "-Wl,-rpath,$ORIGIN"]
+        subprocess.run(["c++", "-shared", "-fPIC", "-o", name, "stubs.s", "called.cpp", *linked], cwd=folder, check=True)
+    for package in ("runtime", "ops-legacy"):
+        version = folder / "share/info" / package / "version.info"
+        version.parent.mkdir(parents=True, exist_ok=True)
+        version.write_text(f"Version={RELEASE}\n")
+    return stubs
 
 
-def site_packages() -> Path:
-    return Path(sysconfig.get_path("purelib"))
+def _missing(packages: Path) -> set[str]:
+    """Returns what torch_npu needs of others than PyTorch, Python and the system."""
+    own = [*packages.glob("torch_npu/lib/lib*npu.so"), *packages.glob("torch_npu/_C*.so")]
+    others = [*packages.glob("torch/lib/*.so*"), *packages.glob("torch_npu/lib/*.so")]
+    needed = set[str]().union(*(_symbols(each, "--undefined-only", " U ") for each in own))
+    have = set[str]().union(*map(_defined, others), *map(_defined, _system_libraries(own[0])))
+    return {symbol for symbol in needed - have if not symbol.startswith(("Py", "_Py"))}
+
+
+def _system_libraries(file: Path) -> Iterable[Path]:
+    listed = subprocess.run(["ldd", file], capture_output=True, text=True, check=True).stdout
+    paths = [Path(part) for line in listed.splitlines() for part in line.split() if part.startswith("/")]
+    return [path for path in paths if path.exists()]
+
+
+def _defined(library: Path) -> set[str]:
+    return _symbols(library, "--defined-only", " ")
+
+
+def _symbols(library: Path, flag: str, kind: str) -> set[str]:
+    """Returns the dynamic symbols that nm lists, without their versions. Weak ones (` w `) may be missing."""
+    lines = subprocess.run(["nm", "-D", flag, library], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {line.split()[-1].split("@")[0] for line in lines if kind in line}

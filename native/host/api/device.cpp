@@ -155,9 +155,7 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   return GuardRuntime(__func__, [&] {
     CheckOption(opt, value, acl_host::kProcessOptions);
-    const auto runtime = Runtime::CurrentOrNew();
-    runtime->option(opt) = value;
-    if (opt == ACL_OPT_DETERMINISTIC) runtime->SetDeterminism(value);
+    Runtime::CurrentOrNew()->option(opt) = value;
   });
 }
 
