@@ -22,6 +22,7 @@ _TYPES = {
     "size_t": ctypes.c_size_t,
     "float": ctypes.c_float,
     "bool": ctypes.c_bool,
+    "void": None,
     "aclError": ctypes.c_int,
     "aclnnStatus": ctypes.c_int32,
     "aclFloat16": ctypes.c_uint16,
@@ -71,4 +72,5 @@ def read_prototypes(include: Path = INCLUDE) -> dict[str, Prototype]:
 
 
 def parameters(arguments: str) -> list[str]:
-    return [] if arguments.strip() in ("", "void") else arguments.split(",")
+    """Returns the parameters without an ellipsis: ctypes passes what comes after the declared ones as it is."""
+    return [each for each in arguments.split(",") if each.strip() not in ("", "void", "...")]

@@ -1,0 +1,173 @@
+"""Gradients of every operator through torch_npu, compared with PyTorch's own on the CPU; prints a line of JSON."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+import torch_npu
+from torch.utils.cpp_extension import load
+
+PRODUCT, CANN, BUILT = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+HERE = Path(__file__).parent
+NPU = Path(torch_npu.__file__).parent
+HAS_MASKS = PRODUCT != "950"
+aten = torch.ops.aten
+own = load(
+    "aclgrad_torch_npu_operators",
+    [str(HERE / "operators.cpp")],
+    # torch_npu's headers of CANN come first: they are those that its own are written for.
+    extra_include_paths=[str(NPU / "include"), str(HERE.parents[2] / "native/include")],
+    extra_cflags=["-O1"],
+    extra_ldflags=[f"-L{NPU / 'lib'}", "-ltorch_npu", f"-L{CANN}", "-lopapi", "-lascendcl"],
+    build_directory=str(BUILT),
+)
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "contiguous": lambda x: x.npu(),
+    "transposed": lambda x: x.transpose(-1, -2).contiguous().npu().transpose(-1, -2),
+    "offset": lambda x: torch.cat([torch.full((3,), 9.0, dtype=x.dtype), x.reshape(-1)]).npu()[3:].view(x.shape),
+}
+
+
+@dataclass
+class Case:
+    operator: str
+    forward: Callable[[torch.Tensor], torch.Tensor]
+    input: torch.Tensor
+    backward: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    """Of the output's gradient and the input, on the device."""
+    tolerance: float = 1e-5
+
+
+def uniform(*shape: int) -> torch.Tensor:
+    return torch.rand(shape) * 2 - 1
+
+
+def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
+    plane, volume = uniform(n, c, h, w), uniform(n, c, 4, h, w)
+    yield Case(
+        "adaptive_avg_pool2d_backward", lambda x: F.adaptive_avg_pool2d(x, (3, 2)), plane, aten._adaptive_avg_pool2d_backward
+    )
+    yield Case(
+        "adaptive_avg_pool3d_backward", lambda x: F.adaptive_avg_pool3d(x, (2, 3, 2)), volume, aten._adaptive_avg_pool3d_backward
+    )
+    yield Case(
+        "avg_pool2d_backward",
+        lambda x: F.avg_pool2d(x, 3, 2, 1, False, False),
+        plane,
+        lambda g, x: aten.avg_pool2d_backward(g, x, [3, 3], [2, 2], [1, 1], False, False, None),
+    )
+    yield max_pool(plane)
+    for size in (1, 2, 3):
+        x = volume if size == 3 else plane if size == 2 else plane[0]
+        pads = [1, 2, 2, 1, 1, 1][: 2 * size]
+        for kind, mode in (("replication", "replicate"), ("reflection", "reflect")):
+            backward = getattr(aten, f"{kind}_pad{size}d_backward")
+            yield Case(
+                f"{kind}_pad{size}d_backward",
+                lambda x, pads=pads, mode=mode: F.pad(x, pads, mode),
+                x,
+                lambda g, x, pads=pads, backward=backward: backward(g, x, pads),
+            )
+    yield Case(
+        "upsample_nearest2d_backward",
+        lambda x: F.interpolate(x, (2 * h, w + 3)),
+        plane,
+        lambda g, x: aten.upsample_nearest2d_backward(g, [2 * h, w + 3], list(x.shape), None, None),
+    )
+    yield max_unpool(2, plane)
+    yield max_unpool(3, volume)
+    if HAS_MASKS:
+        yield roi_align(plane)
+
+
+def max_pool(plane: torch.Tensor) -> Case:
+    """The mask of 910B and 910_93 begins with the indices as INT32; the 950 takes indices."""
+    n, c, h, w = plane.shape
+    output, indices = F.max_pool2d(plane, 3, 2, 1, return_indices=True)
+    given = indices.to(torch.int32)
+    if HAS_MASKS:
+        cells = (output.shape[2] * output.shape[3] + 15) // 16 + 1
+        buffer = torch.zeros(n * c * 9 * cells * 32, dtype=torch.int8)
+        head = given.reshape(-1).view(torch.int8)
+        buffer[: head.numel()] = head
+        given = buffer.view(n, c, 9, cells * 32)
+    return Case(
+        "max_pool2d_with_mask_backward" if HAS_MASKS else "max_pool2d_with_indices_backward",
+        lambda x: F.max_pool2d(x, 3, 2, 1),
+        plane,
+        lambda g, x: aten.max_pool2d_with_indices_backward(g, x, [3, 3], [2, 2], [1, 1], [1, 1], False, given.npu()),
+    )
+
+
+def max_unpool(size: int, input: torch.Tensor) -> Case:
+    output = [2 * each for each in input.shape[-size:]]
+    cells = torch.Size(output).numel()
+    count = torch.Size(input.shape[-size:]).numel()
+    indices = torch.stack([torch.randperm(cells)[:count] for _ in range(input.shape[0] * input.shape[1])]).view(input.shape)
+    unpool = aten.max_unpool2d if size == 2 else lambda x, i, o: aten.max_unpool3d(x, i, o, [2, 2, 2], [0, 0, 0])
+    if size == 2:
+        backward = lambda g, x: own.max_unpool2d_backward(g, x, indices.npu(), output)  # noqa: E731
+    else:
+        backward = lambda g, x: own.max_unpool3d_backward(g, x, indices.npu(), output, [2, 2, 2], [0, 0, 0])  # noqa: E731
+    return Case(f"max_unpool{size}d_backward", lambda x: unpool(x, indices, output), input, backward)
+
+
+def roi_align(plane: torch.Tensor) -> Case:
+    """By bilinear samples, which PyTorch's grid_sample takes between the same four cells."""
+    n, c, h, w = plane.shape
+    boxes = torch.tensor([[0.0, 1.0, 1.0, 5.0, 4.0], [n - 1.0, 0.5, 0.0, 3.0, 3.5]])
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        pooled = []
+        for box in boxes:
+            x1, y1, x2, y2 = box[1:]
+            xs = x1 + (torch.arange(4) + 0.5) * (x2 - x1) / 4
+            ys = y1 + (torch.arange(4) + 0.5) * (y2 - y1) / 4
+            grid = torch.stack(torch.meshgrid(2 * xs / (w - 1) - 1, 2 * ys / (h - 1) - 1, indexing="xy"), -1)[None]
+            taken = F.grid_sample(x[int(box[0])][None].double(), grid.double(), align_corners=True, padding_mode="border")
+            pooled.append(F.avg_pool2d(taken, 2)[0])
+        return torch.stack(pooled).to(x.dtype)
+
+    def backward(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return own.roi_align_v2_backward(g, boxes.to(g.dtype).npu(), list(x.shape), 2, 2, 1.0, 2, False)
+
+    return Case("roi_align_v2_backward", forward, plane, backward)
+
+
+def expected(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns a gradient of the output and the input's, which PyTorch computes."""
+    x = case.input.clone().requires_grad_()
+    output = case.forward(x)
+    gradient = torch.randn(output.shape)
+    (result,) = torch.autograd.grad(output, x, gradient)
+    return gradient, result
+
+
+def main() -> dict[str, Any]:
+    torch.manual_seed(7)
+    rows: dict[str, list[int]] = {}
+    wrong = []
+    for shape in ((2, 3, 7, 6), (1, 17, 9, 8)):
+        for case in cases(*shape):
+            gradient, result = expected(case)
+            for layout, place in LAYOUTS.items():
+                row = rows.setdefault(f"{case.operator} {layout}", [0, 0])
+                row[1] += 1
+                try:
+                    ours = case.backward(place(gradient), place(case.input)).cpu()
+                except RuntimeError as error:
+                    wrong.append(f"{case.operator} {layout}: {str(error)[:400]}")
+                    continue
+                if torch.allclose(ours, result, rtol=case.tolerance, atol=case.tolerance):
+                    row[0] += 1
+                else:
+                    wrong.append(f"{case.operator} {layout}: off by {(ours - result).abs().max():.3g}")
+    return {"rows": rows, "wrong": wrong}
+
+
+print(json.dumps(main()))
