@@ -13,9 +13,15 @@ def strict_library() -> str:
     return str(host_library().with_name("libacl_strict.so"))
 
 
-def config_text(*, strict: bool | None = None, strict_report: object = "", **host: Any) -> str:
-    """Returns a file for aclInit with these settings of the host library, and with what `strict_backend` reads."""
-    asked = {} if strict is None else {"strict": {"report": str(strict_report)} if strict else False}
+def config_text(
+    *, strict: bool | None = None, strict_report: object = "", strict_cann: str | None = None, **host: Any
+) -> str:
+    """Returns a file for aclInit with these settings of the host library, and with what `strict_backend` reads.
+
+    `strict_cann` is the release of CANN whose rules hold; by default those of all releases do.
+    """
+    release = {} if strict_cann is None else {"cann": strict_cann}
+    asked = {} if strict is None else {"strict": {"report": str(strict_report), **release} if strict else False}
     return json.dumps({"host": host} | asked)
 
 

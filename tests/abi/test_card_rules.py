@@ -139,6 +139,49 @@ def test_rule(run: Callable[..., tuple[list[str], list[str]]], case: str) -> Non
     assert [each for each in reported if each not in ("not finalized", "leak")] == offences
 
 
+@pytest.mark.parametrize(
+    ("release", "codes", "offences"),
+    [
+        ("8.1", "107000 107000", ["pageable async copy", "misaligned async copy"]),
+        ("8.3.0", "0 107000", ["misaligned async copy"]),
+        ("8.5", "0 0", []),
+    ],
+)
+def test_rules_of_copies_depend_on_the_release(
+    run: Callable[..., tuple[list[str], list[str]]], release: str, codes: str, offences: list[str]
+) -> None:
+    # What was copied from pageable memory has ended: the memory may be used at once.
+    program = (
+        "address = malloc()\n"
+        "print(copy(address, pageable + -pageable % 64), copy(malloc() + 8, pinned))\n"
+        "print(acl.aclrtFree(address))"
+    )
+    lines, reported = run(program, strict_cann=release)
+    assert lines == [codes, "0"]
+    assert [each for each in reported if each not in ("not finalized", "leak")] == offences
+
+
+@pytest.mark.parametrize(("waits", "offences"), [(True, []), (False, ["freed in use"])])
+def test_work_has_ended_that_an_event_was_waited_for(
+    run: Callable[..., tuple[list[str], list[str]]], waits: bool, offences: list[str]
+) -> None:
+    """One stream copies, records an event and hangs; another waits for the event and is synchronised."""
+    program = (
+        "copying, waiting = acl.create('aclrtCreateStream'), acl.create('aclrtCreateStream')\n"
+        "event, address = acl.create('aclrtCreateEventExWithFlag', 8), malloc()\n"
+        "acl.call('aclrtMemcpyAsync', address, 64, pinned, 64, 1, copying)\n"
+        "acl.call('aclrtRecordEvent', event, copying)\n"
+        "assert launch(plan(malloc(16), malloc(64))[2], copying) == 0\n"
+        f"if {waits}:\n    acl.call('aclrtStreamWaitEvent', waiting, event)\n"
+        "acl.call('aclrtSynchronizeStream', waiting)\n"
+        "print(acl.aclrtFree(address) == 0)\n"
+        "acl.call('aclrtSynchronizeStream', copying)"
+    )
+    lines, reported = run(program, faults=[HANG])
+    assert lines == [str(waits)]
+    assert [each for each in reported if each not in ("not finalized", "leak")] == offences
+
+
 def test_a_process_that_ends_without_finalize(run: Callable[..., tuple[list[str], list[str]]]) -> None:
     assert run("print(1)") == (["1"], ["not finalized"])
     assert run("acl.call('aclrtFreeHost', pinned)\nacl.call('aclFinalize')")[1] == ["not finalized"]

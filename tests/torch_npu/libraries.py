@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-OURS: Final = ("libascendcl.so", "libopapi.so", "libnnopbase.so")
-"""Names that lead to the host library. torch_npu is linked with the first and looks functions up in the others."""
+OURS: Final = ("libascendcl.so", "libnnopbase.so")
+"""Names that lead to the host library. torch_npu is linked with the first, and looks functions up in all libraries."""
 RELEASE: Final = "8.5.0"
 """Of CANN, which torch_npu asks for to know what it may call."""
-STUBS: Final = ("libhccl.so", "libacl_op_compiler.so", "libacl_tdt_channel.so", "libge_runner.so", "libgraph.so")
+STUBS: Final = ("libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libacl_tdt_channel.so", "libge_runner.so", "libgraph.so")
+ASKED_FOR: Final = ("aclnnInplaceCopy", "aclnnInplaceCopyGetWorkspaceSize")
+"""What torch_npu has to find before it copies on a 950, and calls only to change a layout or a dtype."""
 QUIET: Final = ("aclSetCompileopt",)
 """What torch_npu looks up and calls of the compiler of operators, which a host has not: it succeeds and does nothing."""
 STUB: Final = """
@@ -39,7 +41,7 @@ extern "C" __attribute__((visibility("default"))) void aclgrad_test_stub(const c
 
 def make(folder: Path, host: Path, packages: Path) -> set[str]:
     """Fills a folder with CANN's names for the torch_npu of a site-packages folder; returns what is only a stub."""
-    stubs = _missing(packages) - _defined(host)
+    stubs = _missing(packages).union(ASKED_FOR) - _defined(host)
     folder.mkdir(parents=True, exist_ok=True)
     for name in OURS:
         (folder / name).unlink(missing_ok=True)
@@ -52,6 +54,8 @@ def make(folder: Path, host: Path, packages: Path) -> set[str]:
         # As CANN's own, each needs libascendcl.so, whose functions torch_npu finds through it.
         linked = ["-Wl,--no-as-needed", "-L.", "-lascendcl", "-Wl,-rpath,$ORIGIN"]
         subprocess.run(["c++", "-shared", "-fPIC", "-o", name, "stubs.s", "called.cpp", *linked], cwd=folder, check=True)
+    for name in ("compiler", "opp", "runtime"):
+        (folder / name).mkdir(exist_ok=True)
     for package in ("runtime", "ops-legacy"):
         version = folder / "share/info" / package / "version.info"
         version.parent.mkdir(parents=True, exist_ok=True)

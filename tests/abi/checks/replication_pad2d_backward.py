@@ -72,7 +72,7 @@ REFUSED = {
     "channels of gradOutput": Refused({"gradOutput": Tensor((2, 4, 9, 8))}, "gradOutput: expected the first 2"),
     "a negative batch": Refused(call((-2, 3, 4, 5), (1, 2, 3, 2)), "gradOutput: expected no negative"),
     "rank 3 without channels": Refused(call((0, 4, 5), (1, 2, 3, 2)), "self: expected no empty"),
-    "rank 3 cropped away": Refused(call((3, 4, 5), (-2, -3, 0, 0)), "self: expected no empty"),
+    "rank 3 cropped away": Refused(call((3, 4, 5), (-2, -3, 0, 0)), "gradOutput: expected no empty"),
     "rank 4 without channels": Refused(call((2, 0, 4, 5), (1, 2, 3, 2)), "self: expected no empty"),
     "rank 4 without rows": Refused(call((2, 3, 0, 5), (1, 2, 3, 2)), "self: expected no empty"),
     "rank 4 without columns": Refused(call((0, 3, 4, 0), (1, 2, 3, 2)), "self: expected no empty"),

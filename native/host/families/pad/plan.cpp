@@ -71,14 +71,14 @@ PaddedAxis CheckAxis(const Argument& grad_output, const Argument& self, const Di
   return {size, std::max(before, -size), padded};
 }
 
-// CANN's rules for empty tensors. If self is not empty, gradOutput can only be so in a dim that is padded.
+// CANN's rules for empty tensors; the caller has found one. They look at self alone, whichever is empty.
 void CheckEmpty(const PadOperator& op, const Argument& grad_output, const Argument& self) {
-  const Argument& blamed = self.tensor.empty() ? self : grad_output;
-  const Dims& dims = blamed.tensor.view_dims;
+  const Dims& dims = self.tensor.view_dims;
   const bool may_be_empty = dims.size() == op.axes + 2 || op.takes_no_channels;
   if (may_be_empty && std::find(dims.begin() + 1, dims.end(), 0) == dims.end()) return;
+  const Argument& blamed = self.tensor.empty() ? self : grad_output;
   FailInvalid(std::string(blamed.name) + ": expected no empty tensor but for a batch of 0, got shape " +
-              DimsText(dims));
+              DimsText(blamed.tensor.view_dims));
 }
 
 }  // namespace
