@@ -39,7 +39,7 @@ IMAGE ?= host
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs pictures dist lock image test-image ci clean
+.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-torch-npu test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs pictures dist lock image test-image ci clean
 
 ##@ Use
 
@@ -76,7 +76,7 @@ clean: ## Remove the environment and all build output
 CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short
 CI_ALONE := test test-slow test-modes soak-short load-short hostile-short chaos-short demo
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-cpp-client, test-aarch64, test-abi and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-abi and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-,$(CI_BESIDE))
 	$(MAKE) --no-print-directory $(addprefix timed-,$(CI_ALONE))
@@ -131,6 +131,16 @@ test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch 
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
+
+# An environment of its own: once installed, torch_npu is loaded by every `import torch`.
+TORCH_NPU := build/torch-npu
+$(TORCH_NPU)/.made:
+	python3.11 -m venv $(TORCH_NPU)
+	$(TORCH_NPU)/bin/python -m pip install --quiet torch==2.13.0 torch_npu==2.13.0 numpy pyyaml setuptools ninja
+	touch $@
+
+test-torch-npu: $(BUILT) $(TORCH_NPU)/.made ## Run PyPI's torch_npu on the host library and compare with PyTorch (installs both; needs Python 3.11)
+	TORCH_NPU_PYTHON=$(CURDIR)/$(TORCH_NPU)/bin/python $(BIN)/python -m pytest -rP tests/torch_npu
 
 test-node: $(BUILT) $(GOOGLEAPIS) examples/node/node_modules ## Test the client for Node (installs Node from Debian if it is missing)
 	$(BIN)/python -m pytest tests/languages -k node

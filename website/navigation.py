@@ -30,6 +30,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/first-day.md": "First day with a card",
         "docs/check.md": "Check of a server",
         "docs/card-rules.md": "Rules of a card",
+        "docs/torch-npu.md": "torch_npu",
         "SECURITY.md": "Security",
     },
     "Look up": {

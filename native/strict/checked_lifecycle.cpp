@@ -37,7 +37,8 @@ int32_t ReleaseOf(const Json& value) {
   int32_t minor = 0;
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   if (std::sscanf(text.c_str(), "%2d.%2d", &major, &minor) != 2 || major < 0 || minor < 0) {
-    throw Offence(ACL_ERROR_INVALID_PARAM, "strict.cann must be a release of CANN such as \"8.5\", not " + value.dump());
+    throw Offence(ACL_ERROR_INVALID_PARAM,
+                  "strict.cann must be a release of CANN such as \"8.5\", not " + value.dump());
   }
   return major * 100 + minor;
 }

@@ -182,7 +182,12 @@ def test_last_error_keeps_only_what_cann_s_runtime_keeps(acl: Library) -> None:
             acl.aclrtMalloc(None, 8, 0),
             acl.aclInit(None),
         ]
-        return [*failures, acl.aclrtPeekAtLastError(0), acl.aclrtMalloc(ctypes.byref(out), 8, 0), acl.aclrtGetLastError(0)]
+        return [
+            *failures,
+            acl.aclrtPeekAtLastError(0),
+            acl.aclrtMalloc(ctypes.byref(out), 8, 0),
+            acl.aclrtGetLastError(0),
+        ]
 
     assert in_thread(codes) == [107002, 107002, 100000, 100002, 0, 107002, 107002]
     context = acl.create("aclrtCreateContext", 0)

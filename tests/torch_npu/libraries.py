@@ -9,11 +9,18 @@ OURS: Final = ("libascendcl.so", "libnnopbase.so")
 """Names that lead to the host library. torch_npu is linked with the first, and looks functions up in all libraries."""
 RELEASE: Final = "8.5.0"
 """Of CANN, which torch_npu asks for to know what it may call."""
-STUBS: Final = ("libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libacl_tdt_channel.so", "libge_runner.so", "libgraph.so")
+STUBS: Final = (
+    "libopapi.so",
+    "libhccl.so",
+    "libacl_op_compiler.so",
+    "libacl_tdt_channel.so",
+    "libge_runner.so",
+    "libgraph.so",
+)
 ASKED_FOR: Final = ("aclnnInplaceCopy", "aclnnInplaceCopyGetWorkspaceSize")
 """What torch_npu has to find before it copies on a 950, and calls only to change a layout or a dtype."""
 QUIET: Final = ("aclSetCompileopt",)
-"""What torch_npu looks up and calls of the compiler of operators, which a host has not: it succeeds and does nothing."""
+"""What torch_npu looks up and calls of the compiler of operators, which no host has: it succeeds and does nothing."""
 STUB: Final = """
 .globl {symbol}
 .type {symbol}, @function
@@ -53,7 +60,9 @@ def make(folder: Path, host: Path, packages: Path) -> set[str]:
     for name in STUBS:
         # As CANN's own, each needs libascendcl.so, whose functions torch_npu finds through it.
         linked = ["-Wl,--no-as-needed", "-L.", "-lascendcl", "-Wl,-rpath,$ORIGIN"]
-        subprocess.run(["c++", "-shared", "-fPIC", "-o", name, "stubs.s", "called.cpp", *linked], cwd=folder, check=True)
+        subprocess.run(
+            ["c++", "-shared", "-fPIC", "-o", name, "stubs.s", "called.cpp", *linked], cwd=folder, check=True
+        )
     for name in ("compiler", "opp", "runtime"):
         (folder / name).mkdir(exist_ok=True)
     for package in ("runtime", "ops-legacy"):

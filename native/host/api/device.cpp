@@ -44,8 +44,9 @@ int64_t LimitOf(aclSysParamOpt opt, int32_t count) {
 void CheckOption(aclSysParamOpt opt, int64_t value, int32_t count) {
   const int64_t limit = LimitOf(opt, count);
   if (value >= 0 && value < limit) return;
-  throw Error(ACL_ERROR_RT_PARAM_INVALID, "option " + std::to_string(static_cast<int>(opt)) + " takes values from 0 to " +
-                                              std::to_string(limit - 1) + ", not " + std::to_string(value));
+  throw Error(ACL_ERROR_RT_PARAM_INVALID, "option " + std::to_string(static_cast<int>(opt)) +
+                                              " takes values from 0 to " + std::to_string(limit - 1) + ", not " +
+                                              std::to_string(value));
 }
 
 }  // namespace
@@ -84,8 +85,8 @@ aclError aclrtGetDevice(int32_t* deviceId) {
 }
 
 aclError aclrtGetDeviceCount(uint32_t* count) {
-  return GuardRuntime(__func__,
-                      [&] { Required(count, "count") = static_cast<uint32_t>(Runtime::CurrentOrNew()->device_count()); });
+  return GuardRuntime(
+      __func__, [&] { Required(count, "count") = static_cast<uint32_t>(Runtime::CurrentOrNew()->device_count()); });
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {
@@ -168,9 +169,8 @@ aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
 }
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* /*flags*/, int32_t* active) {
-  return GuardRuntime(__func__, [&] {
-    Required(active, "active") = Runtime::CurrentOrNew()->IsInUse(deviceId) ? 1 : 0;
-  });
+  return GuardRuntime(__func__,
+                      [&] { Required(active, "active") = Runtime::CurrentOrNew()->IsInUse(deviceId) ? 1 : 0; });
 }
 
 aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* utilizationInfo) {
@@ -185,9 +185,8 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* u
 
 // A limit for kernels: kept, but a processor's kernel is not cut. In microseconds; 0 stands for the longest.
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
-  return GuardRuntime(__func__, [&] {
-    Required(actualTimeout, "actualTimeout") = timeout == 0 ? UINT64_MAX : timeout;
-  });
+  return GuardRuntime(__func__,
+                      [&] { Required(actualTimeout, "actualTimeout") = timeout == 0 ? UINT64_MAX : timeout; });
 }
 
 // In seconds.

@@ -97,7 +97,8 @@ int32_t DeviceNumber(const std::string& key, const Json& value) {
   int32_t number = -1;
   const std::string text = String(key, value);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) FailSetting(key, "a device's number", value);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0)
+    FailSetting(key, "a device's number", value);
   return number;
 }
 

@@ -30,10 +30,9 @@ struct Config {
   std::vector<std::string> not_repeatable{};  // operators whose executors cannot be made repeatable
 };
 
-// Reads the key "host" of the JSON file that the environment variable ACL_HOST_CONFIG names, then of that at path if it is
-// not null: its keys win. Of CANN's own top-level keys it reads "defaultDevice", and ignores the others; an unknown key
-// inside "host" is an error.
-// The environment variable ASCEND_RT_VISIBLE_DEVICES then hides some of the devices.
+// Reads the key "host" of the JSON file that the environment variable ACL_HOST_CONFIG names, then of that at path if it
+// is not null: its keys win. Of CANN's own top-level keys it reads "defaultDevice", and ignores the others; an unknown
+// key inside "host" is an error. The environment variable ASCEND_RT_VISIBLE_DEVICES then hides some of the devices.
 [[nodiscard]] Config LoadConfig(const char* path);
 
 }  // namespace acl_host

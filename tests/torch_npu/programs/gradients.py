@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 import torch_npu
+from torch.nn import functional
 from torch.utils.cpp_extension import load
 
 PRODUCT, CANN, BUILT = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
@@ -50,14 +50,20 @@ def uniform(*shape: int) -> torch.Tensor:
 def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
     plane, volume = uniform(n, c, h, w), uniform(n, c, 4, h, w)
     yield Case(
-        "adaptive_avg_pool2d_backward", lambda x: F.adaptive_avg_pool2d(x, (3, 2)), plane, aten._adaptive_avg_pool2d_backward
+        "adaptive_avg_pool2d_backward",
+        lambda x: functional.adaptive_avg_pool2d(x, (3, 2)),
+        plane,
+        aten._adaptive_avg_pool2d_backward,  # noqa: SLF001 - its only name
     )
     yield Case(
-        "adaptive_avg_pool3d_backward", lambda x: F.adaptive_avg_pool3d(x, (2, 3, 2)), volume, aten._adaptive_avg_pool3d_backward
+        "adaptive_avg_pool3d_backward",
+        lambda x: functional.adaptive_avg_pool3d(x, (2, 3, 2)),
+        volume,
+        aten._adaptive_avg_pool3d_backward,  # noqa: SLF001
     )
     yield Case(
         "avg_pool2d_backward",
-        lambda x: F.avg_pool2d(x, 3, 2, 1, False, False),
+        lambda x: functional.avg_pool2d(x, 3, 2, 1, False, False),
         plane,
         lambda g, x: aten.avg_pool2d_backward(g, x, [3, 3], [2, 2], [1, 1], False, False, None),
     )
@@ -69,26 +75,25 @@ def cases(n: int, c: int, h: int, w: int) -> Iterator[Case]:
             backward = getattr(aten, f"{kind}_pad{size}d_backward")
             yield Case(
                 f"{kind}_pad{size}d_backward",
-                lambda x, pads=pads, mode=mode: F.pad(x, pads, mode),
+                lambda x, pads=pads, mode=mode: functional.pad(x, pads, mode),
                 x,
                 lambda g, x, pads=pads, backward=backward: backward(g, x, pads),
             )
     yield Case(
         "upsample_nearest2d_backward",
-        lambda x: F.interpolate(x, (2 * h, w + 3)),
+        lambda x: functional.interpolate(x, (2 * h, w + 3)),
         plane,
         lambda g, x: aten.upsample_nearest2d_backward(g, [2 * h, w + 3], list(x.shape), None, None),
     )
     yield max_unpool(2, plane)
     yield max_unpool(3, volume)
-    if HAS_MASKS:
-        yield roi_align(plane)
+    yield roi_align(plane)
 
 
 def max_pool(plane: torch.Tensor) -> Case:
     """The mask of 910B and 910_93 begins with the indices as INT32; the 950 takes indices."""
-    n, c, h, w = plane.shape
-    output, indices = F.max_pool2d(plane, 3, 2, 1, return_indices=True)
+    n, c = plane.shape[:2]
+    output, indices = functional.max_pool2d(plane, 3, 2, 1, return_indices=True)
     given = indices.to(torch.int32)
     if HAS_MASKS:
         cells = (output.shape[2] * output.shape[3] + 15) // 16 + 1
@@ -98,7 +103,7 @@ def max_pool(plane: torch.Tensor) -> Case:
         given = buffer.view(n, c, 9, cells * 32)
     return Case(
         "max_pool2d_with_mask_backward" if HAS_MASKS else "max_pool2d_with_indices_backward",
-        lambda x: F.max_pool2d(x, 3, 2, 1),
+        lambda x: functional.max_pool2d(x, 3, 2, 1),
         plane,
         lambda g, x: aten.max_pool2d_with_indices_backward(g, x, [3, 3], [2, 2], [1, 1], [1, 1], False, given.npu()),
     )
@@ -108,7 +113,9 @@ def max_unpool(size: int, input: torch.Tensor) -> Case:
     output = [2 * each for each in input.shape[-size:]]
     cells = torch.Size(output).numel()
     count = torch.Size(input.shape[-size:]).numel()
-    indices = torch.stack([torch.randperm(cells)[:count] for _ in range(input.shape[0] * input.shape[1])]).view(input.shape)
+    indices = torch.stack([torch.randperm(cells)[:count] for _ in range(input.shape[0] * input.shape[1])]).view(
+        input.shape
+    )
     unpool = aten.max_unpool2d if size == 2 else lambda x, i, o: aten.max_unpool3d(x, i, o, [2, 2, 2], [0, 0, 0])
     if size == 2:
         backward = lambda g, x: own.max_unpool2d_backward(g, x, indices.npu(), output)  # noqa: E731
@@ -119,7 +126,7 @@ def max_unpool(size: int, input: torch.Tensor) -> Case:
 
 def roi_align(plane: torch.Tensor) -> Case:
     """By bilinear samples, which PyTorch's grid_sample takes between the same four cells."""
-    n, c, h, w = plane.shape
+    n, _, h, w = plane.shape
     boxes = torch.tensor([[0.0, 1.0, 1.0, 5.0, 4.0], [n - 1.0, 0.5, 0.0, 3.0, 3.5]])
 
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -129,8 +136,10 @@ def roi_align(plane: torch.Tensor) -> Case:
             xs = x1 + (torch.arange(4) + 0.5) * (x2 - x1) / 4
             ys = y1 + (torch.arange(4) + 0.5) * (y2 - y1) / 4
             grid = torch.stack(torch.meshgrid(2 * xs / (w - 1) - 1, 2 * ys / (h - 1) - 1, indexing="xy"), -1)[None]
-            taken = F.grid_sample(x[int(box[0])][None].double(), grid.double(), align_corners=True, padding_mode="border")
-            pooled.append(F.avg_pool2d(taken, 2)[0])
+            taken = functional.grid_sample(
+                x[int(box[0])][None].double(), grid.double(), align_corners=True, padding_mode="border"
+            )
+            pooled.append(functional.avg_pool2d(taken, 2)[0])
         return torch.stack(pooled).to(x.dtype)
 
     def backward(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -44,7 +44,8 @@ using PhaseOne = std::function<aclnnStatus(const std::vector<aclTensor*>&, const
 void Run(const char* name, const PhaseOne& plan, PhaseTwo run, const std::vector<at::Tensor>& given, aclFormat format,
          const std::vector<at::IntArrayRef>& lists) {
   std::vector<aclTensor*> tensors;
-  for (const at::Tensor& tensor : given) tensors.push_back(TensorOf(tensor, tensor.dim() == 2 ? ACL_FORMAT_ND : format));
+  for (const at::Tensor& tensor : given)
+    tensors.push_back(TensorOf(tensor, tensor.dim() == 2 ? ACL_FORMAT_ND : format));
   std::vector<aclIntArray*> arrays;
   for (const at::IntArrayRef& list : lists) arrays.push_back(ArrayOf(list));
   uint64_t size = 0;
