@@ -199,6 +199,15 @@ def test_streams_that_continue_after_a_failure(run: Fails) -> None:
     assert run(faults, program, failure_mode="continue") == ["0 0 507015 0 0", "0 507053 507053 507053"]
 
 
+def test_one_stream_that_stops_after_a_failure_stops_the_device(run: Fails) -> None:
+    program = (
+        "print(acl.aclrtSetStreamFailureMode(stream, 2), acl.aclrtSetStreamFailureMode(stream, 0))\n"
+        "print(acl.aclrtSetStreamFailureMode(stream, 1), launch(), sync(), sync(), copy())\n"
+    )
+    faults = [{"kind": "launch_error", "at": 1, "code": 507015}]
+    assert run(faults, program, failure_mode="continue") == ["107000 0", "0 0 507015 507015 507015"]
+
+
 def test_a_kernel_that_the_device_ends(run: Fails) -> None:
     """As a card does after its own time limit, or with a code that hides the reason."""
     faults = [

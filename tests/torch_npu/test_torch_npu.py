@@ -54,11 +54,11 @@ FAULTS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], tuple[str, ...], b
         False,
     ),
     "failed kernel": ([{"kind": "launch_error", "at": 1}], {}, ("RuntimeError", "error code is 507015"), False),
-    "failed kernel of one stream": (
+    "failed kernel, after torch_npu has asked streams to stop": (
         [{"kind": "launch_error", "at": 1}],
         {"failure_mode": "continue"},
         ("RuntimeError", "error code is 507015"),
-        True,
+        False,
     ),
     "lost device": (
         [{"kind": "launch_error", "at": 1, "code": 507901}],

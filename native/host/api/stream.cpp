@@ -1,4 +1,6 @@
 // The ABI: streams.
+#include <string>
+
 #include "acl/acl_rt.h"
 #include "device/runtime.h"
 #include "device/wait.h"
@@ -70,5 +72,16 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
     aclrtStreamStatus& result = Required(status, "status");
     const auto runtime = Runtime::Current();
     result = runtime->FindStream(stream)->Idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+  });
+}
+
+// As in CANN, one stream that is set to stop sets its whole context, and nothing sets it back.
+aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
+  return GuardRuntime(__func__, [&] {
+    if (mode > ACL_STOP_ON_FAILURE) {
+      throw Error(ACL_ERROR_RT_PARAM_INVALID, "there is no failure mode " + std::to_string(mode));
+    }
+    const auto target = Runtime::Current()->FindStream(stream);
+    if (mode == ACL_STOP_ON_FAILURE) target->device().StopOnFailure();
   });
 }

@@ -18,6 +18,7 @@ struct HostDevice {
         product(*config.product),
         pool(config.threads),
         streams(config.streams_elsewhere),
+        stops_at_first_(config.stops_on_failure),
         stops_on_failure_(config.stops_on_failure) {}
 
   const int32_t id;
@@ -33,7 +34,13 @@ struct HostDevice {
     if (const aclError code = lost_code_) ThrowLost(code);
   }
   [[nodiscard]] bool lost() const { return lost_code_ != ACL_SUCCESS; }
-  void Recover() { lost_code_ = ACL_SUCCESS; }
+  void Recover() {
+    lost_code_ = ACL_SUCCESS;
+    stops_on_failure_ = stops_at_first_;
+  }
+
+  // From now on a task's failure loses the device.
+  void StopOnFailure() { stops_on_failure_ = true; }
 
   // aclrtSetDevice and aclrtResetDevice count; the default context lives while the count is above zero.
   std::mutex mutex;
@@ -43,7 +50,8 @@ struct HostDevice {
  private:
   [[noreturn]] void ThrowLost(aclError code) const;
 
-  const bool stops_on_failure_;
+  const bool stops_at_first_;
+  std::atomic<bool> stops_on_failure_;
   mutable std::mutex loss_mutex_;
   std::string loss_message_;  // of the error that caused the loss
   std::atomic<aclError> lost_code_{ACL_SUCCESS};
