@@ -61,6 +61,48 @@ def test_devices_are_found_and_set_before_init(run_program: Run) -> None:
     ) == ["107002 0 Ascend910B1", "0 1 0", "0 0 0 0"]
 
 
+def test_init_keeps_what_was_made_and_set_before_it(run_program: Run) -> None:
+    """Pinned memory outlasts its device, and options of the process outlast everything."""
+    assert run_program(
+        "acl.call('aclrtSetDevice', 0)\n"
+        "pinned, value = acl.create('aclrtMallocHost', 8 << 20), ctypes.c_int64()\n"
+        "print(acl.aclrtSetSysParamOpt(0, 1), acl.aclrtResetDevice(0), acl.aclInit(None))\n"
+        "ctypes.memset(pinned, 1, 8 << 20)\n"
+        "print(acl.aclrtGetSysParamOpt(0, ctypes.byref(value)), value.value, acl.aclrtFreeHost(pinned))\n"
+        "print(acl.aclFinalize(), acl.aclrtGetSysParamOpt(0, ctypes.byref(value)), value.value)\n"
+    ) == ["0 0 0", "0 1 0", "0 0 1"]
+
+
+def test_init_beside_threads_that_set_their_device(run_program: Run) -> None:
+    """Each thread keeps the device that it has set, whether aclInit comes before or after."""
+    assert run_program(
+        "import threading\n"
+        "wrong = []\n"
+        "for _ in range(300):\n"
+        "    start = threading.Barrier(5)\n"
+        "    def set_device():\n"
+        "        number = ctypes.c_int32()\n"
+        "        start.wait()\n"
+        "        codes = acl.aclrtSetDevice(0), acl.aclrtGetDevice(ctypes.byref(number))\n"
+        "        if codes != (0, 0): wrong.append(codes)\n"
+        "    threads = [threading.Thread(target=set_device) for _ in range(4)]\n"
+        "    for thread in threads: thread.start()\n"
+        "    start.wait()\n"
+        "    acl.call('aclInit', None)\n"
+        "    for thread in threads: thread.join()\n"
+        "    acl.call('aclFinalize')\n"
+        "print(wrong)\n"
+    ) == ["[]"]
+
+
+@pytest.mark.needs("settings")
+def test_bad_file_is_refused_even_if_a_device_is_in_use(run_program: Run, tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.json").encode()
+    assert run_program(
+        f"acl.call('aclrtSetDevice', 0)\nprint(acl.aclInit({missing!r}), acl.aclFinalize(), acl.aclInit(None))\n"
+    ) == ["100000 100037 0"]
+
+
 @pytest.mark.needs("settings")
 def test_file_of_init_adds_to_that_of_the_variable(run_program: Run, tmp_path: Path) -> None:
     own = tmp_path / "own.json"

@@ -1,4 +1,7 @@
 // The ABI: devices and contexts.
+#include <array>
+#include <atomic>
+#include <memory>
 #include <string>
 
 #include "acl/acl_rt.h"
@@ -29,6 +32,10 @@ void SynchronizeDevice(int32_t timeout_ms) {
   }
 }
 
+// As CANN's, the options of the process outlast aclInit and aclFinalize; 0 if never set.
+constexpr int32_t kProcessOptions = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1;
+std::array<std::atomic<int64_t>, kProcessOptions> process_options{};
+
 constexpr int64_t kDeterminismLevels = 4;
 constexpr int32_t kNotSupported = -1;
 
@@ -53,12 +60,15 @@ void CheckOption(aclSysParamOpt opt, int64_t value, int32_t count) {
 
 aclError aclrtSetDevice(int32_t deviceId) {
   return GuardRuntime(__func__, [&] {
-    const auto runtime = Runtime::CurrentOrNew();
-    const auto occurrence = runtime->faults().Next(acl_host::Site::kSetDevice);
-    if (occurrence.Has(acl_host::FaultKind::kSetDeviceError)) {
-      throw Error(occurrence.fault->code, "device " + std::to_string(deviceId) + " fails by the fault plan");
-    }
-    runtime->UseDevice(deviceId);
+    std::shared_ptr<Runtime> runtime;
+    do {  // again if another thread's aclInit puts its own in place meanwhile
+      runtime = Runtime::CurrentOrNew();
+      const auto occurrence = runtime->faults().Next(acl_host::Site::kSetDevice);
+      if (occurrence.Has(acl_host::FaultKind::kSetDeviceError)) {
+        throw Error(occurrence.fault->code, "device " + std::to_string(deviceId) + " fails by the fault plan");
+      }
+      runtime->UseDevice(deviceId);
+    } while (!Runtime::IsCurrent(runtime));
   });
 }
 
@@ -155,16 +165,16 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
 
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   return GuardRuntime(__func__, [&] {
-    CheckOption(opt, value, acl_host::kProcessOptions);
-    Runtime::CurrentOrNew()->option(opt) = value;
+    CheckOption(opt, value, kProcessOptions);
+    process_options[static_cast<size_t>(opt)] = value;
   });
 }
 
 aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return GuardRuntime(__func__, [&] {
     int64_t& result = Required(value, "value");
-    (void)LimitOf(opt, acl_host::kProcessOptions);
-    result = Runtime::CurrentOrNew()->option(opt);
+    (void)LimitOf(opt, kProcessOptions);
+    result = process_options[static_cast<size_t>(opt)];
   });
 }
 

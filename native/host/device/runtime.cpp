@@ -39,8 +39,14 @@ std::shared_ptr<Runtime> Runtime::Current() {
 std::shared_ptr<Runtime> Runtime::CurrentOrNew() {
   Process& process = TheProcess();
   const std::lock_guard<std::mutex> lock(process.mutex);
-  if (!process.runtime) process.runtime = Make(nullptr);
+  if (!process.runtime) process.runtime = Make(LoadConfig(nullptr));
   return process.runtime;
+}
+
+bool Runtime::IsCurrent(const std::shared_ptr<Runtime>& runtime) {
+  Process& process = TheProcess();
+  const std::lock_guard<std::mutex> lock(process.mutex);
+  return process.runtime == runtime;
 }
 
 void Runtime::Start(const char* config_path) {
@@ -50,13 +56,13 @@ void Runtime::Start(const char* config_path) {
     ++process.starts;
     throw Error(ACL_ERROR_REPEAT_INITIALIZE, "ACL is initialised already");
   }
-  // The settings of a device that is in use stay as they are.
-  if (!process.runtime || process.runtime->contexts_.size() == 0) process.runtime = Make(config_path);
+  const Config config = LoadConfig(config_path);
+  // The settings stay as they are once a device was in use: the program may hold its memory.
+  if (!process.runtime || !process.runtime->was_used_) process.runtime = Make(config);
   process.starts = 1;
 }
 
-std::shared_ptr<Runtime> Runtime::Make(const char* config_path) {
-  const Config config = LoadConfig(config_path);
+std::shared_ptr<Runtime> Runtime::Make(const Config& config) {
   auto runtime = std::make_shared<Runtime>(config);
   KeepAllMessages(config.card_messages);
   if (config.signal_handlers) ChainSignalHandlers();
@@ -230,6 +236,7 @@ std::vector<std::shared_ptr<HostStream>> Runtime::StreamsOf(const HostDevice& de
 void* Runtime::AddContext(HostDevice& device, bool is_default) {
   // Before there is work: a kernel is no place to find out that the system has no more threads.
   device.pool.Start();
+  was_used_ = true;
   const auto context = std::make_shared<Context>(device, is_default);
   void* const handle = contexts_.Add(context);
   context->handle = handle;

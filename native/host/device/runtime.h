@@ -1,7 +1,6 @@
 // Everything that lives between aclInit and aclFinalize.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,8 +17,6 @@
 
 namespace acl_host {
 
-constexpr int32_t kProcessOptions = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1;
-
 class Runtime {
  public:
   // Throws if aclInit was not called.
@@ -27,6 +24,8 @@ class Runtime {
   // The same, but makes one of the settings of ACL_HOST_CONFIG if there is none: CANN's runtime counts devices and sets
   // one without aclInit, too.
   [[nodiscard]] static std::shared_ptr<Runtime> CurrentOrNew();
+  // False once aclInit or aclFinalize has put another one, or none, in its place.
+  [[nodiscard]] static bool IsCurrent(const std::shared_ptr<Runtime>& runtime);
   // Counts its calls, including those that throw because the runtime is already running.
   static void Start(const char* config_path);
   // Undoes one Start, stops the runtime with the last one, and returns how many are left.
@@ -64,9 +63,6 @@ class Runtime {
   [[nodiscard]] bool IsInUse(int32_t id);
   [[nodiscard]] bool IsAtWork(int32_t id);
 
-  // An option of the process; 0 if it was never set.
-  [[nodiscard]] std::atomic<int64_t>& option(aclSysParamOpt opt) { return options_[static_cast<size_t>(opt)]; }
-
   // As CurrentContext and FindStream; both throw if the device is lost.
   [[nodiscard]] std::shared_ptr<Context> UsableContext();
 
@@ -77,7 +73,7 @@ class Runtime {
   [[nodiscard]] std::vector<std::shared_ptr<HostStream>> StreamsOf(const HostDevice& device) const;
 
  private:
-  [[nodiscard]] static std::shared_ptr<Runtime> Make(const char* config_path);
+  [[nodiscard]] static std::shared_ptr<Runtime> Make(const Config& config);
   void* AddContext(HostDevice& device, bool is_default);
   // False if another thread removed it.
   [[nodiscard]] bool RemoveContext(void* handle, HostStream::Pending pending);
@@ -87,7 +83,7 @@ class Runtime {
   const Config config_;
   Memory memory_;
   FaultPlan faults_;
-  std::array<std::atomic<int64_t>, kProcessOptions> options_{};
+  std::atomic<bool> was_used_{false};  // whether there was ever a context
   std::vector<std::unique_ptr<HostDevice>> devices_;
   HandleTable<Context> contexts_{"context"};
   HandleTable<HostStream> streams_{"stream"};
