@@ -1,4 +1,5 @@
 // Devices, contexts, streams and events.
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -33,11 +34,15 @@ aclError NoteStream(aclError code, const aclrtStream* stream) {
 }
 
 template <typename IsMeant>
+void RetireStreamsIf(const IsMeant& is_meant) {
+  TheSession().objects.RetireIf(kStream,
+                                [&](const void* facts) { return is_meant(static_cast<const Stream*>(facts)->name); });
+}
+
+template <typename IsMeant>
 void EndStreamsIf(const IsMeant& is_meant) {
-  Session& session = TheSession();
-  session.objects.RetireIf(kStream,
-                           [&](const void* facts) { return is_meant(static_cast<const Stream*>(facts)->name); });
-  session.work.EndIf(is_meant);
+  RetireStreamsIf(is_meant);
+  TheSession().work.EndIf(is_meant);
 }
 
 // Before the library destroys a handle, because another thread may be given the same address at once.
@@ -46,13 +51,6 @@ aclError Destroy(aclError (*destroy)(void*), void* handle) {
   (void)objects.Retire(handle, ObjectLedger::End::kDestroyed);
   const aclError code = destroy(handle);
   if (code != ACL_SUCCESS) objects.Revive(handle);
-  return code;
-}
-
-aclError DestroyStream(aclError (*destroy)(aclrtStream), aclrtStream stream) {
-  const StreamName name = NameOf(stream);
-  const aclError code = Destroy(destroy, stream);
-  if (code == ACL_SUCCESS) TheSession().work.End(name, UINT64_MAX);
   return code;
 }
 
@@ -160,7 +158,9 @@ aclError checked::aclrtResetDevice(int32_t deviceId) {
   if (code != ACL_SUCCESS) return code;
   if (is_last) EndStreamsIf(ends);
   const std::lock_guard<std::mutex> lock(session.mutex);
-  --session.devices[deviceId].uses;
+  // Not below 0: a thread that uses the default device has not called aclrtSetDevice.
+  int& uses = session.devices[deviceId].uses;
+  uses = std::max(uses - 1, 0);
   return code;
 }
 
@@ -168,7 +168,9 @@ aclError checked::aclrtResetDeviceForce(int32_t deviceId) {
   ReleaseKept();
   const aclError code = Real().aclrtResetDeviceForce(deviceId);
   if (code != ACL_SUCCESS) return code;
-  EndStreamsIf([&](const StreamName& name) { return name.device == deviceId; });
+  const auto ends = [&](const StreamName& name) { return name.device == deviceId; };
+  RetireStreamsIf(ends);
+  TheSession().work.DropIf(ends);
   Session& session = TheSession();
   const std::lock_guard<std::mutex> lock(session.mutex);
   session.devices.erase(deviceId);
@@ -207,11 +209,17 @@ aclError checked::aclrtDestroyStream(aclrtStream stream) {
   if (stream != nullptr && IsBusy(NameOf(stream))) {
     Report("destroyed while busy", "a stream; synchronise it before " + Origin::Here().Text());
   }
-  return DestroyStream(Real().aclrtDestroyStream, stream);
+  const StreamName name = NameOf(stream);
+  const aclError code = Destroy(Real().aclrtDestroyStream, stream);
+  if (code == ACL_SUCCESS) TheSession().work.End(name, UINT64_MAX);
+  return code;
 }
 
 aclError checked::aclrtDestroyStreamForce(aclrtStream stream) {
-  return DestroyStream(Real().aclrtDestroyStreamForce, stream);
+  const StreamName name = NameOf(stream);
+  const aclError code = Destroy(Real().aclrtDestroyStreamForce, stream);
+  if (code == ACL_SUCCESS) TheSession().work.DropIf([&](const StreamName& other) { return other == name; });
+  return code;
 }
 
 aclError checked::aclrtSynchronizeStream(aclrtStream stream) {

@@ -35,8 +35,11 @@ struct Settings {
 int32_t ReleaseOf(const Json& value) {
   int32_t major = 0;
   int32_t minor = 0;
+  int end = 0;
   const std::string text = value.is_string() ? value.get<std::string>() : "";
-  if (std::sscanf(text.c_str(), "%2d.%2d", &major, &minor) != 2 || major < 0 || minor < 0) {
+  const bool is_read = std::sscanf(text.c_str(), "%2d.%2d%n", &major, &minor, &end) == 2;
+  const std::string rest = text.substr(static_cast<size_t>(end));
+  if (!is_read || major < 0 || minor < 0 || !(rest.empty() || rest[0] == '.')) {
     throw Offence(ACL_ERROR_INVALID_PARAM,
                   "strict.cann must be a release of CANN such as \"8.5\", not " + value.dump());
   }

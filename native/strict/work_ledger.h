@@ -59,6 +59,13 @@ class WorkLedger {
     Remove([&](const Work& work) { return work.number <= number && is_meant(work.name); });
   }
 
+  // The same for work that is dropped: what it waited for goes on.
+  template <typename Predicate>
+  void DropIf(const Predicate& is_meant) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    works_.remove_if([&](const Work& work) { return is_meant(work.name); });
+  }
+
   // The work, not ended yet, that the access would disturb or be disturbed by. Asks the library whether the stream is
   // busy, because the program may know of its end in a way that is not seen here.
   [[nodiscard]] std::optional<Origin> FindUser(const Access& access);

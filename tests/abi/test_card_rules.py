@@ -182,6 +182,46 @@ def test_work_has_ended_that_an_event_was_waited_for(
     assert [each for each in reported if each not in ("not finalized", "leak")] == offences
 
 
+@pytest.mark.parametrize("drop", ["aclrtDestroyStreamForce(waiting)", "aclrtResetDeviceForce(1)"])
+def test_work_goes_on_if_who_waits_for_it_is_dropped(
+    run: Callable[..., tuple[list[str], list[str]]], drop: str
+) -> None:
+    """A stream of device 1 waits for one of device 0 that hangs; then the former is dropped."""
+    program = (
+        "busy, address = acl.create('aclrtCreateStream'), malloc(16)\n"
+        "event = acl.create('aclrtCreateEventExWithFlag', 8)\n"
+        "assert launch(plan(address, malloc(64))[2], busy) == 0\n"
+        "acl.call('aclrtRecordEvent', event, busy)\n"
+        "acl.call('aclrtSetDevice', 1)\n"
+        "waiting = acl.create('aclrtCreateStream')\n"
+        "acl.call('aclrtStreamWaitEvent', waiting, event)\n"
+        f"print(acl.{drop}, acl.aclrtSetDevice(0), acl.aclrtFree(address))\n"
+        "acl.call('aclrtSynchronizeStream', busy)"
+    )
+    lines, reported = run(program, faults=[HANG], devices=2)
+    assert lines == ["0 0 107000"]
+    assert [each for each in reported if each not in ("not finalized", "leak")] == ["freed in use"]
+
+
+def test_reset_of_a_default_device_that_no_thread_has_set(run: Callable[..., tuple[list[str], list[str]]]) -> None:
+    """It is not counted as one of those that undo aclrtSetDevice: live streams are still found."""
+    program = (
+        "acl.call('aclrtFreeHost', pinned)\n"
+        "acl.call('aclFinalize')\n"
+        "import os, json\n"
+        "settings = json.load(open(os.environ['ACL_HOST_CONFIG'])) | {'defaultDevice': {'default_device': '0'}}\n"
+        "json.dump(settings, open(os.environ['ACL_HOST_CONFIG'] + '.default', 'w'))\n"
+        "acl.call('aclInit', (os.environ['ACL_HOST_CONFIG'] + '.default').encode())\n"
+        "acl.call('aclrtFree', malloc())\n"
+        "print(acl.aclrtResetDevice(0), acl.aclrtSetDevice(0))\n"
+        "stream = acl.create('aclrtCreateStream')\n"
+        "print(acl.aclrtResetDevice(0), acl.aclFinalize())"
+    )
+    lines, reported = run(program)
+    assert lines == ["0 0", "0 0"]
+    assert "reset with live streams" in reported
+
+
 def test_a_process_that_ends_without_finalize(run: Callable[..., tuple[list[str], list[str]]]) -> None:
     assert run("print(1)") == (["1"], ["not finalized"])
     assert run("acl.call('aclrtFreeHost', pinned)\nacl.call('aclFinalize')")[1] == ["not finalized"]

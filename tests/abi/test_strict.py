@@ -197,6 +197,7 @@ def test_memory_of_the_host_where_it_is_refused(run_program: Callable[..., list[
         ('{"strict": {"report": 1}}', "strict must be true, false or"),
         ('{"strict": {"cann": 8.5}}', "must be a release of CANN such as"),
         ('{"strict": {"cann": "new"}}', "must be a release of CANN such as"),
+        ('{"strict": {"cann": "8.555"}}', "must be a release of CANN such as"),
         ('{"strict": {"report": "/no/such/folder/report"}}', "cannot write to /no/such/folder/report"),
     ],
 )
