@@ -119,7 +119,18 @@ void NoteEnd() {
 }  // namespace
 
 Session& TheSession() {
-  static Session* const session = new Session;
+  // Calls before aclInit, too, follow the file that ACL_HOST_CONFIG names; aclInit tells what is wrong with it.
+  static Session* const session = [] {
+    auto* const made = new Session;
+    try {
+      const Settings settings = ReadSettings(nullptr);
+      SetReportFile(settings.report);
+      made->is_on = settings.is_on;
+      made->release = settings.release;
+    } catch (const std::exception&) {
+    }
+    return made;
+  }();
   return *session;
 }
 

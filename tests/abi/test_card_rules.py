@@ -222,6 +222,18 @@ def test_reset_of_a_default_device_that_no_thread_has_set(run: Callable[..., tup
     assert "reset with live streams" in reported
 
 
+def test_file_of_the_variable_holds_before_init(run_program: Run, tmp_path: Path) -> None:
+    program = (
+        "acl.call('aclrtSetDevice', 0)\n"
+        "address, host = acl.create('aclrtMalloc', 256, 0), (ctypes.c_uint8 * 256)()\n"
+        "print(acl.aclrtMemcpyAsync(address, 256, ctypes.addressof(host), 256, 1, None))"
+    )
+    report = tmp_path / "report"
+    for release, code in (("8.1", "107000"), ("8.5", "0")):
+        assert run_program(program, {"strict": True, "strict_report": report, "strict_cann": release}) == [code]
+    assert report.read_text().count("pageable async copy") == 1
+
+
 def test_a_process_that_ends_without_finalize(run: Callable[..., tuple[list[str], list[str]]]) -> None:
     assert run("print(1)") == (["1"], ["not finalized"])
     assert run("acl.call('aclrtFreeHost', pinned)\nacl.call('aclFinalize')")[1] == ["not finalized"]
