@@ -195,3 +195,17 @@ def test_last_error_keeps_only_what_cann_s_runtime_keeps(acl: Library) -> None:
     assert acl.aclrtCtxGetSysParamOpt(0, ctypes.byref(ctypes.c_int64())) == RT_SYSPARAMOPT_NOT_SET
     assert acl.aclrtPeekAtLastError(0) == 0
     acl.call("aclrtDestroyContext", context)
+
+
+@pytest.mark.needs("settings")
+def test_devices_are_peers_of_each_other(run_program: Callable[..., list[str]]) -> None:
+    program = (
+        "can = ctypes.c_int32(-1)\n"
+        "def ask(*devices):\n    return acl.aclrtDeviceCanAccessPeer(ctypes.byref(can), *devices)\n"
+        "print(acl.aclInit(None), acl.aclrtSetDevice(0), ask(0, 1), can.value, ask(0, 0), ask(0, 2), ask(-1, 0))\n"
+        "print(acl.aclrtDeviceCanAccessPeer(None, 0, 1))\n"
+        "enable = acl.aclrtDeviceEnablePeerAccess\n"
+        "print(enable(1, 0), enable(1, 0), enable(0, 0), enable(2, 0), enable(1, 1))\n"
+    )
+    lines = run_program(program, {"devices": 2})
+    assert lines == ["0 0 0 1 100000 107001 107001", "100000", "0 0 100000 107001 200006"]

@@ -36,6 +36,11 @@ void SynchronizeDevice(int32_t timeout_ms) {
 constexpr int32_t kProcessOptions = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1;
 std::array<std::atomic<int64_t>, kProcessOptions> process_options{};
 
+void CheckPeer(int32_t id, int32_t peer_id) {
+  if (id == peer_id) throw Error(ACL_ERROR_INVALID_PARAM, "device " + std::to_string(id) + " is no peer of itself");
+  for (const int32_t each : {id, peer_id}) (void)Runtime::CurrentOrNew()->device(each);
+}
+
 constexpr int64_t kDeterminismLevels = 4;
 constexpr int32_t kNotSupported = -1;
 
@@ -97,6 +102,21 @@ aclError aclrtGetDevice(int32_t* deviceId) {
 aclError aclrtGetDeviceCount(uint32_t* count) {
   return GuardRuntime(
       __func__, [&] { Required(count, "count") = static_cast<uint32_t>(Runtime::CurrentOrNew()->device_count()); });
+}
+
+// All devices of a process use its memory.
+aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
+  return GuardRuntime(__func__, [&] {
+    CheckPeer(deviceId, peerDeviceId);
+    Required(canAccessPeer, "canAccessPeer") = 1;
+  });
+}
+
+aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
+  return GuardRuntime(__func__, [&] {
+    if (flags != 0) throw Error(ACL_ERROR_FEATURE_UNSUPPORTED, "flags must be 0, not " + std::to_string(flags));
+    CheckPeer(Runtime::Current()->CurrentContext()->device.id, peerDeviceId);
+  });
 }
 
 aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatus) {

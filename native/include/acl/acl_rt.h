@@ -167,6 +167,8 @@ ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDevice(void);
 /* Milliseconds; -1 waits without limit. */
 ACL_FUNC_VISIBILITY aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
 
+ACL_FUNC_VISIBILITY aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId);
+ACL_FUNC_VISIBILITY aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags);
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 /* ACL_STOP_ON_FAILURE: a failed task ends the work of the stream's whole context. ACL_CONTINUE_ON_FAILURE is what
  * streams begin with. */

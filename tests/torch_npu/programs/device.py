@@ -74,7 +74,8 @@ def pinned_memory() -> bool:
 
 def two_devices() -> bool:
     first, second = backward("npu:0"), backward("npu:1")
-    return (first.device.index, second.device.index) == (0, 1) and is_right(first) and is_right(second)
+    moved = first.to("npu:1")
+    return (first.device.index, second.device.index) == (0, 1) and all(map(is_right, (first, second, moved)))
 
 
 def threads() -> bool:
