@@ -116,3 +116,24 @@ def test_illegal_arguments_are_refused_at_once(client: aclgrad.Client) -> None:
         aclgrad.jax.roi_align(np.ones((1, 1, 4, 4)), BOXES, 2, sampling_ratio=0, client=client)
     with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a str; give an aclgrad.Client"):
         aclgrad.jax.interpolate(np.ones((1, 1, 4, 4)), 8, client="127.0.0.1:1")
+
+
+def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(client: aclgrad.Client) -> None:
+    compilations = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, duration, **_: compilations.append(event) if "backend_compile" in event else None
+    )
+    images = jnp.asarray(GENERATOR.standard_normal(IMAGES, np.float32))
+
+    def gradient() -> Any:
+        return jax.grad(lambda x: aclgrad.jax.max_pool2d(x, 2, client=client).sum())(images)
+
+    first = gradient()
+    assert compilations
+    compilations.clear()
+    for _ in range(3):
+        np.testing.assert_array_equal(gradient(), first)
+    assert compilations == []
+    assert len(client.bridge_functions) == 1
+    client.close()
+    assert not client.bridge_functions

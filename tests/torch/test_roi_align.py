@@ -1,5 +1,7 @@
 """RoI align: its forward pass against the definition, its gradient against autograd through that pass."""
 
+import resource
+
 import numpy as np
 import pytest
 import torch
@@ -63,3 +65,15 @@ def test_the_operator_of_torchvision_is_rerouted(client: RecordingClient) -> Non
         boxes = torch.tensor([[0, 1.0, 1, 5, 6]])
         torch.ops.torchvision.roi_align(input, boxes, 1.0, 2, 2, -1, False).sum().backward()
     assert client.called == ["roi_align_v2_backward"]
+
+
+def test_memory_is_that_of_the_boxes_and_not_of_the_largest_for_each() -> None:
+    """256 boxes, of which one is the whole image and takes 40 samples a bin along each axis."""
+    input = torch.randn(1, 64, 200, 272)
+    boxes = torch.tensor([[0.0, 0, 0, 272, 200], *([0.0, 5, 5, 12, 12] for _ in range(255))])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    output = roi_align(input, boxes, 7, 7, 1.0, 0, False)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kib < 2**18
+    alone = roi_align(input, boxes[:1], 7, 7, 1.0, 0, False)
+    torch.testing.assert_close(output[:1], alone)

@@ -11,15 +11,12 @@ The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.fun
 from collections.abc import Sequence
 from typing import Any
 
-from jax import numpy as jnp
-
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._gradients import differentiable
 from aclgrad.masks import Pooling, pair
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 
 __all__ = [
     "adaptive_avg_pool2d",
@@ -56,20 +53,10 @@ def avg_pool2d(
     client: Client,
 ) -> Array:
     pooling = _pooling(input, kernel_size, stride, padding, ceil_mode)
-    axes = zip(
-        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding, strict=True
-    )
-    weights = [_forward.window_weights(*axis, count_include_pad) for axis in axes]
-    if divisor_override:
-        weights = [(each > 0) * 1.0 for each in weights]
-        weights[0] = weights[0] / divisor_override
-    attributes = {
-        **_window(pooling),
-        "count_include_pad": count_include_pad,
-        "divisor_override": divisor_override or 0,
-    }
+    more = {"count_include_pad": count_include_pad, "divisor_override": divisor_override or 0}
+    static = pooling, *more.values()
     return differentiable(
-        client, "avg_pool2d_backward", lambda x: (_forward.average(x, weights), (x,)), attributes, input
+        client, "avg_pool2d_backward", _forward.avg_pool2d, static, {**_window(pooling), **more}, input
     )
 
 
@@ -83,12 +70,8 @@ def max_pool2d(
     client: Client,
 ) -> Array:
     pooling = _pooling(input, kernel_size, stride, padding, ceil_mode)
-
-    def forward(x: Array) -> tuple[Array, tuple[Array, ...]]:
-        output, indices = _forward.max_pool2d(x, pooling)
-        return output, (x, indices)
-
-    return differentiable(client, "max_pool2d_with_mask_backward", forward, _window(pooling), input)
+    operator = "max_pool2d_with_mask_backward"
+    return differentiable(client, operator, _forward.max_pool2d, (pooling,), _window(pooling), input)
 
 
 def max_unpool2d(input: Array, indices: Array, output_size: Sequence[int], *, client: Client) -> Array:
@@ -109,20 +92,14 @@ def pad(input: Array, pad: Sequence[int], mode: str, *, client: Client) -> Array
     if mode == "reflect" and any(width >= size for width, size in zip(pad, sizes, strict=True)):
         problem = f"is {tuple(pad)} for an input of shape {input.shape}"
         raise InvalidFieldError.at("pad", problem, "reflect fewer cells than each axis has")
-    widths = [(0, 0)] * (input.ndim - axes) + [(pad[2 * each], pad[2 * each + 1]) for each in reversed(range(axes))]
-    modes = {"replicate": "edge", "reflect": "reflect"}
-    return differentiable(
-        client, operator, lambda x: (jnp.pad(x, widths, modes[mode]), (x,)), {"padding": tuple(pad)}, input
-    )
+    padding = tuple(pad)
+    return differentiable(client, operator, _forward.pad, (padding, mode), {"padding": padding}, input)
 
 
 def interpolate(input: Array, size: Size, *, client: Client) -> Array:
     sizes = pair(size)
-    rows, columns = (nearest(*each) for each in zip(sizes, input.shape[2:], strict=True))
     attributes = {"output_size": sizes, "input_size": input.shape}
-    return differentiable(
-        client, "upsample_nearest2d_backward", lambda x: (x[:, :, rows[:, None], columns], ()), attributes, input
-    )
+    return differentiable(client, "upsample_nearest2d_backward", _forward.interpolate, (sizes,), attributes, input)
 
 
 def roi_align(
@@ -141,28 +118,21 @@ def roi_align(
     pooled = pair(output_size)
     sampling = {"spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
     attributes = {"input_shape": input.shape, "pooled_height": pooled[0], "pooled_width": pooled[1], **sampling}
-
-    def forward(x: Array, boxes: Array) -> tuple[Array, tuple[Array, ...]]:
-        return _forward.roi_align(x, boxes, pooled, spatial_scale, sampling_ratio, aligned), (boxes,)
-
-    return differentiable(client, "roi_align_v2_backward", forward, attributes, input, boxes)
+    static = pooled, *sampling.values()
+    return differentiable(client, "roi_align_v2_backward", _forward.roi_align, static, attributes, input, boxes)
 
 
 def _adaptive_avg_pool(axes: int, input: Array, output_size: int | Sequence[int | None], client: Client) -> Array:
     given = [output_size] * axes if isinstance(output_size, int) else output_size
-    pairs = zip(input.shape[-axes:], given, strict=True)
-    weights = [_forward.adaptive_weights(size, size if count is None else count) for size, count in pairs]
+    sizes = tuple(size if count is None else count for size, count in zip(input.shape[-axes:], given, strict=True))
     operator = f"adaptive_avg_pool{axes}d_backward"
-    return differentiable(client, operator, lambda x: (_forward.average(x, weights), (x,)), {}, input)
+    return differentiable(client, operator, _forward.adaptive_avg_pool, (sizes,), {}, input)
 
 
 def _max_unpool(axes: int, input: Array, indices: Array, output_size: Sequence[int], client: Client) -> Array:
     sizes = tuple(output_size)
-
-    def forward(x: Array, places: Array) -> tuple[Array, tuple[Array, ...]]:
-        return _forward.max_unpool(x, places, sizes), (x, places)
-
-    return differentiable(client, f"max_unpool{axes}d_backward", forward, {"output_size": sizes}, input, indices)
+    operator = f"max_unpool{axes}d_backward"
+    return differentiable(client, operator, _forward.max_unpool, (sizes,), {"output_size": sizes}, input, indices)
 
 
 def _pooling(input: Array, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> Pooling:

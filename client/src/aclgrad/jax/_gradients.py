@@ -1,6 +1,6 @@
 """Differentiation by a server: a custom_vjp whose backward pass is a call of a client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import jax
@@ -12,40 +12,64 @@ from aclgrad.errors import InvalidSettingError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import InputSpec
 
+Forward = Callable[..., tuple[Any, tuple[Any, ...]]]
+
 
 def differentiable(
     client: Client,
     operator: str,
-    forward: Callable[..., tuple[Any, tuple[Any, ...]]],
-    attributes: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]],
+    forward: Forward,
+    static: tuple[Hashable, ...],
+    attributes: Mapping[str, Any],
     *arguments: Any,
 ) -> Any:
     """Returns the output of `forward`, differentiable with respect to its first argument.
 
-    `forward` returns the output, and what the operator takes after the gradient of the output. `attributes` may depend
-    on the output.
+    `forward` takes `static` and the arguments, and returns the output and what the operator takes after the gradient of
+    the output. JAX keeps what it compiles for a function as long as the function, so one that is called again with
+    arguments like these is the same one. It ends with the client.
     """
     if not isinstance(client, Client):
         problem, remedy = f"client is a {type(client).__name__}", "give an aclgrad.Client"
         raise InvalidSettingError(problem, field="client", remedy=remedy)
-    inputs_of = OPERATORS[operator].inputs
     input = arguments[0]
-    result = jax.ShapeDtypeStruct(input.shape, input.dtype)
+    key = operator, forward, static, tuple(attributes.items()), tuple(input.shape), input.dtype, len(arguments)
+    functions = client.bridge_functions
+    function = functions.get(key)
+    if function is None:
+        result = jax.ShapeDtypeStruct(input.shape, input.dtype)
+        function = _function(client, operator, forward, static, attributes, result, len(arguments))
+        # The first of several threads wins.
+        function = functions.setdefault(key, function)
+    return function(*arguments)
+
+
+def _function(
+    client: Client,
+    operator: str,
+    forward: Forward,
+    static: tuple[Hashable, ...],
+    attributes: Mapping[str, Any],
+    result: jax.ShapeDtypeStruct,
+    count: int,
+) -> Callable[..., Any]:
+    inputs_of = OPERATORS[operator].inputs
+
+    def call(*arrays: Any) -> Any:
+        values = {each.name: _sent(each, np.asarray(array)) for each, array in zip(inputs_of, arrays, strict=True)}
+        return client.execute(served_operator(operator, client), values, attributes)
+
+    def remember(*values: Any) -> tuple[Any, tuple[Any, ...]]:
+        return forward(*static, *values)
 
     def backward(inputs: tuple[Any, ...], grad_output: Any) -> tuple[Any, ...]:
-        given = attributes(grad_output) if callable(attributes) else attributes
-
-        def call(*arrays: Any) -> Any:
-            values = {each.name: _sent(each, np.asarray(array)) for each, array in zip(inputs_of, arrays, strict=True)}
-            return client.execute(served_operator(operator, client), values, given)
-
         # vmap makes one call for each element: the operators have their own batch dimension.
         gradient = jax.pure_callback(call, result, grad_output, *inputs, vmap_method="sequential")
-        return gradient, *[None] * (len(arguments) - 1)
+        return gradient, *[None] * (count - 1)
 
-    function = jax.custom_vjp(lambda *values: forward(*values)[0])
-    function.defvjp(forward, backward)
-    return function(*arguments)
+    function = jax.custom_vjp(lambda *values: remember(*values)[0])
+    function.defvjp(remember, backward)
+    return function
 
 
 def _sent(spec: InputSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

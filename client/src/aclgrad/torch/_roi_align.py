@@ -1,4 +1,7 @@
-"""The forward pass of RoI align in plain operations of PyTorch, because torchvision may be absent."""
+"""The forward pass of RoI align: torchvision's own where it is loaded, and otherwise plain operations of PyTorch."""
+
+import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -22,40 +25,57 @@ def roi_align(
     output = roi_align_shape(input, boxes, pooled_height, pooled_width)
     if not output.numel() or not input.numel():
         return output.zero_()
-    image = boxes[:, 0].floor().long()
-    left, top, right, bottom = (boxes[:, 1:] * spatial_scale - (0.5 if aligned else 0.0)).unbind(1)
-    rows, row_weights = _neighbours(top, bottom, pooled_height, input.shape[2], sampling_ratio, aligned)
-    columns, column_weights = _neighbours(left, right, pooled_width, input.shape[3], sampling_ratio, aligned)
-    row_weights = row_weights * ((image >= 0) & (image < input.shape[0]))[:, None, None, None]
-    image = image.clamp(0, input.shape[0] - 1)[:, None, None]
-    samples = torch.zeros((), dtype=input.dtype, device=input.device)
-    for y, weight_y in zip(rows, row_weights.unbind(1), strict=True):
-        for x, weight_x in zip(columns, column_weights.unbind(1), strict=True):
-            cells = input[image, :, y.flatten(1)[:, :, None], x.flatten(1)[:, None, :]]
-            samples = samples + cells * weight_y.flatten(1)[:, :, None, None] * weight_x.flatten(1)[:, None, :, None]
-    bins = samples.unflatten(2, (pooled_width, -1)).unflatten(1, (pooled_height, -1)).sum((2, 4))
-    return bins.movedim(-1, 1).contiguous()
+    # torchvision reads out of bounds for an image that does not exist.
+    if _torchvision_has_it(input) and ((boxes[:, 0] >= 0) & (boxes[:, 0] < input.shape[0])).all():
+        sampling = spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned
+        result: Tensor = torch.ops.torchvision.roi_align(input, boxes, *sampling)
+        return result
+    pooled = (pooled_height, pooled_width)
+    return torch.stack([_pool(input, box, pooled, spatial_scale, sampling_ratio, aligned) for box in boxes.tolist()])
 
 
-def _neighbours(
-    low: Tensor, high: Tensor, bins: int, size: int, sampling_ratio: int, aligned: bool
-) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Returns the two cells around every sample of an axis, shape (boxes, bins, samples), and their weights.
+def _torchvision_has_it(input: Tensor) -> bool:
+    key = torch._C._dispatch_key_name(torch._C._dispatch_keys(input).highestPriorityTypeId())  # noqa: SLF001
+    name = "torchvision::roi_align"
+    return hasattr(torch.ops.torchvision, "roi_align") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)  # noqa: SLF001
 
-    The weights are shares of a bin's mean, shape (boxes, 2, bins, samples); a sample far outside has none.
+
+def _pool(
+    input: Tensor, box: Sequence[float], pooled: tuple[int, int], scale: float, sampling_ratio: int, aligned: bool
+) -> Tensor:
+    """Returns the bins of one box, shape (channels, *pooled). It reads no more of the image than the box covers."""
+    images, channels, height, width = input.shape
+    if not all(map(math.isfinite, box)) or not 0 <= box[0] < images:
+        return input.new_zeros(channels, *pooled)
+    left, top, right, bottom = (each * scale - (0.5 if aligned else 0.0) for each in box[1:])
+    wide = torch.promote_types(input.dtype, torch.float32)
+    bands = [
+        _band(low, high, bins, size, sampling_ratio, aligned)
+        for low, high, bins, size in ((top, bottom, pooled[0], height), (left, right, pooled[1], width))
+    ]
+    (rows, row_weights), (columns, column_weights) = bands
+    cells = input[int(box[0]), :, rows, columns].to(wide)
+    return (row_weights.to(cells) @ cells @ column_weights.to(cells).T).to(input.dtype)
+
+
+def _band(low: float, high: float, bins: int, size: int, sampling_ratio: int, aligned: bool) -> tuple[slice, Tensor]:
+    """Returns the cells of an axis that a box reads, and their weights in each bin, shape (bins, cells).
+
+    A sample takes its two neighbours by linear interpolation, and one that is far outside takes none. A bin is the mean
+    of its samples.
     """
-    extent = high - low if aligned else (high - low).clamp(min=1.0)
-    count = torch.full_like(extent, sampling_ratio) if sampling_ratio > 0 else (extent / bins).ceil().clamp(min=0)
-    # Every box gets as many samples as the largest one has; those that a smaller box does not have are masked.
-    sample = torch.arange(int(count.max()), device=low.device)
-    offset = (sample + 0.5) / count.clamp(min=1)[:, None]
-    position = low[:, None, None] + (torch.arange(bins, device=low.device)[:, None] + offset[:, None]) * (
-        extent[:, None, None] / bins
-    )
-    counts = (position >= -1) & (position <= size) & (sample < count[:, None, None])
-    position = position.clamp(0, size - 1)
-    cell = position.floor()
-    upper = position - cell
-    weights = torch.stack([1 - upper, upper], 1) * (counts / count.clamp(min=1)[:, None, None])[:, None]
-    index = cell.long()
-    return (index, (index + 1).clamp(max=size - 1)), weights
+    extent = high - low if aligned else max(high - low, 1.0)
+    count = sampling_ratio if sampling_ratio > 0 else max(math.ceil(extent / bins), 0)
+    samples = (torch.arange(count, dtype=torch.float64) + 0.5) / max(count, 1)
+    positions = low + (torch.arange(bins, dtype=torch.float64)[:, None] + samples) * (extent / bins)
+    shares = ((positions >= -1) & (positions <= size)) / max(count, 1)
+    positions = positions.clamp(0, size - 1)
+    first = int(positions.amin().floor()) if positions.numel() else 0
+    last = min(int(positions.amax().floor()) + 1, size - 1) if positions.numel() else 0
+    cells = positions.floor()
+    upper = positions - cells
+    places = cells.long() - first
+    weights = torch.zeros(bins, last - first + 1, dtype=torch.float64)
+    weights.scatter_add_(1, places, (1 - upper) * shares)
+    weights.scatter_add_(1, (places + 1).clamp(max=last - first), upper * shares)
+    return slice(first, last + 1), weights

@@ -55,6 +55,8 @@ class Client(BaseClient[Array]):
 
     def _open(self) -> None:
         self._closed: threading.Event = threading.Event()
+        self.bridge_functions: dict[Any, Any] = {}
+        """What a bridge to a framework made for this client; it ends with it."""
         self._submissions = Submissions()
         self._discovery = DiscoveryThread(self._channels, ThreadNetwork(self._channel_to, self._metadata))
         self._sender = Sender(self.target, self._submissions, self._prepare)
@@ -119,6 +121,7 @@ class Client(BaseClient[Array]):
 
     def close(self) -> None:
         self._closed.set()
+        self.bridge_functions.clear()
         if self._is_inherited:
             return
         try:
