@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import aclgrad
-from aclgrad.commands.bench.load import NOT_SENT, Measured, closed_loop, open_loop
+from aclgrad.commands.bench.load import NOT_SENT, TOO_LATE, Measured, closed_loop, open_loop
 from aclgrad.testing import TestServer
 
 from .conftest import Run
@@ -46,6 +46,21 @@ async def test_an_open_loop_counts_from_when_a_call_was_due() -> None:
     assert NOT_SENT not in measured.errors
 
 
+async def test_an_open_loop_ends_in_time_whatever_its_rate() -> None:
+    """Calls that were due and could not be sent are told as failures; none is sent after the time."""
+    sent = []
+
+    async def send() -> None:
+        sent.append(time.perf_counter())
+
+    measured = Measured()
+    start = time.perf_counter()
+    await open_loop(send, 1e6, 0.2, measured)
+    assert sent[-1] < start + 0.3
+    assert measured.errors[TOO_LATE] > 0
+    assert measured.answered + measured.failed == 200_000
+
+
 async def test_failed_calls_are_counted_by_reason() -> None:
     async def fail() -> None:
         await asyncio.sleep(0.01)
@@ -73,6 +88,10 @@ def test_a_run_reports_and_draws(run: Run, tmp_path: Path, flags: str) -> None:
     assert report["complete"]
     assert report["milliseconds"]["p50"] <= report["milliseconds"]["max"]
     assert ElementTree.parse(plot).getroot().tag.endswith("svg")
+    again = run("bench --seconds 0.1 --json --plot", plot)
+    assert again.exit_code == 2
+    assert "exists; give another file, or --force" in again.output
+    assert run("bench --seconds 0.1 --json --force --plot", plot).exit_code == 0
 
 
 def test_failures_are_exit_code_1(run: Run) -> None:

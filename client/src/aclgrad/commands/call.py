@@ -11,7 +11,7 @@ from aclgrad._client.calls.outgoing import Input
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import connection, exit_codes, json_option, print_json, target_option
-from aclgrad.commands.files import checked_output, is_file, load, save
+from aclgrad.commands.files import check_unwritten, checked_output, is_file, load, save
 from aclgrad.errors import UnknownOperatorError
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.wire.messages import AttributeValue
@@ -46,8 +46,8 @@ def call(
     Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed, with 130 if interrupted.
     """
     with exit_codes("call"), Client.from_env(**connection(target), timeout_s=timeout_s) as client:
-        if output is not None and checked_output(output).exists() and not force:
-            raise ValueError(f"{output} exists; give another file, or --force to replace it")
+        if output is not None:
+            check_unwritten(checked_output(output), overwrite=force)
         inputs, attributes = _parse(_description(client, operator), arguments)
         start = time.perf_counter()
         gradient = client.execute(operator, inputs, attributes)

@@ -44,8 +44,7 @@ def load(text: str) -> Array:
 
 def save(path: Path, name: str, array: Array, *, overwrite: bool) -> None:
     """Writes the array, under its name if the form has names; raises ValueError if the file exists."""
-    if path.exists() and not overwrite:
-        raise ValueError(f"{path} exists; give another file, or --force to replace it")
+    check_unwritten(path, overwrite=overwrite)
     if path.suffix == ".npy":
         np.save(path, array, allow_pickle=False)
     elif path.suffix == ".npz":
@@ -61,6 +60,12 @@ def checked_output(path: Path) -> Path:
         raise ValueError(f"{path} has no known form; end it with {', '.join(SUFFIXES)}")
     checked_folder(path)
     return path
+
+
+def check_unwritten(path: Path, *, overwrite: bool) -> None:
+    """Raises ValueError if the file exists and is not to be replaced."""
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path} exists; give another file, or --force to replace it")
 
 
 def checked_folder(path: Path) -> None:

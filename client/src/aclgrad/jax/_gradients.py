@@ -69,7 +69,8 @@ def _function(
 
     function = jax.custom_vjp(lambda *values: remember(*values)[0])
     function.defvjp(remember, backward)
-    return function
+    differentiated: Callable[..., Any] = function
+    return differentiated
 
 
 def _sent(spec: InputSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

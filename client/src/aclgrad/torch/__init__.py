@@ -17,6 +17,7 @@ from typing import Any
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.torch import _functions
+from aclgrad.torch._account import LocalError
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._mode import remote_backward
 
@@ -35,15 +36,15 @@ __all__ = [
 
 
 def _public(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function for a client, which raises an error instead of returning NotImplemented."""
+    """Returns the function for a client, which raises InvalidFieldError for what stays local in a block."""
 
     @wraps(function)
     def call(*args: Any, client: Client, **options: Any) -> Any:
-        result = function(*args, **options, client=number_of(client))
-        if result is NotImplemented:
-            problem = "has arguments, or an input of a type or rank, whose gradient no operator computes"
-            raise InvalidFieldError.at(function.__name__, problem, "call PyTorch's own function")
-        return result
+        try:
+            return function(*args, **options, client=number_of(client))
+        except LocalError as reason:
+            problem = f"has a gradient that no operator computes: {reason}"
+            raise InvalidFieldError.at(function.__name__, problem, "call PyTorch's own function") from None
 
     call.__doc__ = f"Is PyTorch's {function.__name__}, with a gradient from the client's server."
     return call

@@ -1,6 +1,6 @@
 """The functions of torch.nn.functional, and torchvision's RoI align, with remote gradients.
 
-Each returns NotImplemented if no operator computes the gradient of the call; `client` is a number here.
+Each raises LocalError if no operator computes the gradient of the call; `client` is a number here.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from aclgrad.errors import InvalidFieldError
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.torch._account import ForeignError, LocalError
 from aclgrad.torch._operations import OPERATIONS
 from aclgrad.torch._tensors import dtype_name
 
@@ -20,11 +21,14 @@ Size = int | Sequence[int]
 
 def _run(name: str, client: int, input: Tensor, *rest: Any) -> Any:
     if name not in OPERATIONS:
-        return NotImplemented
+        raise LocalError(f"there is no operator for {name}")
     grad_output = OPERATORS[OPERATIONS[name].operator].inputs[0]
-    has_dtype = any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values())
-    if not has_dtype or input.dim() not in grad_output.ranks:
-        return NotImplemented
+    if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
+        raise LocalError(f"no product takes {dtype_name(input)}")
+    if input.dim() not in grad_output.ranks:
+        raise LocalError(
+            f"the input has {input.dim()} dims, and the operator takes {' or '.join(map(str, grad_output.ranks))}"
+        )
     return getattr(torch.ops.aclgrad, name)(input, *rest, client)
 
 
@@ -78,10 +82,10 @@ def max_pool2d(
     client: int,
 ) -> Any:
     if set(_sizes(dilation, 2)) != {1}:
-        return NotImplemented
+        raise LocalError("the operator has no dilation")
     window = [_sizes(each, 2) for each in (kernel_size, stride, padding, dilation)]
     pooled = _run("max_pool2d", client, input, *window, ceil_mode)
-    return pooled if return_indices or pooled is NotImplemented else pooled[0]
+    return pooled if return_indices else pooled[0]
 
 
 def _max_pool2d_with_indices(*args: Any, **options: Any) -> Any:
@@ -117,7 +121,9 @@ def max_unpool3d(
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None, *, client: int) -> Any:
-    rule = {"replicate": "replication", "reflect": "reflection"}.get(mode, mode)
+    rule = {"replicate": "replication", "reflect": "reflection"}.get(mode)
+    if rule is None:
+        raise ForeignError(f"there is no operator for {mode} pads")
     return _run(f"{rule}_pad{len(pad) // 2}d", client, input, list(pad))
 
 
@@ -132,9 +138,10 @@ def interpolate(
     *,
     client: int,
 ) -> Any:
-    has_one_size = (size is None) != (scale_factor is None)
-    if mode != "nearest" or align_corners is not None or antialias or input.dim() != 4 or not has_one_size:
-        return NotImplemented
+    if mode != "nearest" or align_corners is not None or antialias:
+        raise ForeignError(f"there is an operator for nearest neighbours alone, not for {mode}")
+    if input.dim() != 4 or (size is None) == (scale_factor is None):
+        raise LocalError("the operator takes 4 dims, and a size or a scale")
     if scale_factor is None:
         return _run("upsample_nearest2d", client, input, _sizes(size, 2), 0.0, 0.0)
     scales = [float(each) for each in (scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * 2)]
@@ -142,8 +149,7 @@ def interpolate(
     if recompute_scale_factor:
         scales = [0.0, 0.0]
     elif any(each != int(each) for each in sizes):
-        # PyTorch uses the scale, the operator uses the ratio of the sizes.
-        return NotImplemented
+        raise LocalError("PyTorch uses the scale, and the operator the ratio of the sizes; they differ here")
     return _run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
 
 

@@ -27,7 +27,7 @@ from aclgrad.commands.common import (
     print_table,
     target_option,
 )
-from aclgrad.commands.files import checked_folder
+from aclgrad.commands.files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES, samples_of
@@ -51,6 +51,7 @@ class Options:
     seconds: float
     timeout_s: float
     plot: Path | None
+    force: bool
     as_json: bool
 
 
@@ -69,6 +70,7 @@ class Options:
 @click.option("--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True)
 @click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a chart of the times (SVG).")
+@click.option("--force", is_flag=True, help="Replace the chart if the file exists.")
 @json_option
 @target_option
 def bench(**given: Any) -> None:
@@ -82,6 +84,7 @@ def bench(**given: Any) -> None:
             raise ValueError(f"{options.plot} would hold SVG; end it with .svg")
         if options.plot is not None:
             checked_folder(options.plot)
+            check_unwritten(options.plot, overwrite=options.force)
         with Client.from_env(**connection(options.target)) as client:
             typed = _case(client, options)
         measured = Measured()
@@ -153,7 +156,7 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
     if options.plot is not None and measured.milliseconds:
         options.plot.write_text(latency_plot(str(typed), measured.milliseconds), encoding="utf-8")
     if options.as_json:
-        asked = {name: value for name, value in asdict(options).items() if name not in ("plot", "as_json")}
+        asked = {name: value for name, value in asdict(options).items() if name not in ("plot", "force", "as_json")}
         print_json(
             {
                 **asked,

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -14,9 +15,10 @@ import numpy as np
 from aclgrad._client.reports import CallReport
 from aclgrad.errors import AclgradError
 
-MAX_WAITING: Final = 10_000
+MAX_WAITING: Final = 1_000
 """The most calls of an open loop that wait for their answer; a further call fails at once."""
 NOT_SENT: Final = "not sent: too many calls wait"
+TOO_LATE: Final = "not sent: the rate is higher than this machine can send"
 PERCENTILES: Final = (50.0, 90.0, 99.0, 99.9)
 
 Send = Callable[[], Awaitable[object]]
@@ -73,7 +75,7 @@ async def closed_loop(send: Send, callers: int, seconds: float, measured: Measur
 
 
 async def open_loop(send: Send, rate: float, seconds: float, measured: Measured) -> None:
-    """Makes calls at a rate, whether earlier ones have ended or not.
+    """Makes calls at a rate, whether earlier ones have ended or not; none begins after the time, however many were due.
 
     Times count from the moment when the call was due, so a stalled server gets no better figures.
     """
@@ -83,6 +85,9 @@ async def open_loop(send: Send, rate: float, seconds: float, measured: Measured)
         for number in itertools.count():
             due = start + number / rate
             if due >= start + seconds:
+                break
+            if time.perf_counter() >= start + seconds:
+                measured.errors[TOO_LATE] += math.ceil(rate * seconds) - number
                 break
             # Also if the call is already late, so that the event loop can handle answers.
             await asyncio.sleep(max(0.0, due - time.perf_counter()))

@@ -1,0 +1,86 @@
+"""Whose gradients were the server's: what a block rerouted and what stayed local, by function and layer."""
+
+import logging
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+log = logging.getLogger("aclgrad.torch")
+
+_CALL: Final = nn.Module._call_impl.__code__  # noqa: SLF001 - what runs while a module is called
+_NAMES: Final[WeakKeyDictionary[nn.Module, dict[int, str]]] = WeakKeyDictionary()
+
+
+class LocalError(Exception):
+    """A call whose gradient no operator computes; the text says why."""
+
+
+class ForeignError(LocalError):
+    """A call that only looks like those of the operators, such as a constant pad: nobody expects it on the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a function was called, and why its gradient is not the server's; None if it is."""
+
+    function: str
+    layer: str
+    """The path of the module that called it, from the outermost one; empty outside of modules."""
+    because: str | None
+
+
+class Account:
+    """Counts the calls in the forward pass. A function that stays local for a new reason is logged once, as INFO."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[Place] = Counter()
+
+    def note(self, function: str, because: str | None) -> Place:
+        place = Place(function, _layer(sys._getframe(1)), because)  # noqa: SLF001 - the only way to know the layer
+        if because is not None and place not in self.calls:
+            log.info("%s of %s stays local: %s", function, place.layer or "no module", because)
+        self.calls[place] += 1
+        return place
+
+    def table(self) -> str:
+        """Returns a line for each function, layer and reason, and a last one with the sums."""
+        rows = [("calls", "gradient", "function", "layer", "because")]
+        for place, count in sorted(self.calls.items(), key=lambda item: (item[0].layer, item[0].function)):
+            whose = "remote" if place.because is None else "local"
+            rows.append((str(count), whose, place.function, place.layer, place.because or ""))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
+        ]
+        remote = sum(count for place, count in self.calls.items() if place.because is None)
+        return "\n".join([*lines, f"{remote} of {self.calls.total()} gradients come from the server"])
+
+
+def _layer(frame: FrameType | None) -> str:
+    modules: list[nn.Module] = []
+    while frame is not None:
+        if frame.f_code is _CALL:
+            modules.append(frame.f_locals["self"])
+        frame = frame.f_back
+    if not modules:
+        return ""
+    names = [type(modules[-1]).__name__]
+    for outer, inner in zip(modules[:0:-1], modules[-2::-1], strict=True):
+        names.append(_name_in(outer, inner))
+    return ".".join(names)
+
+
+def _name_in(outer: nn.Module, inner: nn.Module) -> str:
+    """Returns the name of a module within another, or its class if it is called and not a part."""
+    for _ in range(2):
+        name = _NAMES.setdefault(outer, {}).get(id(inner))
+        if name:
+            return name
+        # Anew if parts were exchanged since.
+        _NAMES[outer] = {id(each): name for name, each in outer.named_modules()}
+    return type(inner).__name__

@@ -1,0 +1,106 @@
+"""Whose gradient it was: counts by function and layer, a log line, strict blocks, and blocks as decorators."""
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import aclgrad
+import aclgrad.torch
+from aclgrad.torch._account import Place
+
+from .conftest import RecordingClient
+
+INPUT = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+SCALE = "PyTorch uses the scale, and the operator the ratio of the sizes; they differ here"
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Conv2d(3, 3, 3, padding=1), nn.MaxPool2d(2)])
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            input = layer(input)
+        return functional.avg_pool2d(input, 2)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Upsample(scale_factor=1.4)
+        self.blocks = nn.Sequential(Block(), nn.ReflectionPad2d(1))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.blocks(self.stem(functional.pad(input, (0, 0, 1, 1))))
+
+
+def test_calls_are_counted_by_function_layer_and_reason(client: RecordingClient) -> None:
+    net = Net()
+    with aclgrad.torch.remote_backward(client) as remote:
+        for _ in range(2):
+            net(INPUT.clone().requires_grad_()).sum().backward()
+        with torch.no_grad():
+            functional.max_pool2d(INPUT, 2)
+    assert remote.account.calls == {
+        Place("interpolate", "Net.stem", SCALE): 2,
+        Place("max_pool2d", "Net.blocks.0.layers.1", None): 2,
+        Place("avg_pool2d", "Net.blocks.0", None): 2,
+        Place("pad", "Net.blocks.1", None): 2,
+        Place("max_pool2d", "", "no gradient is recorded"): 1,
+    }
+    lines = str(remote).splitlines()
+    assert lines[0].split() == ["calls", "gradient", "function", "layer", "because"]
+    assert any(line.split()[:4] == ["2", "local", "interpolate", "Net.stem"] and SCALE in line for line in lines)
+    assert lines[-1] == "6 of 9 gradients come from the server"
+    assert len(client.called) == 6
+
+
+def test_what_stays_local_is_logged_once(client: RecordingClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "aclgrad.torch")
+    input = INPUT.double().requires_grad_()
+    with aclgrad.torch.remote_backward(client):
+        for _ in range(3):
+            functional.max_pool2d(input, 2, dilation=2)
+    assert caplog.messages == ["max_pool2d of no module stays local: the operator has no dilation"]
+
+
+def test_a_strict_block_refuses_what_would_stay_local(client: RecordingClient) -> None:
+    input = INPUT.clone().requires_grad_()
+    with aclgrad.torch.remote_backward(client, strict=True):
+        functional.max_pool2d(INPUT, 2, dilation=2)  # wants no gradient
+        functional.pad(input, (1, 1))  # no operator is for constant pads
+        functional.max_pool2d(input, 2).sum().backward()
+        with pytest.raises(
+            aclgrad.InvalidFieldError, match=r"max_pool2d.* would stay local: the operator has no dilation"
+        ):
+            functional.max_pool2d(input, 2, dilation=2)
+        with pytest.raises(aclgrad.InvalidFieldError, match=r"interpolate.*of Net.stem would stay local"):
+            Net()(input)
+    assert client.called == ["max_pool2d_with_mask_backward"]
+
+
+def test_a_block_decorates_a_function(client: RecordingClient) -> None:
+    remote = aclgrad.torch.remote_backward(client)
+
+    @remote
+    def step(input: torch.Tensor) -> None:
+        functional.max_pool2d(input, 2).sum().backward()
+
+    for _ in range(2):
+        step(INPUT.clone().requires_grad_())
+    functional.max_pool2d(INPUT.clone().requires_grad_(), 2).sum().backward()
+    assert client.called == ["max_pool2d_with_mask_backward"] * 2
+    assert remote.account.calls == {Place("max_pool2d", "", None): 2}
+
+
+def test_exchanged_parts_are_found_by_their_new_names(client: RecordingClient) -> None:
+    net = nn.Sequential(nn.MaxPool2d(2))
+    with aclgrad.torch.remote_backward(client) as remote:
+        net(INPUT.clone().requires_grad_())
+        net.append(nn.AvgPool2d(2))
+        net(INPUT.clone().requires_grad_())
+    assert {place.layer for place in remote.account.calls} == {"Sequential.0", "Sequential.1"}
