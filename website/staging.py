@@ -43,7 +43,7 @@ def stage(pages: Iterable[str], generated: Mapping[str, str], root: Path, folder
 
 
 def _source(page: str, link: str, root: Path, generated: Container[str]) -> str | None:
-    """Returns the generated page, file or folder of the repository that a page links to, or None if it is none."""
+    """Returns the generated page, file or folder of the repository that a page links to; None for any other link."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
     if path in generated:
         return path

@@ -86,7 +86,7 @@ Result Enter(Arguments... arguments) {
   }
 }
 
-// A function that the libraries lack is none of ours either: dlsym then returns null.
+// A function that the libraries lack is missing here as well: dlsym then returns null.
 #define ROW(name, folder, checked_name)                                    \
   struct Row_##name {                                                      \
     static constexpr const char* kName = #name;                            \

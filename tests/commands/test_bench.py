@@ -47,7 +47,7 @@ async def test_an_open_loop_counts_from_when_a_call_was_due() -> None:
 
 
 async def test_an_open_loop_ends_in_time_whatever_its_rate() -> None:
-    """Calls that were due and could not be sent are told as failures; none is sent after the time."""
+    """No call is sent after the time. Calls that were due and not sent count as failures."""
     sent = []
 
     async def send() -> None:

@@ -213,13 +213,13 @@ aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo* u
   });
 }
 
-// A limit for kernels: kept, but a processor's kernel is not cut. In microseconds; 0 stands for the longest.
+// A limit for kernels, in microseconds, which a processor does not need; 0 stands for the longest.
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
   return GuardRuntime(__func__,
                       [&] { Required(actualTimeout, "actualTimeout") = timeout == 0 ? UINT64_MAX : timeout; });
 }
 
-// In seconds.
+// The same in seconds.
 aclError aclrtSetOpExecuteTimeOut(uint32_t /*timeout*/) {
   return GuardRuntime(__func__, [] {});
 }
@@ -236,7 +236,7 @@ aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
   });
 }
 
-// Whether a kernel overflows, a processor does not watch.
+// A processor does not watch for overflows.
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
   return GuardRuntime(__func__, [&] {
     if (flag > 1) throw Error(ACL_ERROR_INVALID_PARAM, "flag must be 0 or 1, not " + std::to_string(flag));
