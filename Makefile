@@ -49,6 +49,7 @@ help: ## List the targets, by purpose
 build: $(BUILT) ## Set up, and build and install changed C++
 
 demo: $(BUILT) ## Set up, start a server on the host library, make one checked call of each operator, stop
+	@echo "=== Starting a server on the host library and calling each operator"
 	$(BIN)/python examples/demo.py
 
 serve: $(BUILT) ## Set up and run a server in the foreground, on 127.0.0.1:50051
@@ -62,7 +63,7 @@ generate: $(SETUP) $(BIN)/.setup-lint ## Write every file and table that follows
 	$(BIN)/python deploy/prometheus_rule.py
 
 format: $(BIN)/.setup-lint ## Format every source file
-	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/clang-format -i $(CPP)
 	@$(BIN)/buf format --write proto
@@ -318,14 +319,19 @@ test-image: image ## Build the image and start it as deploy/compose.yaml does, u
 # Prerequisites of the targets.
 
 $(VENV):
+	@echo "=== Making the environment .venv"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	touch $@
 
 # Without isolation, so that the build tools keep their place and a change of C++ needs only ninja.
+# Verbose, because pip would otherwise show nothing of the compiler's progress.
 $(SETUP): $(VENV) $(PACKAGED)
+	@echo "=== Installing the client and the tools (about a minute the first time)"
 	$(BIN)/python -m pip install --quiet --editable './client[cli]' --group build --group test $(LOCKED)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -C build-dir=build/editable --editable ./native $(LOCKED)
+	@echo "=== Compiling the C++ (about two minutes the first time)"
+	$(BIN)/python -m pip install --verbose --no-build-isolation -C build-dir=build/editable --editable ./native $(LOCKED)
+	@echo "=== Installing the server"
 	$(BIN)/python -m pip install --quiet --editable ./server $(LOCKED)
 	touch $@
 
@@ -336,6 +342,7 @@ $(BIN)/.setup-client: $(VENV) $(PACKAGED)
 
 # The stamp has the time of the start, so that the next build includes edits made during this one.
 $(BUILT): $(SETUP) $(NATIVE)
+	@echo "=== Compiling what has changed"
 	touch $@.begun
 	$(BIN)/cmake --build native/build/editable
 	$(BIN)/cmake --install native/build/editable --prefix "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"

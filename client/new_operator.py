@@ -31,7 +31,10 @@ KINDS = {
     "int64_t": ("INT", "int"),
     "float": ("DOUBLE", "float"),
     "double": ("DOUBLE", "float"),
+    "uint64_t": ("INT", "int"),
     "aclIntArray": ("INTS", "Sequence[int]"),
+    "aclScalar": ("DOUBLE", "float"),
+    "char": ("TEXT", "str"),
 }
 """An attribute's kind in the table and its Python type, by its C type."""
 
@@ -45,13 +48,22 @@ class Parameter(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The wire name: CANN's in snake case; the gradient has the same name for all operators."""
+        """The wire name: CANN's in snake case, without what it says of the parameter's use.
+
+        The gradient has the same name for all operators.
+        """
         name = snake_case(self.abi_name)
-        return "grad_output" if name == "grad_out" else name
+        if name == "grad_out":
+            return "grad_output"
+        return name.removesuffix("_out").removesuffix("_optional") if self.type == "aclTensor" else name
 
     @property
     def python_name(self) -> str:
         return "input" if self.name == "self" else self.name
+
+    @property
+    def is_optional(self) -> bool:
+        return self.abi_name.endswith("Optional")
 
 
 class Declaration(NamedTuple):
@@ -60,7 +72,7 @@ class Declaration(NamedTuple):
     symbol: str
     inputs: list[Parameter]
     attributes: list[Parameter]
-    output: Parameter
+    outputs: list[Parameter]
 
     @property
     def name(self) -> str:
@@ -68,38 +80,44 @@ class Declaration(NamedTuple):
 
 
 def declaration_of(symbol: str, header: Path) -> Declaration:
-    """Reads phase 1: a tensor that is const is an input, the other one the output."""
+    """Reads phase 1: a tensor that is const is an input, any other an output; an array of bools says what is wanted.
+
+    In headers that CANN generates outputs are const too, and named so.
+    """
     found = re.search(rf"\b{symbol}GetWorkspaceSize\(([^)]*)\)", header.read_text())
     assert found is not None
     text = " ".join(found[1].split())
     *given, _, _ = re.findall(r"(const\s+)?(\w+)\s*\**\s*(\w+)(?:,|$)", text)
     parameters = [Parameter(bool(const), kind, name) for const, kind, name in given]
     tensors = [each for each in parameters if each.type == "aclTensor"]
-    attributes = [each for each in parameters if each.type != "aclTensor"]
+    attributes = [each for each in parameters if each.type not in ("aclTensor", "aclBoolArray")]
     for each in attributes:
         if each.type not in KINDS:
             raise SystemExit(f"{header.name}: {each.abi_name} has the type {each.type}; known are {', '.join(KINDS)}")
     outputs = [each for each in tensors if not each.is_const]
-    if len(outputs) != 1:
-        names = ", ".join(each.abi_name for each in outputs) or "none"
-        raise SystemExit(
-            f"{header.name}: {symbol} has to have one output, an aclTensor* that is not const; it has {names}"
-        )
-    return Declaration(symbol, [each for each in tensors if each.is_const], attributes, outputs[0])
+    outputs = outputs or [each for each in tensors if each.abi_name == "out" or each.abi_name.endswith("Out")]
+    outputs = outputs or [each for each in tensors[-1:] if each.abi_name.startswith("grad")]
+    if not outputs:
+        raise SystemExit(f"{header.name}: {symbol} has no output, an aclTensor* that is not const or is named ...Out")
+    return Declaration(symbol, [each for each in tensors if each not in outputs], attributes, outputs)
 
 
 def stubs(declared: Declaration) -> dict[Path, str]:
     """Returns files that build; each says where a call fails until it is written."""
     inputs, attributes = declared.inputs, declared.attributes
     has_self = any(each.name == "self" for each in inputs)
-    parameters = [f"{each.python_name}: Array" for each in inputs]
+    rule = "The gradient of `self`, with its shape and dtype." if has_self else "What it is, and its shape."
+    parameters = [f"{each.python_name}: Array" for each in inputs if not each.is_optional]
     parameters += [f"{each.name}: {KINDS[each.type][1]}" for each in attributes]
+    parameters += [f"{each.python_name}: Array | None = None" for each in inputs if each.is_optional]
     fields = {
         "name": declared.name,
         "symbol": declared.symbol,
         "plain": declared.symbol.removeprefix("aclnn"),
         "inputs": "".join(
-            f'        InputSpec("{each.name}", "What it is, and its shape.", _DTYPES, _RANKS),\n' for each in inputs
+            f'        InputSpec("{each.name}", "What it is, and its shape.", _DTYPES, _RANKS'
+            f"{', is_optional=True' if each.is_optional else ''}),\n"
+            for each in inputs
         ),
         "attributes": "".join(
             f'        AttributeSpec("{each.name}", "What it does.", AttributeKind.{KINDS[each.type][0]}),\n'
@@ -107,15 +125,14 @@ def stubs(declared: Declaration) -> dict[Path, str]:
         ),
         "attribute_classes": "AttributeKind, AttributeSpec, " if attributes else "",
         "same": ", ".join(f'"{each.name}"' for each in inputs),
-        "output": declared.output.name,
-        "rule": "The gradient of `self`, with its shape and dtype." if has_self else "What it is, and its shape.",
+        "outputs": "".join(f'        OutputSpec("{each.name}", "{rule}", _output),\n' for each in declared.outputs),
         "inferred": 'return arguments.inputs["self"]'
         if has_self
         else f'raise NotImplementedError("{declared.name}: spec.py does not say the type of the output")',
         "sequence": "from collections.abc import Sequence\n\n" if "Sequence" in str(parameters) else "",
         "backward": ", ".join(parameters),
         "forward": ", ".join(dict.fromkeys(["input: Array", *parameters])),
-        "shapes": ", ".join(f"{each.python_name}=shape" for each in inputs),
+        "shapes": ", ".join(f"{each.name}=shape" for each in inputs),
     }
     python = {"__init__.py": INIT, "spec.py": SPEC, "definition.py": DEFINITION, "samples.py": SAMPLES}
     files = {PYTHON / declared.name / name: text for name, text in python.items()}
@@ -204,7 +221,8 @@ SPEC = OperatorSpec(
 {inputs}    ),
     attributes=(
 {attributes}    ),
-    output=OutputSpec("{output}", "{rule}", _output),
+    outputs=(
+{outputs}    ),
     check=_check,
     tolerances={{
         "float32": Tolerance(relative=1e-5, absolute=1e-6),

@@ -1,29 +1,58 @@
-"""Whether a gradient is that of the definition, within the tolerance of the operator."""
+"""Whether gradients are those of the definition, within the tolerance of the operator."""
+
+from typing import Any
 
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.operators.cases import TypedCase
-from aclgrad.operators.samples import Arrays
+from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.samples import Arrays, samples_of
+from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 
 
-def assert_defined(typed: TypedCase, gradient: np.ndarray, product: Product, arrays: Arrays | None = None) -> None:
-    """Arrays: the inputs if they are not the sample's.
+def assert_defined(typed: TypedCase, gradients: Any, product: Product, arrays: Arrays | None = None) -> None:
+    """Gradients: an array, or a tuple of several, None for one that is not wanted. Arrays: the inputs if they are not
+    the sample's.
 
     Sums of both signs cancel, so an error may be relative to the gradient of |grad_output|, the sum of the absolute
-    values. Weights of both signs cancel there, so it may also be relative to the gradient itself.
+    values. Weights of both signs cancel there, so it may also be relative to the gradient itself, or to its largest
+    element if there are many.
     """
     given = typed.arrays() if arrays is None else arrays
-    truth = _define(typed, given)
-    assert gradient.shape == truth.shape
+    truths = arrays_of(_define(typed, given))
     tolerance = typed.spec.tolerance(product, typed.dtype)
-    error = np.abs(gradient.astype(truth.dtype) - truth)
-    if (error <= tolerance.limit(truth)).all():
-        return
-    magnitude = np.abs(_define(typed, given | {"grad_output": np.abs(given["grad_output"])}))
-    assert (error <= tolerance.limit(np.maximum(np.abs(truth), magnitude))).all(), f"{typed} {typed.case}"
+    for position, (gradient, truth) in enumerate(zip(arrays_of(gradients), truths, strict=True)):
+        if gradient is None:
+            continue
+        assert gradient.shape == truth.shape
+        error = np.abs(gradient.astype(truth.dtype) - truth)
+        if (error <= tolerance.limit(truth)).all():
+            continue
+        magnitude = arrays_of(_define(typed, given | {"grad_output": np.abs(given["grad_output"])}))[position]
+        scale = np.maximum(np.abs(truth), np.abs(magnitude))
+        if samples_of(typed.spec.name).has_signed_weights:
+            scale = scale.max()
+        assert (error <= tolerance.limit(scale)).all(), f"{typed} {typed.spec.outputs[position].name} {typed.case}"
 
 
-def _define(typed: TypedCase, arrays: Arrays) -> np.ndarray:
+def assert_near(typed: TypedCase, gradients: Any, product: Product) -> None:
+    """The same for each element alone, and for its type; bits are equal where nothing is computed."""
+    tolerance = typed.spec.tolerance(product, typed.dtype)
+    truths = arrays_of(_define(typed, typed.arrays()))
+    for gradient, truth, (name, type) in zip(arrays_of(gradients), truths, typed.outputs.items(), strict=True):
+        assert (gradient.dtype, gradient.shape) == (type.dtype.numpy, truth.shape), f"{typed} {name}"
+        if tolerance == Tolerance(0.0, 0.0):
+            np.testing.assert_array_equal(gradient, truth, f"{typed} {name}")
+        else:
+            error = np.abs(gradient.astype(truth.dtype) - truth)
+            assert (error <= tolerance.limit(truth)).all(), f"{typed} {name}"
+
+
+def bits_of(gradients: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
+    """Returns what two equal results have in common: type, shape and bytes of each gradient."""
+    return [(each.dtype.name, each.shape, each.tobytes()) for each in arrays_of(gradients)]
+
+
+def _define(typed: TypedCase, arrays: Arrays) -> Any:
     return reference.define(typed.spec.name, arrays, typed.attributes)

@@ -14,10 +14,13 @@
 
 namespace call_file {
 
-using Attribute = std::variant<bool, int64_t, double, std::vector<int64_t>>;
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
+
+// What stands in place of the data type of an input that was left out.
+constexpr int64_t kAbsent = -1;
 
 struct Tensor {
-  int64_t dtype;  // aclDataType
+  int64_t dtype;  // aclDataType, or kAbsent
   std::vector<int64_t> shape;
   std::size_t size_bytes;
   std::string data;  // the first bytes of the values, or nothing if the values do not matter
@@ -25,9 +28,10 @@ struct Tensor {
 
 struct Call {
   std::string symbol;  // of phase 2
+  bool is_spatial;
   std::vector<Tensor> inputs;
   std::vector<Attribute> attributes;
-  Tensor output;
+  std::vector<Tensor> outputs;
 };
 
 class Reader {
@@ -43,11 +47,13 @@ class Reader {
     while (next_ < bytes_.size()) {
       Call call;
       call.symbol = Text();
+      call.is_spatial = Next<int64_t>() != 0;
       call.inputs.resize(Count());
       for (Tensor& input : call.inputs) input = ReadTensor();
       call.attributes.resize(Count());
       for (Attribute& attribute : call.attributes) attribute = ReadAttribute();
-      call.output = ReadTensor();
+      call.outputs.resize(Count());
+      for (Tensor& output : call.outputs) output = ReadTensor();
       calls.push_back(std::move(call));
     }
     return calls;
@@ -81,8 +87,9 @@ class Reader {
   }
 
   [[nodiscard]] Tensor ReadTensor() {
-    Tensor tensor;
+    Tensor tensor{};
     tensor.dtype = Next<int64_t>();
+    if (tensor.dtype == kAbsent) return tensor;
     tensor.shape = Integers();
     tensor.size_bytes = Count();
     tensor.data = Text();
@@ -97,6 +104,8 @@ class Reader {
         return Next<int64_t>();
       case 2:
         return Next<double>();
+      case 3:
+        return Text();
       default:
         return Integers();
     }

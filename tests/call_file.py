@@ -9,17 +9,19 @@ import numpy as np
 from aclgrad.masks import MaskLayout, mask_of_argmax
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.spec import InputSpec
-from aclgrad.operators.values import ArgmaxRule
+from aclgrad.operators.values import ArgmaxRule, VarianceRule
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, type_of_array
 from aclgrad.wire.messages import AttributeValue
 
+_ABSENT = -1
+"""In place of the dtype of an input that was left out."""
 PRODUCT = Product.ATLAS_A2
 """What the host library is by default."""
 
 
 def device_array(typed: TypedCase, name: str, array: np.ndarray, product: Product = PRODUCT) -> np.ndarray:
-    """Returns an input as the device reads it: an argmax as a mask, or as integers of the device's type."""
+    """Returns an input as the device reads it: an argmax as a mask, or as integers of the device's type; a variance."""
     spec = next(each for each in typed.spec.inputs if each.name == name)
     rule = spec.values(typed.arguments, product)
     if rule is None:
@@ -27,37 +29,47 @@ def device_array(typed: TypedCase, name: str, array: np.ndarray, product: Produc
     dtype = rule.device_type(typed.arguments.inputs[name]).dtype.numpy
     if isinstance(rule, ArgmaxRule) and array.dtype != dtype:
         return mask_of_argmax(array, rule.pooling, rule.layout)
+    if isinstance(rule, VarianceRule) and rule.is_converted:
+        return np.maximum(1 / array.astype(np.float64) ** 2 - rule.eps, 0).astype(dtype)
     return array.astype(dtype, copy=False)
 
 
 def write_calls(path: Path, calls: Iterable[TypedCase]) -> Path:
-    """Writes the calls in the order of aclnn's parameters, the output last; returns the path."""
+    """Writes the calls, each kind of argument in the order of aclnn's parameters; returns the path."""
     path.write_bytes(b"".join(map(_call, calls)))
     return path
 
 
-def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[np.ndarray]:
-    """Returns the outputs of these calls, which a program wrote one behind the other."""
+def split_outputs(path: Path, calls: Iterable[TypedCase]) -> list[tuple[np.ndarray, ...]]:
+    """Returns the outputs of each of these calls, which a program wrote one behind the other."""
     data, outputs, offset = path.read_bytes(), [], 0
     for typed in calls:
-        output = typed.spec.output.infer(typed.arguments)
-        count = output.element_count
-        outputs.append(np.frombuffer(data, output.dtype.numpy, count, offset).reshape(output.shape))
-        offset += outputs[-1].nbytes
+        arrays = []
+        for type in typed.outputs.values():
+            array = np.frombuffer(data, type.dtype.numpy, type.element_count, offset).reshape(type.shape)
+            arrays.append(array)
+            offset += array.nbytes
+        outputs.append(tuple(arrays))
     assert offset == len(data)
     return outputs
 
 
 def _call(typed: TypedCase) -> bytes:
     arrays = typed.arrays()
-    inputs = [_input(typed, each, arrays[each.name]) for each in typed.spec.inputs]
+    inputs = [_input(typed, each, arrays.get(each.name)) for each in typed.spec.inputs]
     attributes = [_attribute(typed.attributes[each.name]) for each in typed.spec.attributes]
-    output = _tensor(typed.spec.output.infer(typed.arguments), b"")
-    symbol = typed.spec.symbol.encode()
-    return b"".join((_text(symbol), _words(len(inputs)), *inputs, _words(len(attributes)), *attributes, output))
+    outputs = [_tensor(each, b"") for each in typed.outputs.values()]
+    symbol, is_spatial = _text(typed.spec.symbol.encode()), _words(typed.spec.is_spatial)
+    return b"".join((symbol, is_spatial, *map(_list, (inputs, attributes, outputs))))
 
 
-def _input(typed: TypedCase, spec: InputSpec, array: np.ndarray) -> bytes:
+def _list(items: list[bytes]) -> bytes:
+    return b"".join((_words(len(items)), *items))
+
+
+def _input(typed: TypedCase, spec: InputSpec, array: np.ndarray | None) -> bytes:
+    if array is None:
+        return _words(_ABSENT)
     if PRODUCT in (spec.unread_on or ()) and not spec.read_for(typed.arguments):
         return _tensor(typed.arguments.inputs[spec.name], b"")
     rule, on_device = spec.values(typed.arguments, PRODUCT), device_array(typed, spec.name, array)
@@ -77,7 +89,9 @@ def _attribute(value: AttributeValue) -> bytes:
         return _words(1, value)
     if isinstance(value, float):
         return _words(2) + struct.pack("<d", value)
-    return _words(3, len(value), *value)
+    if isinstance(value, str):
+        return _words(3) + _text(value.encode())
+    return _words(4, len(value), *value)
 
 
 def _words(*values: int) -> bytes:

@@ -33,7 +33,7 @@ def backward(grad_output: np.ndarray, input: np.ndarray) -> np.ndarray:
 
 
 def _case(name: str, *shape: int) -> Case:
-    return case(name, grad_output=shape, input=shape)
+    return case(name, grad_output=shape, self=shape)
 
 
 SAMPLES = Samples(
@@ -52,7 +52,7 @@ SPEC = OperatorSpec(
     formula="y = softmax(5 * self), grad_input = 5 * y * (grad_output - sum(grad_output * y))",
     inputs=tuple(InputSpec(name, "Made up.", _DTYPES, (1, 2)) for name in ("grad_output", "self")),
     attributes=(),
-    output=OutputSpec("grad_input", "As self.", lambda arguments: arguments.inputs["self"]),
+    outputs=(OutputSpec("grad_input", "As self.", lambda arguments: arguments.inputs["self"]),),
     check=lambda arguments, product: iter(()),
     tolerances={"float32": Tolerance(1e-6, 1e-9), "float16": Tolerance(1e-3, 1e-7)},
 )

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
@@ -43,29 +43,33 @@ class UnexpectedReplyError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """One call, the float64 gradient of its definition, and how far a reply may be from it."""
+    """One call, the float64 gradients of its definition, and how far a reply may be from them."""
 
     operator: str
     inputs: Mapping[str, Any]
     attributes: Mapping[str, Any]
-    truth: Array
+    truths: tuple[Array, ...]
     tolerance: Tolerance
 
     @classmethod
     def of(cls, operator: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any], dtype: str) -> Self:
-        truth = reference.define(operator, inputs, attributes)
-        return cls(operator, inputs, attributes, truth, OPERATORS[operator].tolerance(PRODUCT, dtype))
+        truths = arrays_of(reference.define(operator, inputs, attributes))
+        return cls(operator, inputs, attributes, truths, OPERATORS[operator].tolerance(PRODUCT, dtype))
 
     @classmethod
     def of_case(cls, typed: TypedCase) -> Self:
         return cls.of(typed.spec.name, typed.arrays(), dict(typed.case.attributes), typed.dtype)
 
-    def compare(self, reply: Array) -> None:
+    def compare(self, reply: Any) -> None:
         """Raises WrongGradientError unless each element is as near to the definition as the operator promises."""
-        if reply.shape != self.truth.shape:
-            raise WrongGradientError(f"{self.operator}: the shape is {reply.shape} and not {self.truth.shape}")
-        error = np.abs(reply.astype(self.truth.dtype) - self.truth)
-        allowed = self.tolerance.limit(self.truth)
+        for array, truth in zip(arrays_of(reply), self.truths, strict=True):
+            self._compare(array, truth)
+
+    def _compare(self, array: Array, truth: Array) -> None:
+        if array.shape != truth.shape:
+            raise WrongGradientError(f"{self.operator}: the shape is {array.shape} and not {truth.shape}")
+        error = np.abs(array.astype(truth.dtype) - truth)
+        allowed = self.tolerance.limit(truth)
         # Not "any larger": a NaN is not near either.
         if not (error <= allowed).all():
             worst = np.argmax(error - allowed)

@@ -44,7 +44,7 @@ def open_channel(server: Server, address: str = "") -> grpc.Channel:
 
 
 def execute(channel: grpc.Channel, call: OperatorCall) -> bytes:
-    """Returns the data of the output as a unary call gives it."""
+    """Returns the data of the outputs as a unary call gives it."""
     reply = channel.unary_unary(SERVICE + "ExecuteOperator")(encode_request(call), timeout=TIMEOUT_S)
     return data_of(decode_response(reply))
 
@@ -54,15 +54,14 @@ def execute_batch(channel: grpc.Channel, calls: Sequence[OperatorCall]) -> list[
 
 
 def send_batch(channel: grpc.Channel, request: bytes) -> list[bytes | aclgrad.AclgradError]:
-    """Returns the data of the output, or the error, of each call of a batch."""
+    """Returns the data of the outputs, or the error, of each call of a batch."""
     reply = channel.unary_unary(SERVICE + "BatchExecuteOperators")(request, timeout=TIMEOUT_S)
     return [_error_of(each) if isinstance(each, status_pb2.Status) else data_of(each) for each in decode_batch(reply)]
 
 
 def data_of(outputs: Sequence[TensorView]) -> bytes:
-    (output,) = outputs
-    assert isinstance(output.data, memoryview)
-    return bytes(output.data)
+    """Returns the data of all outputs, one behind the other."""
+    return b"".join(each.data for each in outputs if isinstance(each.data, memoryview))
 
 
 def chunked_messages(call: OperatorCall, chunked: Sequence[str], chunk_bytes: int) -> Iterator[bytes]:
@@ -85,20 +84,21 @@ def open_chunked(channel: grpc.Channel, messages: Iterable[bytes], timeout_s: fl
 def send_chunked(channel: grpc.Channel, messages: Iterable[bytes], timeout_s: float = TIMEOUT_S) -> list[bytes]:
     """Returns the chunks of the answer, which are complete and in order."""
     replies = open_chunked(channel, messages, timeout_s)
-    (output,) = decode_response_header(next(replies))
+    outputs = decode_response_header(next(replies))
     chunks = [decode_chunk(each) for each in replies]
-    offset = 0
+    offsets = [0] * len(outputs)
     for chunk in chunks:
-        assert (chunk.tensor, chunk.offset) == (0, offset)
-        offset += len(chunk.data)
-    assert offset == output.type.size_bytes
+        assert chunk.offset == offsets[chunk.tensor]
+        offsets[chunk.tensor] += len(chunk.data)
+    assert offsets == [each.type.size_bytes for each in outputs]
+    assert [each.tensor for each in chunks] == sorted(each.tensor for each in chunks)
     return [bytes(chunk.data) for chunk in chunks]
 
 
 def execute_chunked(
     channel: grpc.Channel, call: OperatorCall, chunked: Sequence[str] | None = None, chunk_bytes: int = 2**20
 ) -> bytes:
-    """Returns the data of the output, with every input in chunks unless told otherwise."""
+    """Returns the data of the outputs, with every input in chunks unless told otherwise."""
     names = [each.name for each in call.inputs] if chunked is None else chunked
     return b"".join(send_chunked(channel, chunked_messages(call, names, chunk_bytes)))
 

@@ -16,7 +16,15 @@ from typing import Final, NamedTuple
 import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 
-MODULES: Final = ("aclgrad", "aclgrad.torch", "aclgrad.jax", "aclgrad.testing", "aclgrad.masks", "aclgrad.errors")
+MODULES: Final = (
+    "aclgrad",
+    "aclgrad.torch",
+    "aclgrad.jax",
+    "aclgrad.testing",
+    "aclgrad.gradients",
+    "aclgrad.masks",
+    "aclgrad.errors",
+)
 _SOURCES: Final = Path(aclgrad.__file__).parents[1]
 _WIDTH: Final = 100
 Function = ast.FunctionDef | ast.AsyncFunctionDef

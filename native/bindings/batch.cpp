@@ -1,7 +1,6 @@
 #include <pybind11/stl.h>
 
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <string_view>
 #include <tuple>
@@ -36,9 +35,8 @@ class BatchWork final : public SubmittedWork {
       try {
         ThrowIfOver(*cancellation, deadline_);
         ApplyChecks(*held_[i]);
-        const OutputView& output = held_[i]->call.output;
         if (held_[i]->plan->is_empty) {
-          std::memset(output.address, 0, output.size_bytes);
+          WriteZeros(*held_[i]);
         } else {
           calls.push_back(CallOf(held_[i]));
           indices.push_back(i);
@@ -71,19 +69,24 @@ class BatchWork final : public SubmittedWork {
 
 std::shared_ptr<Cancellation> SubmitBatch(
     ServedDevice& served, py::object ticket,
-    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, py::bytes>>& calls, double deadline,
+    const std::vector<std::tuple<std::shared_ptr<CallPlan>, Contents, std::string>>& calls, double deadline,
     const py::object& released_ticket, std::size_t stream_limit) {
   const std::shared_ptr<const TicketReturn> released = ReturnOf(served, released_ticket);
   std::vector<std::shared_ptr<HeldCall>> held;
   std::vector<ReplyBuffer::Section> sections;
   for (const auto& [plan, contents, prefix] : calls) {
     held.push_back(MakeHeldCall(served, plan, contents, released));
-    sections.emplace_back(std::string_view(prefix), held.back()->call.output.size_bytes);
+    sections.emplace_back(prefix, 0);
+    for (const auto& [view, reply_prefix] : ReturnedOutputs(*held.back())) {
+      sections.emplace_back(reply_prefix, view.size_bytes);
+    }
   }
   const ReplyBuffer reply(sections);
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    held[i]->call.output.address = reply.payload(i);
-    held[i]->output = reply.object();
+  std::size_t section = 0;
+  for (const std::shared_ptr<HeldCall>& each : held) {
+    ++section;  // the call's own prefix
+    for (const ReturnedOutput& output : ReturnedOutputs(*each)) output.view.address = reply.payload(section++);
+    each->reply = reply.object();
   }
   auto work = std::make_unique<BatchWork>(std::move(ticket), served.device, std::move(held), reply.object(),
                                           stream_limit, DeadlineOf(deadline));

@@ -2,8 +2,6 @@
 
 #include <pybind11/stl.h>
 
-#include <cstring>
-
 #include "held_call.h"
 
 namespace py = pybind11;
@@ -11,7 +9,7 @@ namespace py = pybind11;
 namespace aclgrad {
 namespace {
 
-// Runs an operator and writes its output to a bytes object, the reply, or to a staged tensor.
+// Runs an operator and writes its outputs to a bytes object, the reply, or to staged tensors.
 class CallWork final : public SubmittedWork {
  public:
   CallWork(py::object given_ticket, Device& device, std::shared_ptr<HeldCall> held, Deadline deadline,
@@ -26,18 +24,16 @@ class CallWork final : public SubmittedWork {
     ThrowIfOver(*cancellation, deadline_);
     ApplyChecks(*held_);
     if (!held_->plan->is_empty) return device_.Execute(CallOf(held_), deadline_, wait_until_);
-    const OutputView& output = held_->call.output;
-    if (!output.is_on_device) {
-      std::memset(output.address, 0, output.size_bytes);
-    } else {
-      zeros->held->staging().WriteZeros(zeros->number, deadline_);
+    WriteZeros(*held_);
+    for (const StagedTensor& target : targets) {
+      if (!target.is_on_host()) target.held->staging().WriteZeros(target.number, deadline_);
     }
   }
 
-  [[nodiscard]] py::object Result() override { return std::move(held_->output); }
+  [[nodiscard]] py::object Result() override { return std::move(held_->reply); }
 
   const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
-  std::optional<StagedTensor> zeros;  // the target of an empty call, if it is not the reply
+  std::vector<StagedTensor> targets;  // of the outputs, if it is not the reply
 
  private:
   Device& device_;
@@ -51,11 +47,12 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
                                      const py::object& released_ticket) {
   const std::shared_ptr<HeldCall> held =
       MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
-  const std::string& prefix = held->plan->reply_prefix;
-  OutputView& output = held->call.output;
-  const ReplyBuffer reply({{prefix, output.size_bytes}});
-  output.address = reply.payload(0);
-  held->output = reply.object();
+  const std::vector<ReturnedOutput> outputs = ReturnedOutputs(*held);
+  std::vector<ReplyBuffer::Section> sections;
+  for (const auto& [view, prefix] : outputs) sections.emplace_back(prefix, view.size_bytes);
+  const ReplyBuffer reply(sections);
+  for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].view.address = reply.payload(i);
+  held->reply = reply.object();
   auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline),
                                          DeadlineOf(wait_until.value_or(deadline)));
   auto cancellation = work->cancellation;
@@ -64,20 +61,28 @@ std::shared_ptr<Cancellation> Submit(ServedDevice& served, py::object ticket, st
 }
 
 std::shared_ptr<Cancellation> SubmitInto(ServedDevice& served, py::object ticket, std::shared_ptr<const CallPlan> plan,
-                                         const Contents& contents, const StagedTensor& target, double deadline,
-                                         std::optional<double> wait_until, const py::object& released_ticket) {
+                                         const Contents& contents, const std::vector<StagedTensor>& targets,
+                                         double deadline, std::optional<double> wait_until,
+                                         const py::object& released_ticket) {
   const std::shared_ptr<HeldCall> held =
       MakeHeldCall(served, std::move(plan), contents, ReturnOf(served, released_ticket));
-  OutputView& output = held->call.output;
-  ExpectOn(served, target, "the output");
-  held->stagings.push_back(target.held);
-  held->output = py::none();
-  output.address = target.address();
-  output.is_on_device = !target.is_on_host();
-  output.size_bytes = target.size_bytes;
+  const std::vector<ReturnedOutput> outputs = ReturnedOutputs(*held);
+  if (targets.size() != outputs.size()) {
+    throw py::value_error("the call returns " + std::to_string(outputs.size()) + " outputs; " +
+                          std::to_string(targets.size()) + " targets are given");
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    ExpectOn(served, targets[i], "output " + std::to_string(i));
+    held->stagings.push_back(targets[i].held);
+    OutputView& view = outputs[i].view;
+    view.address = targets[i].address();
+    view.is_on_device = !targets[i].is_on_host();
+    view.size_bytes = targets[i].size_bytes;
+  }
+  held->reply = py::none();
   auto work = std::make_unique<CallWork>(std::move(ticket), served.device, held, DeadlineOf(deadline),
                                          DeadlineOf(wait_until.value_or(deadline)));
-  work->zeros = target;
+  work->targets = targets;
   auto cancellation = work->cancellation;
   served.calls.Submit(std::move(work));
   return cancellation;
@@ -93,7 +98,7 @@ void BindCalls(py::module_& module, DeviceClass& device) {
       .def("submit", &Submit, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"), py::arg("deadline"),
            py::arg("wait_until") = std::nullopt, py::arg("released_ticket") = py::none())
       .def("submit_into", &SubmitInto, py::arg("ticket"), py::arg("plan").none(false), py::arg("contents"),
-           py::arg("target"), py::arg("deadline"), py::arg("wait_until") = std::nullopt,
+           py::arg("targets"), py::arg("deadline"), py::arg("wait_until") = std::nullopt,
            py::arg("released_ticket") = py::none());
 }
 

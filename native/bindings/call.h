@@ -21,8 +21,8 @@ namespace aclgrad {
 struct CallPlan {
   OperatorCall form;                              // without data
   std::vector<std::optional<ValueCheck>> checks;  // one for each input
-  bool is_empty = false;                          // an input is empty: the operator does not run, the output is zeros
-  std::string reply_prefix;                       // stands before the output in a reply
+  bool is_empty = false;                          // an input is empty: the operator does not run, outputs are zeros
+  std::vector<std::string> reply_prefixes;        // what stands before each output in a reply
 };
 
 // The values of an input break its check.

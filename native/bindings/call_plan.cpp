@@ -14,20 +14,30 @@ namespace aclgrad {
 namespace {
 
 using Shape = std::vector<int64_t>;
-using PlanInput = std::tuple<Shape, int, bool, std::optional<ValueCheck>>;
+using PlanInput = std::optional<std::tuple<Shape, int, bool, std::optional<ValueCheck>>>;
+using PlanOutput = std::tuple<Shape, int, std::size_t, std::string, OutputUse>;
 
 std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInput>& inputs,
-                                   std::vector<Attribute> attributes, Shape shape, int dtype, std::size_t output_bytes,
-                                   const py::bytes& reply_prefix, bool is_empty) {
+                                   std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
+                                   bool is_empty, bool is_spatial) {
   auto plan = std::make_shared<CallPlan>();
   plan->form.symbol = std::move(symbol);
-  for (const auto& [input_shape, input_dtype, is_prefix, check] : inputs) {
-    plan->form.inputs.push_back({input_shape, static_cast<aclDataType>(input_dtype), is_prefix});
+  for (const PlanInput& input : inputs) {
+    if (!input) {
+      plan->form.inputs.push_back({{}, ACL_DT_UNDEFINED, false, Absent{}});
+      plan->checks.emplace_back();
+      continue;
+    }
+    const auto& [shape, dtype, is_prefix, check] = *input;
+    plan->form.inputs.push_back({shape, static_cast<aclDataType>(dtype), is_prefix});
     plan->checks.push_back(check);
   }
   plan->form.attributes = std::move(attributes);
-  plan->form.output = {std::move(shape), static_cast<aclDataType>(dtype), nullptr, output_bytes};
-  plan->reply_prefix = std::string(reply_prefix);
+  for (const auto& [shape, dtype, size_bytes, reply_prefix, use] : outputs) {
+    plan->form.outputs.push_back({shape, static_cast<aclDataType>(dtype), nullptr, size_bytes, false, use});
+    plan->reply_prefixes.push_back(reply_prefix);
+  }
+  plan->form.is_spatial = is_spatial;
   plan->is_empty = is_empty;
   return plan;
 }
@@ -35,10 +45,13 @@ std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInp
 }  // namespace
 
 void BindCallPlan(py::module_& module) {
+  py::enum_<OutputUse>(module, "OutputUse")
+      .value("RETURNED", OutputUse::kReturned)
+      .value("SCRATCH", OutputUse::kScratch)
+      .value("NULL", OutputUse::kNull);
   py::class_<CallPlan, std::shared_ptr<CallPlan>>(module, "CallPlan")
-      .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("shape"),
-           py::arg("dtype"), py::arg("output_bytes"), py::arg("reply_prefix") = py::bytes(),
-           py::arg("is_empty") = false);
+      .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
+           py::arg("is_empty") = false, py::arg("is_spatial") = true);
 }
 
 }  // namespace aclgrad

@@ -1,5 +1,6 @@
 #include "held_call.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 #include <variant>
@@ -101,6 +102,21 @@ void ApplyChecks(HeldCall& held) {
     } catch (const InvalidValue& error) {
       throw InvalidInput(i, error.what());
     }
+  }
+}
+
+std::vector<ReturnedOutput> ReturnedOutputs(HeldCall& held) {
+  std::vector<ReturnedOutput> returned;
+  for (std::size_t i = 0; i < held.call.outputs.size(); ++i) {
+    if (!held.call.outputs[i].is_returned()) continue;
+    returned.push_back({held.call.outputs[i], held.plan->reply_prefixes[i]});
+  }
+  return returned;
+}
+
+void WriteZeros(HeldCall& held) {
+  for (const auto& [view, prefix] : ReturnedOutputs(held)) {
+    if (!view.is_on_device) std::memset(view.address, 0, view.size_bytes);
   }
 }
 

@@ -24,7 +24,7 @@ struct HeldCall {
   std::vector<BufferView> buffers;
   std::vector<std::shared_ptr<HeldStaging>> stagings;
   std::vector<std::vector<std::byte>> encoded;  // inputs in the form that the device reads
-  pybind11::object output;
+  pybind11::object reply;
   std::shared_ptr<const TicketReturn> released;  // of a call, or of all calls of a batch
 };
 
@@ -41,6 +41,17 @@ void ExpectOn(const ServedDevice& served, const StagedTensor& tensor, const std:
 
 // Checks the inputs that have a check, and replaces those that the device reads in another encoding.
 void ApplyChecks(HeldCall& held);
+
+// An output that its caller gets, and what stands before it in a reply.
+struct ReturnedOutput {
+  OutputView& view;
+  const std::string& reply_prefix;
+};
+
+[[nodiscard]] std::vector<ReturnedOutput> ReturnedOutputs(HeldCall& held);
+
+// Writes zeros to the outputs that the host has, as an empty call has them.
+void WriteZeros(HeldCall& held);
 
 // Keeps the held call alive.
 [[nodiscard]] inline std::shared_ptr<const OperatorCall> CallOf(const std::shared_ptr<HeldCall>& held) {

@@ -66,6 +66,9 @@ void BindValues(py::module_& module) {
   py::class_<BoxCheck>(module, "BoxCheck")
       .def(py::init<RoiAlign, double>(), py::arg("roi_align"), py::arg("max_work"))
       .def("apply", &ApplyTo, py::arg("data"));
+  py::class_<VarianceCheck>(module, "VarianceCheck")
+      .def(py::init<double, double, bool>(), py::arg("eps"), py::arg("tolerance"), py::arg("is_converted"))
+      .def("apply", &ApplyTo, py::arg("data"));
 }
 
 }  // namespace aclgrad

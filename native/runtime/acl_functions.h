@@ -35,6 +35,10 @@
   FUNCTION(aclDestroyTensor)                  \
   FUNCTION(aclCreateIntArray)                 \
   FUNCTION(aclDestroyIntArray)                \
+  FUNCTION(aclCreateBoolArray)                \
+  FUNCTION(aclDestroyBoolArray)               \
+  FUNCTION(aclCreateScalar)                   \
+  FUNCTION(aclDestroyScalar)                  \
   FUNCTION(aclDestroyAclOpExecutor)           \
   FUNCTION(aclSetAclOpExecutorRepeatable)     \
   FUNCTION(aclSetInputTensorAddr)             \

@@ -1,35 +1,59 @@
 #include "arguments.h"
 
+#include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
 namespace aclgrad {
+namespace {
 
-void ArgumentReader::ExpectEnd() const {
-  if (next_input_ == inputs_.size() && next_attribute_ == attributes_.size()) return;
-  throw std::invalid_argument("the operator takes " + std::to_string(next_input_) + " inputs and " +
-                              std::to_string(next_attribute_) + " attributes; given were " +
-                              std::to_string(inputs_.size()) + " and " + std::to_string(attributes_.size()));
+std::string Counted(std::size_t inputs, std::size_t attributes, std::size_t outputs) {
+  return std::to_string(inputs) + " inputs, " + std::to_string(attributes) + " attributes and " +
+         std::to_string(outputs) + " outputs";
 }
 
-const aclTensor* ArgumentReader::NextInput() {
-  if (next_input_ == inputs_.size()) {
-    throw std::invalid_argument("the operator takes more than the " + std::to_string(inputs_.size()) +
-                                " inputs that were given");
-  }
-  return inputs_[next_input_++].get();
+}  // namespace
+
+void ArgumentReader::ExpectEnd() const {
+  const bool is_all = next_input_ == inputs_.size() && next_attribute_ == attributes_.size();
+  if (is_all && next_output_ == outputs_.size()) return;
+  throw std::invalid_argument("the operator takes " + Counted(next_input_, next_attribute_, next_output_) +
+                              "; given were " + Counted(inputs_.size(), attributes_.size(), outputs_.size()));
+}
+
+const aclTensor* ArgumentReader::NextConstTensor() {
+  return next_input_ == inputs_.size() ? NextOutput() : inputs_[next_input_++].get();
 }
 
 aclTensor* ArgumentReader::NextOutput() {
-  if (std::exchange(has_output_, true)) {
-    throw std::invalid_argument("the operator has more than one output and the runtime has a buffer for one");
+  if (next_output_ == outputs_.size()) {
+    throw std::invalid_argument("the operator takes more tensors than the " + std::to_string(inputs_.size()) +
+                                " inputs and " + std::to_string(outputs_.size()) + " outputs that were given");
   }
-  return output_.get();
+  return outputs_[next_output_++].get();
 }
 
 const aclIntArray* ArgumentReader::NextIntArray() {
-  arrays_.push_back(MakeIntArray(acl_, NextAttribute<std::vector<int64_t>>()));
-  return arrays_.back().get();
+  const auto& values = NextAttribute<std::vector<int64_t>>();
+  return Keep<aclIntArray>(acl_.aclCreateIntArray(values.data(), values.size()), acl_.aclDestroyIntArray);
+}
+
+const aclBoolArray* ArgumentReader::NextMask() {
+  const auto mask = std::make_unique<bool[]>(wanted_.size());
+  std::copy(wanted_.begin(), wanted_.end(), mask.get());
+  return Keep<aclBoolArray>(acl_.aclCreateBoolArray(mask.get(), wanted_.size()), acl_.aclDestroyBoolArray);
+}
+
+const aclScalar* ArgumentReader::NextScalar() {
+  const Attribute& attribute = AttributeAt(next_attribute_++);
+  const auto create = [&](auto value, aclDataType type) {
+    return Keep<aclScalar>(acl_.aclCreateScalar(&value, type), acl_.aclDestroyScalar);
+  };
+  if (const bool* flag = std::get_if<bool>(&attribute)) return create(*flag, ACL_BOOL);
+  if (const auto* integer = std::get_if<int64_t>(&attribute)) return create(*integer, ACL_INT64);
+  if (const auto* number = std::get_if<double>(&attribute)) return create(*number, ACL_DOUBLE);
+  RefuseAttribute();
 }
 
 const Attribute& ArgumentReader::AttributeAt(std::size_t index) const {

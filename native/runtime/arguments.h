@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -12,24 +13,36 @@
 
 namespace aclgrad {
 
-using Attribute = std::variant<bool, int64_t, double, std::vector<int64_t>>;
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 
-// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. Throws
-// std::invalid_argument if the call does not fit the function's parameters.
+// Hands out inputs, attributes and outputs in aclnn order, each kind in the order it was given. An array of bools is
+// made of `wanted`, which says of each output whether its caller wants it: all operators with such an array mean that
+// by it. Throws std::invalid_argument if the call does not fit the function's parameters.
 class ArgumentReader {
  public:
-  ArgumentReader(const AclFunctions& acl, const std::vector<TensorHandle>& inputs, const TensorHandle& output,
+  ArgumentReader(const AclFunctions& acl, const std::vector<TensorHandle>& inputs,
+                 const std::vector<TensorHandle>& outputs, const std::vector<bool>& wanted,
                  const std::vector<Attribute>& attributes)
-      : acl_(acl), inputs_(inputs), output_(output), attributes_(attributes) {}
+      : acl_(acl), inputs_(inputs), outputs_(outputs), wanted_(wanted), attributes_(attributes) {}
 
   template <typename Parameter>
   [[nodiscard]] Parameter Next() {
     if constexpr (std::is_same_v<Parameter, const aclTensor*>) {
-      return NextInput();
+      return NextConstTensor();
     } else if constexpr (std::is_same_v<Parameter, aclTensor*>) {
       return NextOutput();
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
       return NextIntArray();
+    } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
+      return NextMask();
+    } else if constexpr (std::is_same_v<Parameter, const aclScalar*>) {
+      return NextScalar();
+    } else if constexpr (std::is_same_v<Parameter, char*> || std::is_same_v<Parameter, const char*>) {
+      // CANN declares some of the texts that it only reads without const.
+      return const_cast<char*>(NextAttribute<std::string>().c_str());
+    } else if constexpr (std::is_same_v<Parameter, uint64_t>) {
+      // As CANN's callers pass negative numbers, which some of these parameters take.
+      return static_cast<uint64_t>(NextAttribute<int64_t>());
     } else if constexpr (std::is_same_v<Parameter, uint64_t*>) {
       return &workspace_size_;
     } else if constexpr (std::is_same_v<Parameter, aclOpExecutor**>) {
@@ -47,8 +60,8 @@ class ArgumentReader {
 
   void ExpectEnd() const;
 
-  // The arrays made for phase 1; they must outlive phase 2.
-  [[nodiscard]] std::vector<IntArrayHandle> TakeArrays() { return std::move(arrays_); }
+  // The arrays and scalars made for phase 1; they must outlive phase 2.
+  [[nodiscard]] std::vector<ValueHandle> TakeValues() { return std::move(values_); }
 
   // The workspace size that phase 1 returned.
   [[nodiscard]] uint64_t workspace_size() const noexcept { return workspace_size_; }
@@ -69,20 +82,29 @@ class ArgumentReader {
     return static_cast<Integer>(value);
   }
 
-  [[nodiscard]] const aclTensor* NextInput();
-  // There is one output, so an operator with two is refused: both would be written to the same buffer.
+  // An input, and after the last one an output: generated headers declare those const.
+  [[nodiscard]] const aclTensor* NextConstTensor();
   [[nodiscard]] aclTensor* NextOutput();
   [[nodiscard]] const aclIntArray* NextIntArray();
+  [[nodiscard]] const aclBoolArray* NextMask();
+  // Of the data type that op-plugin gives a scalar: BOOL, INT64 or DOUBLE.
+  [[nodiscard]] const aclScalar* NextScalar();
+  template <typename Value>
+  [[nodiscard]] const Value* Keep(const Value* value, aclnnStatus (*destroy)(const Value*)) {
+    values_.push_back(Own(value, destroy));
+    return value;
+  }
   [[nodiscard]] const Attribute& AttributeAt(std::size_t index) const;
   [[noreturn]] void RefuseAttribute() const;
 
   const AclFunctions& acl_;
   const std::vector<TensorHandle>& inputs_;
-  const TensorHandle& output_;
+  const std::vector<TensorHandle>& outputs_;
+  const std::vector<bool>& wanted_;
   const std::vector<Attribute>& attributes_;
-  std::vector<IntArrayHandle> arrays_;
+  std::vector<ValueHandle> values_;
   std::size_t next_input_ = 0;
-  bool has_output_ = false;
+  std::size_t next_output_ = 0;
   std::size_t next_attribute_ = 0;
   uint64_t workspace_size_ = 0;
   aclOpExecutor* executor_ = nullptr;

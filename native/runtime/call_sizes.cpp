@@ -41,17 +41,24 @@ void ExpectSize(const char* tensor, std::size_t given_bytes, std::size_t needed_
 std::string CacheKey(const OperatorCall& call) {
   std::string key = call.symbol;
   for (const InputView& input : call.inputs) {
+    Append(key, input.is_absent());
     Append(key, input.dtype);
     AppendList(key, input.shape);
   }
-  Append(key, call.output.dtype);
-  AppendList(key, call.output.shape);
+  for (const OutputView& output : call.outputs) {
+    Append(key, output.use);
+    Append(key, output.dtype);
+    AppendList(key, output.shape);
+  }
   for (const Attribute& attribute : call.attributes) {
     Append(key, attribute.index());
     std::visit(
         [&key](const auto& value) {
           if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<int64_t>>) {
             AppendList(key, value);
+          } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
+            Append(key, value.size());
+            key += value;
           } else {
             Append(key, value);
           }

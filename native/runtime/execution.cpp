@@ -19,10 +19,10 @@ Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& s
 
 void Execution::Start(Deadline deadline) {
   const std::vector<void*> inputs = PrepareInputs();
-  output_ = PrepareOutput();
+  outputs_ = PrepareOutputs();
   // Copies and allocations may take long. A kernel that begins late would look as if it hung.
   if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before its kernel began");
-  Launch(inputs, output_);
+  Launch(inputs);
 }
 
 void Execution::Finish(Deadline deadline, Deadline wait_until) {
@@ -35,9 +35,10 @@ void Execution::Finish(Deadline deadline, Deadline wait_until) {
     const int code = library_->aclrtSynchronizeStreamWithTimeout(stream_->get(), MillisecondsUntil(wait_until));
     library_.Check(code, "aclrtSynchronizeStream");
   }
-  const OutputView& view = call_->output;
-  if (output_ != view.address) {
-    Copy(view.address, view.size_bytes, output_, view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const OutputView& view = call_->outputs[i];
+    if (!view.is_returned() || outputs_[i] == view.address) continue;
+    Copy(view.address, view.size_bytes, outputs_[i], view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
   }
   loss_.ThrowIfLost();
 }
@@ -53,6 +54,7 @@ std::vector<void*> Execution::PrepareInputs() {
 }
 
 void* Execution::PrepareInput(const InputView& input) {
+  if (input.is_absent()) return nullptr;
   const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
   if (const auto* device = std::get_if<DeviceBytes>(&input.values)) {
     ExpectSize("input", device->size_bytes, size);
@@ -71,14 +73,20 @@ void* Execution::PrepareInput(const InputView& input) {
   return block.address();
 }
 
-void* Execution::PrepareOutput() {
-  const OutputView& output = call_->output;
-  ExpectSize("output", output.size_bytes, SizeBytes(library_, output.shape, output.dtype));
-  if (output.is_on_device || library_.host_pointers()) return output.address;
-  return Allocate(output.size_bytes).address();
+std::vector<void*> Execution::PrepareOutputs() {
+  std::vector<void*> addresses;
+  for (const OutputView& output : call_->outputs) addresses.push_back(PrepareOutput(output));
+  return addresses;
 }
 
-void Execution::Launch(const std::vector<void*>& inputs, void* output) {
+void* Execution::PrepareOutput(const OutputView& output) {
+  if (output.use == OutputUse::kNull) return nullptr;
+  ExpectSize("output", output.size_bytes, SizeBytes(library_, output.shape, output.dtype));
+  const bool is_in_place = output.is_returned() && (output.is_on_device || library_.host_pointers());
+  return is_in_place ? output.address : Allocate(output.size_bytes).address();
+}
+
+void Execution::Launch(const std::vector<void*>& inputs) {
   const StepWatch::Step step(steps_);
   const Operator& op = library_.FindOperator(call_->symbol);
   ExecutorCache& executors = stream_->executors();
@@ -86,11 +94,11 @@ void Execution::Launch(const std::vector<void*>& inputs, void* output) {
   if (executors.is_on()) {
     key = CacheKey(*call_);
     if (PlannedCall* kept = executors.Find(key)) {
-      SetAddresses(*kept, inputs, output);
+      SetAddresses(*kept, inputs);
       return RunKept(op, key, *kept, stream_->Workspace(kept->workspace_bytes));
     }
   }
-  planned_ = Plan(op, inputs, output);
+  planned_ = Plan(op, inputs);
   // Before phase 2, which always consumes the executor: until then we have to destroy it.
   const uint64_t workspace_bytes = planned_.workspace_bytes;
   void* workspace = stream_->Workspace(workspace_bytes);
@@ -110,25 +118,40 @@ void Execution::RunKept(const Operator& op, const std::string& key, const Planne
   }
 }
 
-void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs, void* output) {
+void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (call.inputs[i] == nullptr) continue;
     library_.Check(library_->aclSetInputTensorAddr(call.executor.get(), i, call.inputs[i].get(), inputs[i]),
                    "aclSetInputTensorAddr");
   }
-  library_.Check(library_->aclSetOutputTensorAddr(call.executor.get(), 0, call.output.get(), output),
-                 "aclSetOutputTensorAddr");
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (call.outputs[i] == nullptr) continue;
+    library_.Check(library_->aclSetOutputTensorAddr(call.executor.get(), i, call.outputs[i].get(), outputs_[i]),
+                   "aclSetOutputTensorAddr");
+  }
 }
 
-PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs, void* output) const {
+PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs) const {
   const AclFunctions& acl = library_.functions();
+  const auto make_tensor = [&](const std::vector<int64_t>& shape, aclDataType dtype, void* address) {
+    const aclFormat format = call_->is_spatial ? SpatialFormat(shape.size()) : ACL_FORMAT_ND;
+    return MakeTensor(acl, shape, dtype, format, address);
+  };
   PlannedCall planned;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    planned.inputs.push_back(MakeTensor(acl, call_->inputs[i].shape, call_->inputs[i].dtype, inputs[i]));
+    const InputView& view = call_->inputs[i];
+    planned.inputs.push_back(view.is_absent() ? TensorHandle{} : make_tensor(view.shape, view.dtype, inputs[i]));
   }
-  planned.output = MakeTensor(acl, call_->output.shape, call_->output.dtype, output);
-  ArgumentReader reader(acl, planned.inputs, planned.output, call_->attributes);
+  std::vector<bool> wanted;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const OutputView& view = call_->outputs[i];
+    const bool is_null = view.use == OutputUse::kNull;
+    planned.outputs.push_back(is_null ? TensorHandle{} : make_tensor(view.shape, view.dtype, outputs_[i]));
+    wanted.push_back(view.is_returned());
+  }
+  ArgumentReader reader(acl, planned.inputs, planned.outputs, wanted, call_->attributes);
   library_.Check(op.plan(reader), "phase 1");
-  planned.arrays = reader.TakeArrays();
+  planned.values = reader.TakeValues();
   planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};
   planned.workspace_bytes = reader.workspace_size();
   return planned;

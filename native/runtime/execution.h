@@ -24,7 +24,7 @@ class Execution final : public DeviceWork {
   // the deadline. Throws what Device::Execute throws.
   void Start(Deadline deadline);
 
-  // Waits once, until wait_until, and copies the output. Throws if the device was lost meanwhile: a stream does not
+  // Waits once, until wait_until, and copies the outputs. Throws if the device was lost meanwhile: a stream does not
   // report a loss that another thread has seen.
   void Finish(Deadline deadline, Deadline wait_until);
 
@@ -34,12 +34,13 @@ class Execution final : public DeviceWork {
   // Device addresses of the inputs, with their data in place.
   [[nodiscard]] std::vector<void*> PrepareInputs();
   [[nodiscard]] void* PrepareInput(const InputView& input);
-  [[nodiscard]] void* PrepareOutput();
-  void Launch(const std::vector<void*>& inputs, void* output);
+  [[nodiscard]] std::vector<void*> PrepareOutputs();
+  [[nodiscard]] void* PrepareOutput(const OutputView& output);
+  void Launch(const std::vector<void*>& inputs);
   // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
   void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
-  void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs, void* output);
-  [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs, void* output) const;
+  void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const;
+  [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs) const;
   void RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
   void Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;
   [[nodiscard]] const PoolBlock& Allocate(std::size_t size_bytes);
@@ -51,8 +52,8 @@ class Execution final : public DeviceWork {
   std::shared_ptr<const OperatorCall> call_;
   std::vector<PoolBlock> blocks_;
   StreamLease stream_;
-  PlannedCall planned_;     // unless the stream's cache keeps it
-  void* output_ = nullptr;  // on the device
+  PlannedCall planned_;         // unless the stream's cache keeps it
+  std::vector<void*> outputs_;  // on the device
   bool launched_ = false;
 };
 

@@ -19,9 +19,9 @@ class AclLibrary;
 
 // A planned call: the executor, and the tensors whose addresses it uses, which must outlive it.
 struct PlannedCall {
-  std::vector<IntArrayHandle> arrays;
+  std::vector<ValueHandle> values;
   std::vector<TensorHandle> inputs;
-  TensorHandle output;
+  std::vector<TensorHandle> outputs;
   ExecutorHandle executor;
   uint64_t workspace_bytes = 0;
 };

@@ -4,7 +4,7 @@
 
 namespace aclgrad {
 
-TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& shape, aclDataType dtype,
+TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& shape, aclDataType dtype, aclFormat format,
                         void* device_data) {
   int64_t element_count = 1;
   for (const int64_t size : shape) {
@@ -12,19 +12,13 @@ TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& sha
     if (__builtin_mul_overflow(element_count, size, &element_count)) element_count = 0;
   }
   // Null strides mean contiguous; the storage is one flat run of elements, as op-plugin describes it.
-  aclTensor* tensor = acl.aclCreateTensor(shape.data(), shape.size(), dtype, nullptr, 0, FormatOfRank(shape.size()),
-                                          &element_count, 1, device_data);
+  aclTensor* tensor =
+      acl.aclCreateTensor(shape.data(), shape.size(), dtype, nullptr, 0, format, &element_count, 1, device_data);
   if (tensor == nullptr) throw std::bad_alloc();
   return {tensor, {acl.aclDestroyTensor}};
 }
 
-IntArrayHandle MakeIntArray(const AclFunctions& acl, const std::vector<int64_t>& values) {
-  aclIntArray* array = acl.aclCreateIntArray(values.data(), values.size());
-  if (array == nullptr) throw std::bad_alloc();
-  return {array, {acl.aclDestroyIntArray}};
-}
-
-aclFormat FormatOfRank(std::size_t rank) noexcept {
+aclFormat SpatialFormat(std::size_t rank) noexcept {
   switch (rank) {
     case 3:
       return ACL_FORMAT_NCL;

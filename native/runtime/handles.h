@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "acl_functions.h"
@@ -17,16 +18,23 @@ struct Destroy {
 };
 
 using TensorHandle = std::unique_ptr<aclTensor, Destroy<aclTensor>>;
-using IntArrayHandle = std::unique_ptr<aclIntArray, Destroy<aclIntArray>>;
 using ExecutorHandle = std::unique_ptr<aclOpExecutor, Destroy<aclOpExecutor, aclOpExecutor*>>;
 
 // A contiguous tensor over device memory that it does not own. Throws std::bad_alloc if the library cannot make one.
 [[nodiscard]] TensorHandle MakeTensor(const AclFunctions& acl, const std::vector<int64_t>& shape, aclDataType dtype,
-                                      void* device_data);
+                                      aclFormat format, void* device_data);
 
-[[nodiscard]] IntArrayHandle MakeIntArray(const AclFunctions& acl, const std::vector<int64_t>& values);
+// Keeps an array or a scalar.
+using ValueHandle = std::shared_ptr<const void>;
 
-// The format that CANN's own callers give a tensor of this rank.
-[[nodiscard]] aclFormat FormatOfRank(std::size_t rank) noexcept;
+// Wraps what the library created; throws std::bad_alloc if it is null.
+template <typename Value>
+[[nodiscard]] ValueHandle Own(const Value* value, aclnnStatus (*destroy)(const Value*)) {
+  if (value == nullptr) throw std::bad_alloc();
+  return {value, destroy};
+}
+
+// The format that CANN's own callers give a tensor of this rank with a batch, channels and spatial axes.
+[[nodiscard]] aclFormat SpatialFormat(std::size_t rank) noexcept;
 
 }  // namespace aclgrad

@@ -1,4 +1,4 @@
-// Tensors, integer arrays, executors and launches.
+// Tensors, arrays, scalars, executors and launches.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -203,9 +203,27 @@ aclIntArray* checked::aclCreateIntArray(const int64_t* value, uint64_t size) {
   return array;
 }
 
+aclBoolArray* checked::aclCreateBoolArray(const bool* value, uint64_t size) {
+  aclBoolArray* const array = Real().aclCreateBoolArray(value, size);
+  if (array != nullptr) TheSession().objects.Add("an aclBoolArray", array);
+  return array;
+}
+
+aclScalar* checked::aclCreateScalar(void* value, aclDataType dataType) {
+  aclScalar* const scalar = Real().aclCreateScalar(value, dataType);
+  if (scalar != nullptr) TheSession().objects.Add("an aclScalar", scalar);
+  return scalar;
+}
+
 aclnnStatus checked::aclDestroyTensor(const aclTensor* tensor) { return Destroy(Real().aclDestroyTensor, tensor); }
 
 aclnnStatus checked::aclDestroyIntArray(const aclIntArray* array) { return Destroy(Real().aclDestroyIntArray, array); }
+
+aclnnStatus checked::aclDestroyBoolArray(const aclBoolArray* array) {
+  return Destroy(Real().aclDestroyBoolArray, array);
+}
+
+aclnnStatus checked::aclDestroyScalar(const aclScalar* scalar) { return Destroy(Real().aclDestroyScalar, scalar); }
 
 aclnnStatus checked::aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
   const auto facts = executor == nullptr ? nullptr : TheSession().objects.FactsOf<Executor>(executor);

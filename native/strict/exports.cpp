@@ -18,12 +18,16 @@ constexpr int kRefusal_acl_host = ACL_ERROR_RT_PARAM_INVALID;
 constexpr int kRefusal_aclnn = ACLNN_ERR_PARAM_INVALID;
 constexpr int kRefusal_aclnnop = ACLNN_ERR_PARAM_INVALID;
 
+template <typename Type>
+constexpr bool is_object =
+    std::is_same_v<Type, aclTensor> || std::is_same_v<Type, aclScalar> || std::is_same_v<Type, aclIntArray> ||
+    std::is_same_v<Type, aclBoolArray> || std::is_same_v<Type, aclOpExecutor>;
+
 template <typename Argument>
 void CheckArgument([[maybe_unused]] bool is_handle, [[maybe_unused]] Argument argument) {
   if constexpr (std::is_pointer_v<Argument>) {
     using Object = std::remove_const_t<std::remove_pointer_t<Argument>>;
-    if constexpr (std::is_same_v<Object, aclTensor> || std::is_same_v<Object, aclIntArray> ||
-                  std::is_same_v<Object, aclOpExecutor>) {
+    if constexpr (is_object<Object>) {
       TheSession().objects.CheckAlive(argument);
     } else if constexpr (std::is_same_v<Argument, void*>) {
       if (is_handle) TheSession().objects.CheckHandle(argument);

@@ -49,6 +49,15 @@ struct Applied {
     if (work > check.max_work) throw TooMuchWork(work, check.max_work);
     return std::nullopt;
   }
+
+  Bytes operator()(const VarianceCheck& check) const {
+    const std::size_t count = size_bytes / sizeof(float);
+    CheckReciprocals(data, count, check);
+    if (!check.is_converted) return std::nullopt;
+    std::vector<std::byte> variances(count * sizeof(float));
+    WriteVariances(data, count, check, variances.data());
+    return variances;
+  }
 };
 
 }  // namespace

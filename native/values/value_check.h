@@ -11,6 +11,7 @@
 #include "argmax.h"
 #include "boxes.h"
 #include "invalid_value.h"
+#include "variances.h"
 
 namespace aclgrad {
 
@@ -37,7 +38,7 @@ struct BoxCheck {
   double max_work;
 };
 
-using ValueCheck = std::variant<IndexCheck, ArgmaxCheck, BoxCheck>;
+using ValueCheck = std::variant<IndexCheck, ArgmaxCheck, BoxCheck, VarianceCheck>;
 
 // An input asks for more work than its check allows.
 class TooMuchWork : public std::runtime_error {

@@ -39,13 +39,15 @@ def print_excesses(acl: Library, product: str, cells: int, dtypes: tuple[str, ..
 
 def _measure(acl: Library, typed: TypedCase, product: Product) -> tuple[int, int]:
     """Runs the call; returns the bytes that it reads and writes, and the most that the process took beside them."""
-    names, output = abi_names(typed.spec), typed.spec.output.infer(typed.arguments)
-    out = np.full(output.shape, 7, output.dtype.numpy)
+    names = abi_names(typed.spec)
+    outputs = {names[name]: np.full(type.shape, 7, type.dtype.numpy) for name, type in typed.outputs.items()}
+    out = next(iter(outputs.values()))
     unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
     arrays = {name: array for name, array in long_arrays(typed).items() if name not in unread}
     memory = {names[name]: _on_device(typed, name, arrays.pop(name), product) for name in list(arrays)}
-    tensor_bytes = out.nbytes + sum(array.nbytes for array in memory.values())
-    memory |= {names[name]: out for name in (*unread, typed.spec.output.name)}
+    memory |= outputs
+    tensor_bytes = sum(array.nbytes for array in memory.values())
+    memory |= {names[name]: out for name in unread}
     with described(acl, typed, memory, product) as given:
         _give_back()
         before = forget_peak()

@@ -24,7 +24,7 @@ class Tensor:
     storage: tuple[int, ...] | None = None
 
 
-# By the names of the parameters, in their order; an integer array is a tuple, and None is a null pointer.
+# By the names of the parameters, in their order; an array is a tuple, and None is a null pointer.
 Arguments = dict[str, Tensor | tuple[int, ...] | int | float | bool | None]
 
 
@@ -84,10 +84,8 @@ def phase_one(acl: Library, name: str, arguments: Arguments) -> tuple[int, str]:
                     offset=argument.offset, storage=argument.storage,
                 )  # fmt: skip
                 values.append(stack.enter_context(tensor))
-            elif isinstance(argument, tuple):
-                values.append(stack.enter_context(acl.int_array(argument)))
             else:
-                values.append(argument)
+                values.append(stack.enter_context(acl.value(argument)))
         code = getattr(acl, name + "GetWorkspaceSize")(*values, ctypes.byref(size), ctypes.byref(executor))
     if code == 0:
         acl.call("aclDestroyAclOpExecutor", executor)

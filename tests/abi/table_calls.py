@@ -8,7 +8,7 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
-from tools.abi.acl import DataType, Format
+from tools.abi.acl import NO_BOOLS, DataType, Format
 from tools.abi.prototypes import read_prototypes
 
 from .phase_one import INVALID, NULL, Arguments, Row, Tensor
@@ -16,20 +16,39 @@ from .phase_one import INVALID, NULL, Arguments, Row, Tensor
 _PROTOTYPES = read_prototypes()
 
 CANN_ANSWERS: dict[tuple[str, str], int | None] = {
+    # The documents exclude it on some products, the checks on none.
+    ("layer_norm_backward", "BF16"): 0,
+    # Only their elements are counted.
+    ("layer_norm_backward", "gradWeightOut with a dimension more"): 0,
+    ("layer_norm_backward", "gradBiasOut with a dimension more"): 0,
     # These lengths are checked together with the null pointers.
     ("max_pool2d_with_mask_backward", "kernelSize of 0"): NULL,
     ("max_pool2d_with_mask_backward", "kernelSize of 3"): NULL,
+    # A mask is checked together with the null pointers.
+    **{("batch_norm_backward", f"outputMask of {length}"): NULL for length in (0, 1, 2, 4)},
     # A dtype of CANN's that the wire does not have.
     ("max_unpool2d_backward", "BOOL"): 0,
 }
 """By operator and row: CANN's code if it differs from the table's, or None if CANN would crash."""
 
 
+MASK = "outputMask"
+"""The parameter that says which outputs are wanted, under the name that it has for every operator."""
+
+
 def abi_names(spec: OperatorSpec) -> dict[str, str]:
-    """Returns CANN's names of inputs, attributes and output, by their wire names."""
-    wire = [*(each.name for each in (*spec.inputs, *spec.attributes)), spec.output.name]
-    *parameters, _, _ = _PROTOTYPES[f"{spec.symbol}GetWorkspaceSize"].parameters
-    return dict(zip(wire, parameters, strict=True))
+    """Returns CANN's names of inputs, attributes and outputs, by their wire names."""
+    parameters = _parameters(spec)
+    tensors = [name for name, kind in parameters.items() if kind == "aclTensor"]
+    values = [name for name, kind in parameters.items() if kind not in ("aclTensor", "aclBoolArray")]
+    outside = dict(zip((each.name for each in (*spec.inputs, *spec.outputs)), tensors, strict=True))
+    return outside | dict(zip((each.name for each in spec.attributes), values, strict=True))
+
+
+def _parameters(spec: OperatorSpec) -> dict[str, str]:
+    """Returns the types of phase 1's parameters by name."""
+    prototype = _PROTOTYPES[f"{spec.symbol}GetWorkspaceSize"]
+    return dict(list(zip(prototype.parameters, prototype.declared, strict=True))[:-2])
 
 
 def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
@@ -38,7 +57,7 @@ def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
     cases = samples_of(spec.name).cases
     samples = [TypedCase(spec, case, dtype) for case in cases for dtype in served_dtypes(spec, case, served)]
     rows = {f"{typed.case.name} {typed.dtype}": Row(arguments_of(typed, served)) for typed in samples}
-    for mutations in (_nulls, _dtypes, _ranks, _lengths):
+    for mutations in (_nulls, _masks, _dtypes, _ranks, _lengths):
         rows |= mutations(samples[0], served)
     for row in list(rows):
         code = CANN_ANSWERS.get((spec.name, row), rows[row].code)
@@ -50,27 +69,53 @@ def rows_of(spec: OperatorSpec, product: Product) -> dict[str, Row]:
 
 
 def arguments_of(typed: TypedCase, product: Product) -> Arguments:
-    """Returns the device's arguments, in aclnn's order: inputs, attributes, the output."""
-    given = typed.arguments
-    tensors: Arguments = {}
-    for each in typed.spec.inputs:
-        rule, type = each.values(given, product), given.inputs[each.name]
-        type = type if rule is None else rule.device_type(type)
-        tensors[each.name] = _tensor(type.shape, type.dtype.acl)
-    output = typed.spec.output.infer(given)
-    values = {each.name: given.attributes[each.name] for each in typed.spec.attributes}
-    listed = {**tensors, **values, typed.spec.output.name: _tensor(output.shape, output.dtype.acl)}
-    return {abi_names(typed.spec)[name]: value for name, value in listed.items()}
+    """Returns the device's arguments, in aclnn's order; all outputs are wanted."""
+    spec, given = typed.spec, typed.arguments
+    tensors: dict[str, TensorType] = typed.outputs
+    for each in spec.inputs:
+        if each.name in given.inputs:
+            rule, type = each.values(given, product), given.inputs[each.name]
+            tensors[each.name] = type if rule is None else rule.device_type(type)
+    names = abi_names(spec)
+    listed: Arguments = {names[name]: _tensor(spec, type) for name, type in tensors.items()}
+    listed |= {names[each.name]: given.attributes[each.name] for each in spec.attributes}
+    listed[MASK] = (True,) * len(spec.outputs)
+    return {name: listed.get(name) for name in _parameters(spec)}
 
 
-def _tensor(shape: tuple[int, ...], data_type: int) -> Tensor:
-    return Tensor(shape, DataType(data_type), Format.ND if len(shape) == 2 else Format.NCHW)
+def _tensor(spec: OperatorSpec, type: TensorType) -> Tensor:
+    formats = {2: Format.ND, 5: Format.NCDHW} if spec.is_spatial else {type.rank: Format.ND}
+    return Tensor(type.shape, DataType(type.dtype.acl), formats.get(type.rank, Format.NCHW))
 
 
 def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:
-    valid = arguments_of(typed, product)
+    valid, names = arguments_of(typed, product), abi_names(typed.spec)
     pointers = [name for name, value in valid.items() if isinstance(value, Tensor | tuple)]
-    return {f"{name} null": Row({**valid, name: None}, NULL, f"{name} must not be null") for name in pointers}
+    rows = {f"{name} null": Row({**valid, name: None}, NULL, f"{name} must not be null") for name in pointers}
+    for each in typed.spec.inputs:
+        if each.is_optional:
+            rows[f"{names[each.name]} null"] = Row({**valid, names[each.name]: None})
+    return rows
+
+
+def _masks(typed: TypedCase, product: Product) -> dict[str, Row]:
+    """Every wrong length; and each output unwanted, there and null."""
+    valid, outputs = arguments_of(typed, product), typed.spec.outputs
+    if MASK not in valid:
+        return {}
+    rows = {
+        f"{MASK} of {length}": Row({**valid, MASK: (True,) * length or NO_BOOLS}, INVALID, MASK)
+        for length in range(len(outputs) + 2)
+        if length != len(outputs)
+    }
+    for each in outputs:
+        name = abi_names(typed.spec)[each.name]
+        without = {**valid, MASK: tuple(other is not each for other in outputs)}
+        rows[f"{name} not wanted"] = Row(without)
+        answer = (0, "") if each.is_nullable else (NULL, f"{name} must not be null")
+        rows[f"{name} not wanted and null"] = Row({**without, name: None}, *answer)
+    rows[f"{MASK} all false"] = Row({**valid, MASK: (False,) * len(outputs)})
+    return rows
 
 
 def _dtypes(typed: TypedCase, product: Product) -> dict[str, Row]:
@@ -85,7 +130,7 @@ def _dtypes(typed: TypedCase, product: Product) -> dict[str, Row]:
             rows[kind.name] = Row({**valid, **_retyped(changed, kind)}, INVALID)
     for each in spec.inputs:
         name = names[each.name]
-        if not _has_type(valid[name], common):
+        if valid[name] is not None and not _has_type(valid[name], common):
             for kind in set(DataType) - _read_types(typed, each, product):
                 rows[f"{kind.name} {name}"] = Row({**valid, **_retyped({name: valid[name]}, kind)}, INVALID)
     return rows

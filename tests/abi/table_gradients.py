@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from aclgrad.operators.cases import TypedCase, typed_cases
+from aclgrad.operators.cases import TypedCase, arrays_of, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
@@ -71,16 +72,22 @@ def described(
                 tensor = acl.describe(value.shape, value.data_type, format_=value.format_, address=address)
                 given.append(stack.enter_context(tensor))
             else:
-                given.append(stack.enter_context(acl.int_array(value)) if isinstance(value, tuple) else value)
+                given.append(stack.enter_context(acl.value(value)))
         yield given
 
 
-def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> np.ndarray:
+def result_of(outputs: Mapping[str, np.ndarray]) -> Any:
+    """Returns the only gradient, or a tuple of several."""
+    return tuple(outputs.values()) if len(outputs) > 1 else next(iter(outputs.values()))
+
+
+def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product = PRODUCT) -> Any:
     """Runs the call on host memory as it is, every operand and the workspace at that offset."""
-    output = typed.spec.output.infer(typed.arguments)
-    out = placed(np.full(output.shape, FILL, output.dtype.numpy), offset)
     names = abi_names(typed.spec)
-    memory = {names[typed.spec.output.name]: out}
+    outputs = {
+        names[name]: placed(np.full(type.shape, FILL, type.dtype.numpy), offset) for name, type in typed.outputs.items()
+    }
+    memory = dict(outputs)
     for name, array in typed.arrays().items():
         memory[names[name]] = placed(device_array(typed, name, array, product), offset)
     with described(acl, typed, memory, product) as given:
@@ -88,44 +95,49 @@ def gradient(acl: Library, typed: TypedCase, offset: int = 0, product: Product =
         workspace = placed(np.zeros(size, np.uint8), offset)
         acl.call(typed.spec.symbol, workspace.ctypes.data if size else None, size, executor, None)
         acl.call("aclrtSynchronizeStream", None)
-    return out
+    return result_of(outputs)
 
 
 def device_arrays(typed: TypedCase, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> dict[str, np.ndarray]:
-    """Returns the inputs as the device reads them and a full output by CANN's names; some inputs may be given."""
-    names, output = abi_names(typed.spec), typed.spec.output.infer(typed.arguments)
+    """Returns the inputs as the device reads them and full outputs by CANN's names; some inputs may be given."""
+    names = abi_names(typed.spec)
     arrays = {names[name]: device_array(typed, name, array) for name, array in (typed.arrays() | dict(given)).items()}
-    return arrays | {names[typed.spec.output.name]: np.full(output.shape, FILL, output.dtype.numpy)}
+    return arrays | {names[name]: np.full(type.shape, FILL, type.dtype.numpy) for name, type in typed.outputs.items()}
 
 
-def run(acl: Library, typed: TypedCase, tensors: Mapping[str, DeviceTensor]) -> None:
-    """Runs the call on tensors by CANN's names."""
+def run(acl: Library, typed: TypedCase, tensors: Mapping[str, DeviceTensor], **changed: object) -> None:
+    """Runs the call on tensors by CANN's names; arguments may be changed."""
     with ExitStack() as stack:
         given: list[object] = []
-        for name, value in arguments_of(typed, PRODUCT).items():
-            if name in tensors:
+        for name, value in (arguments_of(typed, PRODUCT) | changed).items():
+            if name in tensors and value is not None:
                 given.append(tensors[name].handle)
             else:
-                given.append(stack.enter_context(acl.int_array(value)) if isinstance(value, tuple) else value)
+                given.append(stack.enter_context(acl.value(value)))
         acl.run(typed.spec.symbol, *given)
 
 
-def gradient_of(acl: Library, typed: TypedCase, **given: np.ndarray) -> np.ndarray:
+def gradient_of(acl: Library, typed: TypedCase, **given: np.ndarray) -> Any:
     """Runs the call in device memory, on these inputs and the sample's others."""
-    arguments = arguments_of(typed, PRODUCT)
+    return masked_gradients_of(acl, typed, {}, **given)
+
+
+def masked_gradients_of(acl: Library, typed: TypedCase, changed: Mapping[str, object], **given: np.ndarray) -> Any:
+    """The same with some arguments changed, by CANN's names."""
+    arguments, names = arguments_of(typed, PRODUCT), abi_names(typed.spec)
     with ExitStack() as stack:
         tensors = {
             name: stack.enter_context(acl.tensor(array, format_=arguments[name].format_))
             for name, array in device_arrays(typed, given).items()
         }
-        run(acl, typed, tensors)
-        return tensors[abi_names(typed.spec)[typed.spec.output.name]].read_storage()
+        run(acl, typed, tensors, **changed)
+        return result_of({each: tensors[names[each]].read_storage() for each in typed.outputs})
 
 
 def call(name: str, dtype: str = "float32", /, *, fixed: Mapping[str, str] | None = None, **given: tuple) -> TypedCase:
     """Returns a call of shapes and attributes by their names on the wire."""
     spec = OPERATORS[name]
-    shapes = {each.name: given.pop(each.name) for each in spec.inputs}
+    shapes = {each.name: given.pop(each.name) for each in spec.inputs if each.name in given}
     return TypedCase(
         spec, replace(samples_of(name).cases[0], name="call", shapes=shapes, attributes=given, fixed=fixed or {}), dtype
     )
@@ -145,4 +157,5 @@ def print_digests(acl: Library, offset: int) -> None:
     acl.call("aclInit", None)
     acl.call("aclrtSetDevice", 0)
     for typed in sweep():
-        print(typed, hashlib.sha256(gradient(acl, typed, offset).tobytes()).hexdigest())
+        data = b"".join(each.tobytes() for each in arrays_of(gradient(acl, typed, offset)))
+        print(typed, hashlib.sha256(data).hexdigest())

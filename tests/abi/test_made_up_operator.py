@@ -19,7 +19,8 @@ from .phase_one import Tensor
 def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     name = f"{made_up.SPEC.symbol}GetWorkspaceSize"
     parameters = ("gradOutput", "self", "gradInput", "workspaceSize", "executor")
-    monkeypatch.setitem(vars(table_calls)["_PROTOTYPES"], name, Prototype(name, int, (), parameters))
+    declared = (*["aclTensor"] * 3, "uint64_t", "aclOpExecutor")
+    monkeypatch.setitem(vars(table_calls)["_PROTOTYPES"], name, Prototype(name, int, (), parameters, declared))
     with made_up.registered():
         yield
 

@@ -75,7 +75,8 @@ CASES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
     ),
     "destroying twice": (
         "grad, out, executor = plan(None, None)\n"
-        "array = acl.aclCreateIntArray(int64s((1,)), 1)\n"
+        "array, mask = acl.aclCreateIntArray(int64s((1,)), 1), acl.aclCreateBoolArray(None, 0)\n"
+        "scalar = acl.aclCreateScalar(ctypes.byref(ctypes.c_float(1)), 0)\n"
         "stream, event = acl.create('aclrtCreateStream'), acl.create('aclrtCreateEvent')\n"
         "names = 'aclDestroyAclOpExecutor aclDestroyTensor aclDestroyIntArray aclrtDestroyStream aclrtDestroyEvent'\n"
         "for _ in range(2):\n"

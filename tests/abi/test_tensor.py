@@ -1,4 +1,4 @@
-"""aclTensor, aclIntArray and the element types."""
+"""aclTensor, aclScalar, the arrays and the element types."""
 
 import ctypes
 from collections.abc import Callable
@@ -65,12 +65,27 @@ def test_creation_needs_the_dims_it_counts(acl: Library) -> None:
     assert acl.aclCreateTensor(shape, 2, 0, None, 0, 0, None, 2, None) is None
     assert acl.says("storageDims")
     assert acl.aclCreateIntArray(None, 1) is None
+    assert acl.aclCreateBoolArray(None, 1) is None
+    assert acl.says("value must not be null")
+
+
+@pytest.mark.needs("nulls")
+def test_a_scalar_needs_a_value_of_a_known_type(acl: Library) -> None:
+    value = ctypes.byref(ctypes.c_double(0.5))
+    assert acl.aclCreateScalar(None, DataType.DOUBLE) is None
+    assert acl.says("value must not be null")
+    assert acl.aclCreateScalar(value, 999) is None
+    assert acl.says("there is no type 999")
+    scalar = acl.aclCreateScalar(value, DataType.DOUBLE)
+    assert scalar is not None
+    acl.call("aclDestroyScalar", scalar)
 
 
 @pytest.mark.needs("nulls")
 def test_destroying_null_succeeds_except_for_an_executor(acl: Library) -> None:
     assert acl.aclDestroyTensor(None) == 0
-    assert acl.aclDestroyIntArray(None) == 0
+    for name in ("aclDestroyIntArray", "aclDestroyBoolArray", "aclDestroyScalar"):
+        assert getattr(acl, name)(None) == 0
     assert acl.aclDestroyAclOpExecutor(None) == INNER_NULLPTR
 
 
@@ -82,21 +97,23 @@ def test_getters_refuse_null(acl: Library) -> None:
         with acl.describe((1,)) as tensor:
             assert getattr(acl, getter)(tensor, None, ctypes.byref(count)) == PARAM_NULLPTR
             assert getattr(acl, getter)(tensor, ctypes.byref(out), None) == PARAM_NULLPTR
-    for getter in ("aclGetViewOffset", "aclGetFormat", "aclGetDataType", "aclGetRawTensorAddr", "aclGetIntArraySize"):
+    for getter in ("aclGetViewOffset", "aclGetFormat", "aclGetDataType", "aclGetRawTensorAddr"):
         assert getattr(acl, getter)(None, ctypes.byref(out)) == PARAM_NULLPTR
+    for getter in ("aclGetIntArraySize", "aclGetBoolArraySize"):
+        assert getattr(acl, getter)(None, ctypes.byref(count)) == PARAM_NULLPTR
     assert acl.aclSetRawTensorAddr(None, None) == PARAM_NULLPTR
 
 
-def test_integer_arrays(acl: Library) -> None:
+@pytest.mark.parametrize(
+    ("kind", "values"), [("Int", (ctypes.c_int64 * 3)(7, 8, 9)), ("Bool", (ctypes.c_bool * 3)(True, False, True))]
+)
+def test_arrays_have_a_size(acl: Library, kind: str, values: ctypes.Array) -> None:
     size = ctypes.c_uint64()
-    array = acl.aclCreateIntArray(int64s((7, 8, 9)), 3)
-    acl.call("aclGetIntArraySize", array, ctypes.byref(size))
-    assert size.value == 3
-    acl.call("aclDestroyIntArray", array)
-    empty = acl.aclCreateIntArray(None, 0)
-    acl.call("aclGetIntArraySize", empty, ctypes.byref(size))
-    assert size.value == 0
-    acl.call("aclDestroyIntArray", empty)
+    for given, count in ((values, 3), (None, 0)):
+        array = getattr(acl, f"aclCreate{kind}Array")(given, count)
+        acl.call(f"aclGet{kind}ArraySize", array, ctypes.byref(size))
+        assert size.value == count
+        acl.call(f"aclDestroy{kind}Array", array)
 
 
 @pytest.mark.parametrize(

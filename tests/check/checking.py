@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from aclgrad.commands import program as aclgrad
 from aclgrad.tensors import dtype_of_wire
 from aclgrad.v1 import operator_service_pb2 as pb
+from tests.client.scripted_service import end
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def changed(address: str, change: Change) -> Iterator[str]:
         try:
             yield f"127.0.0.1:{port}"
         finally:
-            server.stop(None).wait()
+            end(server)
 
 
 def of_gradients(operator: str, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> Change:

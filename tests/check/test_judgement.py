@@ -1,5 +1,7 @@
 """Comparisons of gradients, on arrays whose outcome is plain."""
 
+from functools import partial
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -58,14 +60,14 @@ def test_an_exact_limit_takes_no_error_at_all() -> None:
 def test_an_empty_gradient_passes() -> None:
     empty = np.zeros((0, 3))
     assert judgement.against_truth(empty, empty, LIMIT).verdict is Verdict.PASSED
-    assert judgement.zeros(empty, empty).verdict is Verdict.PASSED
+    assert judgement.zeros(empty, empty == 0).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("left", [1e-30, np.nan, -1.0])
 def test_only_zero_is_zero(left: float) -> None:
-    truth = np.array([0.0, 2.0, 0.0])
-    assert judgement.zeros(np.array([0.0, 5.0, -0.0]), truth).verdict is Verdict.PASSED
-    finding = judgement.zeros(np.array([0.0, 5.0, left]), truth)
+    untouched = np.array([True, False, True])
+    assert judgement.zeros(np.array([0.0, 5.0, -0.0]), untouched).verdict is Verdict.PASSED
+    finding = judgement.zeros(np.array([0.0, 5.0, left]), untouched)
     assert finding.verdict is Verdict.FAILED
     assert "at (2,)" in finding.message
 
@@ -80,12 +82,36 @@ def test_bits_tell_zeros_and_types_apart() -> None:
 
 
 def test_another_shape_or_dtype_is_told() -> None:
-    expected = TensorType(DTYPES["float32"], (2, 3))
+    expected = {"out": TensorType(DTYPES["float32"], (2, 3))}
     assert judgement.wrong_type(np.zeros((2, 3), np.float32), expected) is None
     for gradient in (np.zeros((3, 2), np.float32), np.zeros((2, 3), np.float64)):
         finding = judgement.wrong_type(gradient, expected)
         assert finding is not None
+        assert finding.message.startswith("out is ")
         assert "instead of float32 (2, 3)" in finding.message
+
+
+def test_of_several_outputs_the_worst_is_told() -> None:
+    def judge(gradients: tuple[np.ndarray, ...]) -> Finding:
+        return judgement.each_output(
+            partial(judgement.against_truth, tolerance=LIMIT), ("grad_input", "grad_weight"), gradients, (TRUTH, TRUTH)
+        )
+
+    good, bad = TRUTH + 0.5e-4, TRUTH + 1
+    found = judge((TRUTH, good))
+    assert (found.verdict, found.message) == (Verdict.PASSED, "worst in grad_weight")
+    assert found.figures["error_of_limit"] == pytest.approx(0.5)
+    for gradients, name in (((bad, good), "grad_input"), ((good, bad), "grad_weight")):
+        found = judge(gradients)
+        assert found.verdict is Verdict.FAILED
+        assert found.message.startswith(f"{name}: 3 of 4 elements are outside")
+
+
+def test_the_bits_of_all_outputs_count() -> None:
+    zero, other = np.zeros(2, np.float32), np.array([0, 3], np.float32)
+    assert judgement.same_bits((zero, other), (zero, other))
+    assert not judgement.same_bits((zero, zero), (zero, other))
+    assert judgement.difference((zero, zero), (zero, other)) == "1 of 2 elements differ, by up to 3"
 
 
 def test_a_row_is_the_same_after_json() -> None:

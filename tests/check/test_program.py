@@ -1,8 +1,14 @@
 """The program without its libraries, and what it shows on a terminal."""
 
 import io
+import re
+import shlex
 import subprocess
 import sys
+import tomllib
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,48 +16,86 @@ from rich.console import Console
 from aclgrad.check.console import Display
 from aclgrad.check.report import Report
 from aclgrad.check.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.operators.catalogue import OPERATORS
 
-LIBRARIES = ("click", "rich", "jinja2", "safetensors")
+LIBRARIES = {"click": "--help", "rich": "operators", "jinja2": "check", "safetensors": "call"}
+"""What the program needs, and a command that does not run without it."""
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "client/pyproject.toml").read_text())["project"]
 ORIGIN = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
 
 
 _PROGRAM = f"""
 import os, sys, aclgrad
 aclgrad.Client, aclgrad.AsyncClient
-print(set({LIBRARIES}) & set(sys.modules), flush=True)
+print({set(LIBRARIES)} & set(sys.modules), flush=True)
 from aclgrad.cli import main
-for library in {LIBRARIES}:
+for library, command in {LIBRARIES}.items():
     if not (child := os.fork()):
         sys.modules[library] = None
+        sys.argv = ["aclgrad", command, "127.0.0.1:1"]
         main()
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+def requirement(text: str) -> tuple[str, ...]:
+    name, *bounds = re.split(r"(?=[<>,])", text)
+    return name, *sorted(each.strip(",") for each in bounds if each != ",")
+
+
 def test_the_client_imports_none_of_them_and_without_one_the_program_says_what_to_install() -> None:
     finished = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=False)
     assert finished.stdout == "set()\n" + "2\n" * len(LIBRARIES), finished.stderr
-    assert finished.stderr.splitlines() == [
-        f"aclgrad: {library} is not installed; run: pip install 'aclgrad[cli]'" for library in LIBRARIES
+    extra = PROJECT["optional-dependencies"]["cli"]
+    for line, library in zip(finished.stderr.splitlines(), LIBRARIES, strict=True):
+        told, _, remedy = line.partition("; run: pip install ")
+        assert told == f"aclgrad: {library} is not installed"
+        # An index has these, but not aclgrad, whose extra has another order in its metadata.
+        assert {requirement(each) for each in shlex.split(remedy)} == {requirement(each) for each in extra}
+
+
+def row_of(origin: Origin, check: str, operator: str, case: str, finding: Finding) -> Row:
+    return Row.of(Task(origin, check, operator, "float32", (2, 3), case, lambda: finding), finding, 0.1)
+
+
+def row(verdict: Verdict, case: str) -> Row:
+    finding = Finding(verdict, "told [why]", {"error_of_limit": 0.5, "max_error": 0.001})
+    return row_of(ORIGIN, "accuracy", "some_operator", case, finding)
+
+
+def test_the_tables_of_all_operators_are_whole_at_80_columns() -> None:
+    """Every verdict, counts of four digits and errors beyond all limits."""
+    far, slow = {"error_of_limit": 123.456, "max_error": 1.0}, {"p50_ms": 12345.678, "p99_ms": 23456.789}
+    rows = []
+    for target, operator in product(("127.0.0.1:1", "127.0.0.1:2"), OPERATORS):
+        origin = replace(ORIGIN, target=target)
+        for verdict in Verdict:
+            rows += [row_of(origin, "determinism", operator, "", Finding(verdict, figures=far))] * 1000
+        rows.append(row_of(origin, "latency", operator, "16 MB", Finding(Verdict.PASSED, figures=slow)))
+    out = io.StringIO()
+    Display(Console(file=out, force_terminal=True, width=80, color_system=None)).end(Report(len(rows), rows))
+    lines = [line.split() for line in out.getvalue().splitlines()]
+    short = [operator.removesuffix("_backward") for operator in OPERATORS]
+    assert [line for line in lines if line[0] == "determinism"] == [
+        ["determinism", operator, *["1000"] * len(Verdict), "12345.6%"] for operator in short * 2
     ]
-
-
-def _row(verdict: Verdict, case: str) -> Row:
-    task = Task(ORIGIN, "accuracy", "some_operator", "float32", (2, 3), case, lambda: Finding(verdict))
-    return Row.of(task, Finding(verdict, "told [why]", {"error_of_limit": 0.5, "max_error": 0.001}), 0.1)
+    assert [line for line in lines if line[1:3] == ["16", "MB"]] == [
+        [operator, "16", "MB", "12345.68", "23456.79"] for operator in short * 2
+    ]
+    assert [line for line in lines if line[0].startswith("127")] == [[f"127.0.0.1:{number}"] for number in (1, 1, 2, 2)]
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_terminal_gets_a_table_and_a_file_gets_lines(is_terminal: bool) -> None:
     out = io.StringIO()
     display = Display(Console(file=out, force_terminal=is_terminal, width=120, color_system=None))
-    rows = [_row(Verdict.PASSED, "fine"), _row(Verdict.FAILED, "broken")]
+    rows = [row(Verdict.PASSED, "fine"), row(Verdict.FAILED, "broken")]
     with display.of(len(rows)):
-        for row in rows:
-            display.take(row)
+        for each in rows:
+            display.take(each)
     display.end(Report(planned=2, rows=rows))
     shown = out.getvalue()
     assert "accuracy some_operator float32 2x3 broken; error 0.001, 50.0% of the limit; told [why]" in shown
     assert ("x3 fine" in shown) is not is_terminal
-    assert ("worst of limit" in shown) is is_terminal
+    assert ("check     operator" in shown) is is_terminal
     assert "complete: 1 passed, 1 failed, 0 noted, 0 skipped; 2 of 2 rows" in shown

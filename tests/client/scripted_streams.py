@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import grpc
 import numpy as np
 
-from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import Header, chunk_prefix, decode_chunk, decode_header, encode_response_header
 
 from .scripted_service import is_a_look
@@ -17,7 +17,7 @@ GRAD = np.random.default_rng(0).standard_normal((3, 1024, 1024), np.float32)
 SHAPE = (3, 1, 2)
 SMALL = np.ones((1, 1, 1), np.float32)
 ANSWER = np.arange(6, dtype=np.float32)
-HEADER = encode_response_header("grad_input", TensorType(DTYPES["float32"], (6,)))
+HEADER = encode_response_header(TensorView("grad_input", TensorType(DTYPES["float32"], (6,))))
 Script = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
 
 

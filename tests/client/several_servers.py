@@ -14,7 +14,7 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import SERVER
 from tools.calling import maybe_await
 
-from .scripted_service import REPLY
+from .scripted_service import REPLY, end
 
 INPUTS: Final = {"a": np.ones((1, 1, 1), np.float32)}
 SERVICE: Final = "aclgrad.v1.OperatorService"
@@ -79,7 +79,7 @@ class Worker(grpc.GenericRpcHandler):
 
     def stop(self) -> None:
         if self._core is not None:
-            self._core.stop(None).wait()
+            end(self._core)
             self._core = None
         self.answers.set()
         self.delay_s = 0.0

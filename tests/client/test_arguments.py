@@ -117,7 +117,7 @@ BAD_CALLS: list[tuple[tuple[Any, ...], str, str]] = [
     (with_attribute("pool", 3, 1), "attributes", ""),
     (with_attribute("pool", "\udcff", 1), "attributes", ""),
     (with_attribute("pool", "size", b"ab"), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
-    (with_attribute("pool", "size", "12"), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
+    (with_attribute("pool", "size", "\ud800"), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute("pool", "size", 2**63), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute("pool", "size", (1.5, 2.0)), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute(ROI, "input_shape", "1388"), "attributes[input_shape]", f"(?s:.*){NO_ATTRIBUTE}"),

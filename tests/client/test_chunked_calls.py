@@ -11,7 +11,7 @@ import pytest
 import aclgrad
 from aclgrad._client.calls.message_limit import CHUNKED_ABOVE_BYTES
 from aclgrad.errors import to_status
-from aclgrad.tensors import DTYPES, TensorType
+from aclgrad.tensors import DTYPES, TensorType, TensorView
 from aclgrad.wire.chunks import encode_response_header
 from tools.calling import maybe_await
 
@@ -89,8 +89,8 @@ ANSWERS: list[list[bytes]] = [
     [HEADER, chunk(0, DATA[:8]), chunk(12, DATA[12:])],
     [HEADER, chunk(0, DATA[:8]), chunk(0, DATA[:8]), chunk(8, DATA[8:])],
     [HEADER, chunk(0, DATA, tensor=1)],
-    [encode_response_header("grad_input", TensorType(DTYPES["float32"], (2**62, 4)))],
-    [encode_response_header("grad_input", TensorType(DTYPES["float32"], (-1, 4)))],
+    [encode_response_header(TensorView("grad_input", TensorType(DTYPES["float32"], (2**62, 4))))],
+    [encode_response_header(TensorView("grad_input", TensorType(DTYPES["float32"], (-1, 4))))],
 ]
 
 

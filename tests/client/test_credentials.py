@@ -21,7 +21,7 @@ from aclgrad.testing import TestServer
 from tools import authority as authorities
 from tools.calling import AnyClient, maybe_await
 
-from .scripted_service import abort_with
+from .scripted_service import abort_with, end
 
 TOKEN = "token-of-the-test"
 GRAD = np.ones((1, 1, 1), np.float32)
@@ -81,7 +81,7 @@ def running(credentials: grpc.ServerCredentials, socket: str = "", *gates: grpc.
             server.add_insecure_port(socket)
         server.start()
         yield address
-        server.stop(None).wait()
+        end(server)
 
 
 async def gradient(client: AnyClient) -> Any:

@@ -1,8 +1,11 @@
 """What `import aclgrad` gives, and what it does not bring along."""
 
 import inspect
+import pydoc
 import subprocess
 import sys
+import typing
+from collections.abc import Coroutine
 from importlib.metadata import requires
 
 import pytest
@@ -20,6 +23,9 @@ from aclgrad.tensors import view_of_array
 encode_request(OperatorCall("x", (view_of_array("a", numpy.ones(3)),), {}))
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
+
+LONGEST_SIGNATURE = 480
+"""Characters: six lines of a terminal."""
 
 
 def loaded_by(program: str) -> set[str]:
@@ -76,8 +82,35 @@ def test_what_the_clients_share_is_documented_in_both(kind: type) -> None:
 def test_every_operator_is_a_documented_method() -> None:
     found = methods(aclgrad.Client)
     for name, spec in OPERATORS.items():
+        needed = [each.python_name for each in spec.inputs if not each.is_optional]
+        needed += [each.name for each in spec.attributes if each.default is None]
         parameters = [each.python_name for each in spec.inputs] + [each.name for each in spec.attributes]
-        assert found[name] == ["self", *parameters, "timeout_s", "out"]
+        parameters.sort(key=lambda each: each not in needed)
+        options = ["timeout_s", "out", *["outputs"] * (len(spec.outputs) > 1)]
+        assert found[name] == ["self", *parameters, *options]
         documentation = inspect.getdoc(getattr(aclgrad.Client, name))
         assert spec.summary in documentation
         assert all(f"{parameter}: " in documentation for parameter in parameters)
+
+
+@pytest.mark.parametrize("kind", [aclgrad.Client, aclgrad.AsyncClient], ids=lambda kind: kind.__name__)
+def test_help_begins_with_what_a_method_does(kind: type) -> None:
+    """A union by its name: its members would fill the screen before the first sentence."""
+    client = kind()
+    for owner in (client, client.batch()):
+        for name, _ in inspect.getmembers(type(owner), inspect.isfunction):
+            if name.startswith("_"):
+                continue
+            page = pydoc.render_doc(getattr(owner, name), renderer=pydoc.plaintext)
+            _, _, signature, sentence, *_ = page.splitlines()
+            assert "numpy" not in signature, signature
+            assert len(signature) < LONGEST_SIGNATURE, signature
+            assert sentence.strip() == inspect.getdoc(getattr(type(owner), name)).splitlines()[0]
+    found = typing.get_type_hints(kind.avg_pool2d_backward)
+    assert (found["grad_output"], found["input"]) == (aclgrad.TensorLike, aclgrad.Input)
+
+
+def test_a_type_checker_sees_coroutines() -> None:
+    """mypy and pyright report a forgotten `await` of a coroutine, and say nothing of other awaitables."""
+    (result,) = typing.get_args(aclgrad.AsyncClient.__orig_bases__[0])
+    assert typing.get_origin(result) is Coroutine

@@ -22,8 +22,9 @@ def testing() -> Iterator[TestServer]:
 def run(testing: TestServer) -> Run:
     """Runs the program with these arguments; a string splits at its spaces."""
 
-    def run(command: str, *arguments: object) -> Result:
+    def run(command: str, *arguments: object, **variables: str) -> Result:
         words = [*command.split(), *map(str, arguments)]
-        return CliRunner().invoke(program, words, env={"ACLGRAD_TARGET": testing.target, "COLUMNS": "40"})
+        environment = {"ACLGRAD_TARGET": testing.target, "COLUMNS": "40"} | variables
+        return CliRunner().invoke(program, words, env=environment)
 
     return run

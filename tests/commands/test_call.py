@@ -95,7 +95,7 @@ def test_attributes_have_the_kinds_that_the_server_lists(run: Run, tmp_path: Pat
 
 def test_json_is_the_only_output(run: Run, grad: Path) -> None:
     told = json.loads(run(CALL, f"grad_output={grad}", "--json").output)
-    assert (told["shape"], told["dtype"], told["output"]) == ([3, 4, 4], "float32", None)
+    assert (told["gradients"], told["output"]) == ({"gradient": {"dtype": "float32", "shape": [3, 4, 4]}}, None)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_an_attribute_of_another_kind_is_refused(run: Run, grad: Path) -> None:
     assert (result.exit_code, "ceil_mode=maybe: give true or false" in result.output) == (2, True)
 
 
-def test_an_operator_that_is_not_served_is_refused_with_those_that_are(run: Run) -> None:
+def test_an_operator_that_is_not_served_is_refused_with_the_one_that_was_meant(run: Run) -> None:
     result = run("call avg_pool9d_backward")
     assert result.exit_code == 2
-    assert "call one of adaptive_avg_pool2d_backward" in result.output
+    assert "avg_pool9d_backward is not served there; call one of avg_pool2d_backward" in result.output
 
 
 def test_a_file_is_replaced_by_force_alone(run: Run, grad: Path) -> None:
@@ -180,3 +180,44 @@ def test_a_server_that_is_down_is_exit_code_1(run: Run, grad: Path, monkeypatch:
     result = run(CALL, f"grad_output={grad}", "--target", "127.0.0.1:1")
     assert result.exit_code == 1
     assert "127.0.0.1:1" in result.output
+
+
+@pytest.fixture
+def normalised(tmp_path: Path) -> tuple[str, ...]:
+    """A call of an operator with several outputs."""
+    grad = np.arange(6, dtype=np.float32).reshape(2, 3)
+    arrays = {"grad_output": grad, "input": grad[::-1].copy(), "mean": grad[:, :1].copy(), "rstd": grad[:, 1:2].copy()}
+    save_file(arrays, tmp_path / "all.safetensors")
+    given = (f"{name}={tmp_path}/all.safetensors:{name}" for name in arrays)
+    return "call layer_norm_backward", *given, "normalized_shape=3"
+
+
+@pytest.mark.parametrize("form", ["npz", "safetensors"])
+def test_several_gradients_are_written_by_name(
+    run: Run, tmp_path: Path, normalised: tuple[str, ...], form: str
+) -> None:
+    output = tmp_path / f"gradients.{form}"
+    result = run(*normalised, "-o", output)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("grad_input float32 2x3, grad_weight float32 3, grad_bias float32 3 to ")
+    found = dict(np.load(output)) if form == "npz" else load_file(output)
+    assert sorted(found) == ["grad_bias", "grad_input", "grad_weight"]
+    np.testing.assert_array_equal(found["grad_bias"], [3, 5, 7])
+
+
+def test_some_gradients_are_asked_for(run: Run, tmp_path: Path, normalised: tuple[str, ...]) -> None:
+    output = tmp_path / "gradient.npy"
+    result = run(*normalised, "--want", "grad_bias", "-o", output)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(np.load(output), [3, 5, 7])
+    told = json.loads(run(*normalised, "--want", "grad_bias", "--want", "grad_weight", "--json").output)
+    assert list(told["gradients"]) == ["grad_weight", "grad_bias"]
+    refused = run(*normalised, "--want", "grad_biases")
+    assert refused.exit_code == 2
+    assert "outputs[grad_biases] is not known; call it" in refused.output
+
+
+def test_one_array_holds_no_several_gradients(run: Run, tmp_path: Path, normalised: tuple[str, ...]) -> None:
+    refused = run(*normalised, "-o", tmp_path / "gradient.npy")
+    assert refused.exit_code == 2
+    assert "holds one array, and there are grad_input, grad_weight, grad_bias; give FILE.npz" in refused.output

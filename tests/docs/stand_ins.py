@@ -1,7 +1,7 @@
 """Programs under the names that the documentation calls, which do the same but shorter: python -m ... NAME ARGUMENTS.
 
-`make` only says what it would do, `pip` looks whether there is such a package and extra, a server ends as soon as it is
-ready, and measurements are short. Everything else is the real program.
+`make` only says what it would do, `pip` looks whether there is such a package and extra, an environment has no program,
+a server ends as soon as it is ready, and measurements are short. Everything else is the real program.
 """
 
 import os
@@ -43,8 +43,18 @@ def pip(words: list[str]) -> int:
     return 0
 
 
+def python3(words: list[str]) -> int:
+    if words[:2] != ["-m", "venv"]:
+        os.execv(sys.executable, [sys.executable, *words])
+    (folder,) = map(Path, words[2:])
+    # What it would put first in PATH is what `pip` and `aclgrad` are here.
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    (folder / "bin/activate").write_text(f"export VIRTUAL_ENV={folder.absolute()}\n")
+    return 0
+
+
 def aclgrad(words: list[str]) -> int:
-    shorter = _SHORTER.get(words[0], [])
+    shorter = _SHORTER.get(words[0], []) if words else []
     command = ["aclgrad", *words, *(shorter[:1] if "--only" in words else shorter)]
     os.execve(INSTALLED / "aclgrad", command, os.environ | {"ACLGRAD_TARGET": os.environ[TARGET]})
 
@@ -68,6 +78,7 @@ def aclgrad_server(words: list[str]) -> int:
 PROGRAMS: Final[dict[str, Callable[[list[str]], int]]] = {
     "make": make,
     "pip": pip,
+    "python3": python3,
     "aclgrad": aclgrad,
     "aclgrad-server": aclgrad_server,
 }

@@ -51,7 +51,7 @@ class Objects:
             else each
             for each in call.inputs
         )
-        output = OPERATORS[call.operator].output.name
+        output = OPERATORS[call.operator].outputs[0].name
         memory = {output: self.create("output", bytes(output_bytes), at=at)} if output_bytes else {}
         return OperatorCall(call.operator, inputs, call.attributes, memory)
 

@@ -1,4 +1,4 @@
-"""The functions against PyTorch's: output, gradient, under jit and vmap."""
+"""The functions against PyTorch's: output and gradient."""
 
 from collections.abc import Callable
 from functools import partial
@@ -81,12 +81,6 @@ def loss(input: Any, client: aclgrad.Client) -> Any:
     return (aclgrad.jax.max_pool2d(input, 2, client=client) ** 2).sum()
 
 
-def test_vmap_makes_a_call_for_each_element(client: aclgrad.Client) -> None:
-    batch = np.random.default_rng(5).standard_normal((4, 2, 3, 6, 6), np.float32)
-    gradient = jax.grad(partial(loss, client=client))
-    np.testing.assert_allclose(jax.vmap(gradient)(batch), np.stack([gradient(each) for each in batch]))
-
-
 def test_bfloat16_keeps_its_type(client: aclgrad.Client) -> None:
     input = jnp.arange(72, dtype=jnp.bfloat16).reshape(1, 2, 6, 6)
     gradient = jax.jit(jax.grad(partial(loss, client=client)))(input)
@@ -101,21 +95,34 @@ def of_pairs(input: np.ndarray) -> np.ndarray:
     return gradient
 
 
-def test_an_error_of_the_call_is_told(client: aclgrad.Client) -> None:
-    client.close()
-    with pytest.raises(Exception, match="CallCancelledError"):
-        jax.block_until_ready(jax.grad(partial(loss, client=client))(np.ones((1, 1, 4, 4), np.float32)))
+def test_indices_of_max_pooling_are_those_of_pytorch_and_a_source_of_unpooling(client: aclgrad.Client) -> None:
+    # Among equal values, the first of the window; padding never wins, not even over -inf.
+    images = np.random.default_rng(3).integers(-2, 2, IMAGES).astype(np.float32)
+    images[images == -2] = -np.inf
+    pooled, indices = aclgrad.jax.max_pool2d(images, **WINDOW, return_indices=True, client=client)
+    expected = functional.max_pool2d(torch.from_numpy(images), **WINDOW, return_indices=True)
+    np.testing.assert_array_equal(pooled, expected[0])
+    np.testing.assert_array_equal(indices, expected[1])
+
+    def unpooled(x: Any) -> Any:
+        return aclgrad.jax.max_unpool2d(
+            *aclgrad.jax.max_pool2d(x, 2, return_indices=True, client=client), (8, 9), client=client
+        )
+
+    image = np.random.default_rng(3).standard_normal(IMAGES, np.float32)
+    kept = np.asarray(unpooled(image)) != 0
+    assert kept.sum() == 2 * 3 * 4 * 4
+    np.testing.assert_array_equal(jax.grad(lambda x: unpooled(x).sum())(image), kept)
 
 
-def test_illegal_arguments_are_refused_at_once(client: aclgrad.Client) -> None:
-    with pytest.raises(aclgrad.InvalidFieldError, match=r"mode is 'constant' for 4 values of pad; use jax.numpy.pad"):
-        aclgrad.jax.pad(np.ones((1, 1, 4, 4)), (1, 1, 1, 1), "constant", client=client)
-    with pytest.raises(aclgrad.InvalidFieldError, match=r"pad is \(1, 1, 4, 1\) .*; reflect fewer cells"):
-        aclgrad.jax.pad(np.ones((1, 1, 4, 4)), (1, 1, 4, 1), "reflect", client=client)
-    with pytest.raises(aclgrad.InvalidFieldError, match=r"sampling_ratio is 0.*give at least 1"):
-        aclgrad.jax.roi_align(np.ones((1, 1, 4, 4)), BOXES, 2, sampling_ratio=0, client=client)
-    with pytest.raises(aclgrad.InvalidSettingError, match=r"client is a str; give an aclgrad.Client"):
-        aclgrad.jax.interpolate(np.ones((1, 1, 4, 4)), 8, client="127.0.0.1:1")
+@pytest.mark.parametrize("scale", [2, (1.5, 3), (0.5, 1 / 3)])
+def test_a_scale_that_makes_whole_sizes(client: aclgrad.Client, scale: Any) -> None:
+    input = np.random.default_rng(7).standard_normal((1, 2, 4, 6), np.float32)
+    options = {"scale_factor": tuple(map(float, scale)) if isinstance(scale, tuple) else scale}
+    expected = of_pytorch(functional.interpolate, input, (), options)
+    output, pull = jax.vjp(lambda x: aclgrad.jax.interpolate(x, **options, client=client), input)
+    np.testing.assert_array_equal(output, expected[0])
+    np.testing.assert_allclose(pull(expected[1])[0], expected[2], rtol=1e-5, atol=1e-5)
 
 
 def test_nothing_is_compiled_for_a_gradient_that_was_computed_before(client: aclgrad.Client) -> None:

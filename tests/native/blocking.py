@@ -83,7 +83,7 @@ class BlockingDevice:
         self, plan: CallPlan, contents: Sequence[Any], target: "BlockingTensor", timeout_s: float = TIMEOUT_S
     ) -> None:
         natives = [each.native if isinstance(each, BlockingTensor) else each for each in contents]
-        end = self.waiting.call(self.native.submit_into, plan, natives, target.native, deadline(timeout_s))
+        end = self.waiting.call(self.native.submit_into, plan, natives, [target.native], deadline(timeout_s))
         assert end is None
 
     def execute_all(

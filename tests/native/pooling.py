@@ -4,11 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad_native import CallPlan
+from aclgrad_native import CallPlan, OutputUse
 from tests.native.blocking import TIMEOUT_S, BlockingDevice
 
 SYMBOL = "aclnnAdaptiveAvgPool2dBackward"
 FLOAT32 = 0
+
+
+def returned(
+    shape: tuple[int, ...], size_bytes: int | None = None, prefix: bytes = b""
+) -> tuple[tuple[int, ...], int, int, bytes, OutputUse]:
+    """Returns a float32 output that its caller gets, by default of the bytes of its shape."""
+    count = 4 * int(np.prod(shape)) if size_bytes is None else size_bytes
+    return shape, FLOAT32, count, prefix, OutputUse.RETURNED
 
 
 def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /, **changes: Any) -> CallPlan:
@@ -17,10 +25,7 @@ def plan(pooled: tuple[int, ...], shape: tuple[int, ...], prefix: bytes = b"", /
         "symbol": SYMBOL,
         "inputs": [(pooled, FLOAT32, False, None), (shape, FLOAT32, False, None)],
         "attributes": [],
-        "shape": shape,
-        "dtype": FLOAT32,
-        "output_bytes": 4 * int(np.prod(shape)),
-        "reply_prefix": prefix,
+        "outputs": [returned(shape, prefix=prefix)],
     }
     return CallPlan(**(arguments | changes))
 

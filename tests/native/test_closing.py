@@ -76,7 +76,7 @@ first, second = device.released
 tickets = [waiting.new_ticket() for _ in range(3)]
 source.native.write(tickets[0], 0, bytes(4 << 20), deadline(60))
 device.native.submit_into(
-    tickets[1], plan((1, 1024, 1024), (1, 1024, 1024)), [source.native, None], target.native, deadline(60)
+    tickets[1], plan((1, 1024, 1024), (1, 1024, 1024)), [source.native, None], [target.native], deadline(60)
 )
 target.native.read(tickets[2], 0, 10, b"", deadline(60))
 del source, target, device.native
@@ -99,7 +99,7 @@ ABANDONED = """
 source.write(0, b"grad")
 released = device.released
 ticket = waiting.new_ticket()
-device.native.submit_into(ticket, call, [source.native, None], target.native, deadline(0.1))
+device.native.submit_into(ticket, call, [source.native, None], [target.native], deadline(0.1))
 print(waiting.end(ticket).fault)
 del source, target
 wait_until(steer.IsDone)
@@ -163,7 +163,7 @@ def test_the_interpreter_ends_while_there_is_work(run: Callable[..., list[str]],
 LATE_EXIT = """
 device.native.submit(waiting.new_ticket(), call, contents, deadline(0.1))
 (source,), (target,) = device.stage(4), device.stage(16)
-device.native.submit_into(waiting.new_ticket(), call, [source.native, None], target.native, deadline(0.1))
+device.native.submit_into(waiting.new_ticket(), call, [source.native, None], [target.native], deadline(0.1))
 print("exits", flush=True)
 """
 

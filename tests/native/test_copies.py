@@ -121,10 +121,10 @@ def test_copies_that_were_abandoned_give_their_streams_back(run_program: Callabl
     program = """
 for _ in range(32):
     (tensor,) = device.stage(1000)
-    assert fault_of(tensor.write, 0, bytes(1000), 0.01) == "timeout 507046"
+    assert fault_of(tensor.write, 0, bytes(1000), 0.05) == "timeout 507046"
     del tensor
 (tensor,) = device.stage(1000)
-print(outcome(tensor.write, 0, bytes(1000), 0.01))
+print(outcome(tensor.write, 0, bytes(1000), 0.05))
 tensor.write(0, b"x" * 1000)
 print(tensor.read(0, 1000) == b"x" * 1000)
 del tensor

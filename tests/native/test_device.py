@@ -12,7 +12,7 @@ from aclgrad import reference
 from aclgrad_native import AclError
 
 from .blocking import BlockingDevice
-from .pooling import FLOAT32, plan, pool
+from .pooling import FLOAT32, plan, pool, returned
 
 GRAD = np.arange(12, dtype=np.float32).reshape(1, 3, 4)
 SHAPE = (1, 7, 9)
@@ -73,8 +73,8 @@ BAD_CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "negative_size": ([DATA, None], {"inputs": [SENT, ((1, -7, 9), FLOAT32, False, None)]}),
     "overflow": ([DATA, None], {"inputs": [SENT, ((2**33, 2**33), FLOAT32, False, None)]}),
     "no_data_type": ([DATA, None], {"inputs": [SENT, (SHAPE, 9999, False, None)]}),
-    "short_reply": ([DATA, None], {"output_bytes": 4}),
-    "long_reply": ([DATA, None], {"output_bytes": 1000}),
+    "short_reply": ([DATA, None], {"outputs": [returned(SHAPE, 4)]}),
+    "long_reply": ([DATA, None], {"outputs": [returned(SHAPE, 1000)]}),
 }
 
 
@@ -108,10 +108,11 @@ def test_object_without_a_buffer_is_a_type_error(device: BlockingDevice) -> None
 
 @pytest.mark.parametrize("size", [2**62, 2**63 - 1, 2**50])
 def test_reply_that_no_memory_holds(device: BlockingDevice, size: int) -> None:
+    outputs = [returned(SHAPE, size)]
     with pytest.raises((MemoryError, OverflowError)):
-        pool(device, GRAD, SHAPE, output_bytes=size)
+        pool(device, GRAD, SHAPE, outputs=outputs)
     with pytest.raises((MemoryError, OverflowError)):
-        device.execute_all([(plan(GRAD.shape, SHAPE, output_bytes=size), [DATA, None], b"x")] * 2)
+        device.execute_all([(plan(GRAD.shape, SHAPE, outputs=outputs), [DATA, None], b"x")] * 2)
     device.assert_idle()
 
 
@@ -149,8 +150,8 @@ def test_nothing_is_no_plan_no_tensor_and_no_device(device: BlockingDevice, libr
     nothing: Any = None
     for method, *arguments in (
         (device.native.submit, None, nothing, [], 0.0),
-        (device.native.submit_into, None, nothing, [], nothing, 0.0),
-        (device.native.submit_into, None, *call, nothing, 0.0),
+        (device.native.submit_into, None, nothing, [], [], 0.0),
+        (device.native.submit_into, None, *call, [nothing], 0.0),
         (device.native.submit_batch, None, [(nothing, [], b"")], 0.0),
         (partial(aclgrad_native.Device, pool_limit_bytes=None, stream_limit=1), nothing, 0, device.waiting.completions),
         (partial(aclgrad_native.Device, pool_limit_bytes=None, stream_limit=1), library, 0, nothing),

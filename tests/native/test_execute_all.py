@@ -11,7 +11,7 @@ from aclgrad import reference
 from aclgrad_native import AclError, OutOfMemoryError
 
 from .blocking import TIMEOUT_S, BlockingDevice
-from .pooling import FLOAT32, plan
+from .pooling import FLOAT32, plan, returned
 
 SHAPE = (1, 5, 6)
 POOLED = (1, 2, 3)
@@ -58,7 +58,7 @@ def test_more_calls_than_streams(device: BlockingDevice, count: int) -> None:
 BAD: dict[str, tuple[dict[str, Any], type[Exception]]] = {
     "refused": ({"inputs": [SENT, ((2, 5, 6), FLOAT32, False, None)]}, AclError),
     "short_data": ({"contents": [bytes(23), None]}, ValueError),
-    "short_output": ({"shape": (1, 5, 5)}, ValueError),
+    "short_output": ({"outputs": [returned((1, 5, 5), 120)]}, ValueError),
     "no_such_operator": ({"symbol": "aclnnNothing"}, ValueError),
     "beyond_the_pool": (
         {"inputs": [((1, 2**14, 2**14), FLOAT32, False, None), UNSENT], "contents": [None, None]},

@@ -12,7 +12,7 @@ from aclgrad_native import AclError, CallPlan, OutOfMemoryError
 from tools.strict import config_text, strict_library
 
 from .blocking import BlockingDevice
-from .pooling import FLOAT32, pool
+from .pooling import FLOAT32, pool, returned
 
 pytestmark = pytest.mark.once
 
@@ -99,7 +99,12 @@ def roi_align(device: BlockingDevice, count: int) -> list[Exception | None]:
     bins = np.ones((1, 8, 2, 2), np.float32)
     inputs = [(each.shape, FLOAT32, False, None) for each in (bins, boxes)]
     attributes = [list(shape), 2, 2, 1.0, 2, False]
-    plan = CallPlan("aclnnRoiAlignV2Backward", inputs, attributes, shape, FLOAT32, 4 * int(np.prod(shape)))
+    plan = CallPlan(
+        "aclnnRoiAlignV2Backward",
+        inputs,
+        attributes,
+        [returned(shape)],
+    )
     return device.execute_all([(plan, [bins.tobytes(), boxes.tobytes()], b"")] * count)[1]
 
 
@@ -135,7 +140,12 @@ def test_a_kept_workspace_has_padding_behind_it(library: aclgrad_native.AclLibra
         shape = (1, 1, width)
         inputs = [(shape, dtype, False, None) for dtype in (FLOAT32, FLOAT32, INT32)]
         attributes: list[list[int] | bool] = [[1], [1], [0], [1], False]
-        plan = CallPlan("aclnnMaxPool2dWithIndicesBackward", inputs, attributes, shape, FLOAT32, 4 * width)
+        plan = CallPlan(
+            "aclnnMaxPool2dWithIndicesBackward",
+            inputs,
+            attributes,
+            [returned(shape)],
+        )
         grad = np.arange(width, dtype=np.float32).tobytes()
         assert device.execute(plan, [grad, None, np.arange(width, dtype=np.int32).tobytes()]) == grad
 

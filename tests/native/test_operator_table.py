@@ -23,9 +23,12 @@ ACLNN_API aclnnStatus {name}GetWorkspaceSize(const aclTensor* gradOutput, {param
 ACLNN_API aclnnStatus {phase2}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 }}
 """
-PASSED = ["bool", "int8_t", "int32_t", "int64_t", "float", "double", "const aclIntArray*"]
+PASSED = [
+    *("bool", "int8_t", "int32_t", "int64_t", "uint64_t", "float", "double", "char*", "const char*"),
+    *("const aclIntArray*", "const aclBoolArray*", "const aclScalar*"),
+]
 """The parameters that the runtime can pass."""
-REFUSED = ["const char*", "uint32_t", "aclDataType", "const aclOpExecutor*"]
+REFUSED = ["const void*", "uint32_t", "aclDataType", "const aclOpExecutor*"]
 
 
 @pytest.fixture

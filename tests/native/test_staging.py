@@ -133,7 +133,7 @@ def test_work_that_nobody_waits_for_keeps_its_tensors(library: aclgrad_native.Ac
     call = plan((2, 1024, 1024), (2, 1024, 1024))
     tickets = [device.waiting.new_ticket() for _ in range(3)]
     source.native.write(tickets[0], 0, b"\x55" * size, deadline(60))
-    device.native.submit_into(tickets[1], call, [source.native, None], target.native, deadline(60))
+    device.native.submit_into(tickets[1], call, [source.native, None], [target.native], deadline(60))
     target.native.read(tickets[2], 0, size, b"", deadline(60))
     del source, target
     for ticket in tickets:
@@ -147,7 +147,7 @@ def test_a_tensor_of_another_device_is_refused(library: aclgrad_native.AclLibrar
     (own_source,), (own_target,) = device.stage(4), device.stage(16)
     (source,), (target,) = other.stage(4), other.stage(16)
     call = plan((1, 1, 1), (1, 2, 2))
-    for inputs, output, name in (([source, None], own_target, "input 0"), ([own_source, None], target, "the output")):
+    for inputs, output, name in (([source, None], own_target, "input 0"), ([own_source, None], target, "output 0")):
         with pytest.raises(ValueError, match=f"{name} was staged on device 0 and the call runs on device 0; stage it"):
             device.execute_into(call, inputs, output)
     del inputs, output, own_source, own_target

@@ -12,7 +12,7 @@ BATCH = 'device.native.submit_batch(ticket, [(call, contents, b"")] * 3, far)'
 STAGE = "device.native.stage(ticket, None, [(16, False)], far)"
 # The first half of the ring is copied when it is full.
 WRITE = "tensor.native.write(ticket, 0, bytes(5 << 20), far)"
-INTO = "(small,) = device.stage(16); device.native.submit_into(ticket, call, contents, small.native, far)"
+INTO = "(small,) = device.stage(16); device.native.submit_into(ticket, call, contents, [small.native], far)"
 READ = 'tensor.native.read(ticket, 0, 4, b"", far)'
 LATE = "device.native.submit(ticket, call, contents, deadline(0.3))"
 STATE = "device.native.state(ticket)"

@@ -138,12 +138,14 @@ class FakeDevice:
 
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         reply: bytes = await self._until_done(self._execute(plan, contents, deadline), on_end)
-        return plan.reply_prefix + reply
+        return behind_prefixes(plan, reply)
 
     async def execute_into(
-        self, plan: OperatorPlan, contents: Sequence[Content], target: Any, deadline: float, on_end: OnEnd
+        self, plan: OperatorPlan, contents: Sequence[Content], targets: Sequence[Any], deadline: float, on_end: OnEnd
     ) -> None:
-        target.content[:] = await self._until_done(self._execute(plan, contents, deadline), on_end)
+        output = await self._until_done(self._execute(plan, contents, deadline), on_end)
+        for target in targets:
+            target.content[:] = output[: len(target.content)]
 
     async def execute_all(
         self,
@@ -161,7 +163,7 @@ class FakeDevice:
                     output = await self._execute(plan, contents, deadline)
                 except AclgradError as raised:
                     error = raised
-                reply += prefix + output
+                reply += prefix + behind_prefixes(plan, output)
                 errors.append(error)
             return reply, errors
 
@@ -223,6 +225,15 @@ class FakeDevice:
         task.add_done_callback(lambda _: on_end())
         task.add_done_callback(self._work.discard)
         return await asyncio.shield(task)
+
+
+def behind_prefixes(plan: OperatorPlan, data: bytes) -> bytes:
+    """Returns the outputs of a reply: the data in pieces, each behind its prefix."""
+    reply, start = b"", 0
+    for each in plan.outputs:
+        reply += each.reply_prefix + data[start : start + each.type.size_bytes]
+        start += each.type.size_bytes
+    return reply
 
 
 def _bytes_of(content: object) -> bytes | None:

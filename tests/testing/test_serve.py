@@ -1,14 +1,16 @@
 """The server of `aclgrad.testing`: it answers as `aclgrad-server` does, and fails on request."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 
 import aclgrad
 import aclgrad.testing
-from aclgrad.operators.cases import TypedCase, first_cases, typed_cases
+from aclgrad.operators.cases import TypedCase, arrays_of, first_cases, typed_cases
 from aclgrad.products import Product
 from aclgrad.reference import define
 from aclgrad.testing import TestServer
@@ -34,7 +36,8 @@ def client(testing: TestServer) -> Iterator[aclgrad.Client]:
 def test_it_computes_with_the_definitions(client: aclgrad.Client, typed: TypedCase) -> None:
     found = client.execute(typed.spec.name, typed.arrays(), typed.attributes)
     expected = define(typed.spec.name, typed.arrays(), typed.attributes)
-    np.testing.assert_array_equal(found, expected.astype(found.dtype))
+    for each, truth in zip(arrays_of(found), arrays_of(expected), strict=True):
+        np.testing.assert_array_equal(each, truth.astype(each.dtype))
 
 
 def test_a_batch_has_a_result_or_an_error_for_each_call(testing: TestServer, client: aclgrad.Client) -> None:
@@ -107,3 +110,26 @@ def test_nothing_serves_after_the_block() -> None:
         pass
     with aclgrad.Client(testing.target, connect_timeout_s=0) as client, pytest.raises(aclgrad.ServerUnreachableError):
         client.list_operators()
+
+
+def test_it_ends_if_grpc_waits_for_a_watch_that_arrived_while_it_cancelled_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graces: list[float | None] = []
+    serve = grpc.server
+
+    def make(*args: Any, **options: Any) -> grpc.Server:
+        core = serve(*args, **options)
+        stop = core.stop
+
+        def stop_at_the_second_time(grace: float | None) -> threading.Event:
+            graces.append(grace)
+            return threading.Event() if len(graces) == 1 else stop(grace)
+
+        core.stop = stop_at_the_second_time
+        return core
+
+    monkeypatch.setattr(grpc, "server", make)
+    with aclgrad.testing.serve():
+        pass
+    assert graces == [0, 0]

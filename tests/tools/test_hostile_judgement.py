@@ -74,6 +74,36 @@ def test_what_only_the_long_form_judges(changes: dict[str, Any], told: str) -> N
     assert judge(ATTACK, found(**changes), SHORT).withstood
 
 
+REFUSED = "RESOURCE_EXHAUSTED: the server is short of memory; try again in 1 s"
+
+
+def with_errors(count: int, of: int, error: str = REFUSED) -> list[tuple[float, float, str]]:
+    return [*RIGHT[: of - count], *[(0.0, 0.001, error)] * count]
+
+
+@pytest.mark.parametrize("changes", [{"call": with_errors(4, 39)}, {"chunked": with_errors(1, 5)}], ids=["39", "5"])
+def test_the_short_form_takes_a_few_refusals_for_memory(changes: dict[str, Any]) -> None:
+    assert judge(ATTACK, found(**changes), SHORT).withstood
+    (problem,) = judge(ATTACK, found(**changes), LONG).problems
+    assert problem.endswith("unanswered (RESOURCE_EXHAUSTED: the server is short )")
+
+
+UNANSWERED = {
+    "too_many": (with_errors(5, 39), "call: 5 of 39"),
+    "all": (with_errors(39, 39), "call: 39 of 39"),
+    "another_limit": (with_errors(1, 39, "RESOURCE_EXHAUSTED: the queue is full; try again in 1 s"), "call: 1 of 39"),
+    "no_remedy": (with_errors(1, 39, "RESOURCE_EXHAUSTED: the server is short of memory"), "call: 1 of 39"),
+    "another_status": (with_errors(1, 39, REFUSED.replace("RESOURCE_EXHAUSTED", "INTERNAL")), "call: 1 of 39"),
+    "beside_refusals": ([*with_errors(3, 38), (0.0, 0.1, "UNAVAILABLE: closed")], "call: 1 of 39 unanswered (UNAV"),
+}
+
+
+@pytest.mark.parametrize(("calls", "told"), UNANSWERED.values(), ids=UNANSWERED)
+def test_the_short_form_takes_no_other_errors(calls: list[tuple[float, float, str]], told: str) -> None:
+    (problem,) = judge(ATTACK, found(call=calls), SHORT).problems
+    assert problem.startswith(told)
+
+
 def test_what_is_forgiven() -> None:
     """Refused watches, one slow call of a hundred, some memory, and an attacker that the server holds up."""
     reached = {"connected": 0, "held_up": 1}

@@ -73,17 +73,18 @@ def test_only_the_gradient_of_the_definition_passes(monkeypatch: pytest.MonkeyPa
 
 def assert_judged(known: Known) -> None:
     sampler = Sampler(share=1.0, seed=0)
-    right = known.truth.astype(known.inputs["grad_output"].dtype)
+    right = tuple(truth.astype(known.inputs["grad_output"].dtype) for truth in known.truths)
     sampler.compare(known, right)
     assert sampler.compared == 1
-    largest = np.unravel_index(np.abs(right).argmax(), right.shape)
-    for wrong in (right[largest] * 1.01, 0, np.nan):
-        spoiled = right.copy()
-        spoiled[largest] = wrong
-        with pytest.raises(WrongGradientError):
-            sampler.compare(known, spoiled)
-    with pytest.raises(WrongGradientError, match="shape"):
-        sampler.compare(known, right[None])
+    for position, each in enumerate(right):
+        largest = np.unravel_index(np.abs(each).argmax(), each.shape)
+        for wrong in (each[largest] * 1.01, 0, np.nan):
+            spoiled = each.copy()
+            spoiled[largest] = wrong
+            with pytest.raises(WrongGradientError):
+                sampler.compare(known, (*right[:position], spoiled, *right[position + 1 :]))
+        with pytest.raises(WrongGradientError, match="shape"):
+            sampler.compare(known, (*right[:position], each[None], *right[position + 1 :]))
 
 
 @pytest.mark.parametrize("name", scenario.names())

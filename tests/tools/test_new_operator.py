@@ -91,7 +91,7 @@ def test_parameters_are_inputs_attributes_and_the_output(tree: Tree) -> None:
         ("scales_h", AttributeKind.DOUBLE),
         ("keep_dim", AttributeKind.BOOL),
     ]
-    assert spec.output.name == "grad_input"
+    assert [each.name for each in spec.outputs] == ["grad_input"]
     assert (spec.name, spec.symbol) == (name, "aclnnMadeUp2DLossBackward")
 
 
@@ -110,14 +110,58 @@ def test_stubs_load_and_say_what_is_not_written(tree: Tree, parameters: str) -> 
         load(name, "samples").SAMPLES.pytorch({}, {})
 
 
+def test_a_stub_has_all_outputs(tree: Tree) -> None:
+    tree.declare("aclnnMadeUpTwice", f"{WITH_SELF}, aclTensor* gradWeight")
+    assert tree.make("aclnnMadeUpTwice").returncode == 0
+    assert [each.name for each in load("made_up_twice", "spec").SPEC.outputs] == ["out", "grad_weight"]
+
+
+def test_a_mask_is_no_attribute_and_what_is_optional_may_be_left_out(tree: Tree) -> None:
+    """Suffixes that say what a parameter is for are no part of its name."""
+    parameters = (
+        "const aclTensor* gradOut, const aclTensor* input, const aclTensor* weightOptional, const aclScalar* slope, "
+        "char* approximate, uint64_t count, const aclBoolArray* outputMask, aclTensor* gradInputOut, "
+        "aclTensor* gradWeightOut"
+    )
+    tree.declare("aclnnMadeUpBackward", parameters)
+    assert tree.make("aclnnMadeUpBackward").returncode == 0
+    spec: OperatorSpec = load("made_up_backward", "spec").SPEC
+    assert [(each.name, each.is_optional) for each in spec.inputs] == [
+        ("grad_output", False), ("input", False), ("weight", True)
+    ]  # fmt: skip
+    assert [(each.name, each.kind) for each in spec.attributes] == [
+        ("slope", AttributeKind.DOUBLE), ("approximate", AttributeKind.TEXT), ("count", AttributeKind.INT)
+    ]  # fmt: skip
+    assert [each.name for each in spec.outputs] == ["grad_input", "grad_weight"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "outputs"),
+    [
+        (
+            "const aclTensor* dy, const aclTensor* x, const aclTensor* dxOut, const aclTensor* dgammaOut",
+            ["dx", "dgamma"],
+        ),
+        ("const aclTensor* yGrad, const aclTensor* x, int64_t dim, const aclTensor* out", ["out"]),
+        ("const aclTensor* gradOutput, const aclTensor* self, const aclTensor* gradInput", ["grad_input"]),
+    ],
+)
+def test_outputs_of_a_header_that_cann_generates_are_known_by_name(
+    tree: Tree, parameters: str, outputs: list[str]
+) -> None:
+    tree.declare("aclnnMadeUpGrad", parameters)
+    assert tree.make("aclnnMadeUpGrad").returncode == 0
+    assert [each.name for each in load("made_up_grad", "spec").SPEC.outputs] == outputs
+
+
 def test_the_output_is_as_self_or_says_that_its_type_is_not_written(tree: Tree) -> None:
     for symbol, parameters in (("aclnnMadeUpBackward", WITHOUT_SELF), ("aclnnMadeUpToo", WITH_SELF)):
         tree.declare(symbol, parameters)
         assert tree.make(symbol).returncode == 0
     given = object()
-    assert load("made_up_too", "spec").SPEC.output.infer(Arguments({"self": given}, {})) is given
+    assert load("made_up_too", "spec").SPEC.outputs[0].infer(Arguments({"self": given}, {})) is given
     with pytest.raises(NotImplementedError, match=r"made_up_backward: spec\.py does not say the type of the output"):
-        load("made_up_backward", "spec").SPEC.output.infer(Arguments({}, {}))
+        load("made_up_backward", "spec").SPEC.outputs[0].infer(Arguments({}, {}))
 
 
 @pytest.mark.parametrize("parameters", [WITHOUT_SELF, WITH_SELF], ids=["without_self", "with_self"])
@@ -170,13 +214,12 @@ def test_copies_keep_the_names_of_other_operators(tree: Tree) -> None:
 def test_what_has_no_stubs_is_refused(tree: Tree) -> None:
     assert tree.refusal("").startswith("no header in native/include/aclnnop declares SYMBOL=, which is empty; first")
     assert tree.refusal("aclnnMadeUp").startswith("no header in native/include/aclnnop declares aclnnMadeUp; first")
-    tree.declare("aclnnMadeUp", WITH_SELF.replace("const aclTensor* self", "aclTensor* self"))
-    told = "aclnn_aclnnmadeup.h: aclnnMadeUp has to have one output, an aclTensor* that is not const; it has "
-    assert tree.refusal("aclnnMadeUp") == told + "self, out"
     tree.declare("aclnnMadeUp", "const aclTensor* self")
-    assert tree.refusal("aclnnMadeUp") == told + "none"
-    tree.declare("aclnnMadeUp", f"const aclScalar* alpha, {WITH_SELF}")
-    assert tree.refusal("aclnnMadeUp").startswith("aclnn_aclnnmadeup.h: alpha has the type aclScalar; known are bool, ")
+    told = "aclnn_aclnnmadeup.h: aclnnMadeUp has no output, an aclTensor* that is not const or is named ...Out"
+    assert tree.refusal("aclnnMadeUp") == told
+    tree.declare("aclnnMadeUp", f"const aclTensorList* alpha, {WITH_SELF}")
+    told = "aclnn_aclnnmadeup.h: alpha has the type aclTensorList; known are bool, "
+    assert tree.refusal("aclnnMadeUp").startswith(told)
     tree.declare("aclnnMadeUp", WITH_SELF)
     assert tree.refusal("aclnnMadeUp", "nothing").startswith("there is no operator nothing to copy; there are adaptive")
     assert tree.make("aclnnMadeUp").returncode == 0

@@ -1,6 +1,8 @@
 """The jobs of the workflow are targets of make, and all that `make ci` runs is a job."""
 
 import re
+import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import yaml
@@ -19,3 +21,17 @@ def test_each_part_of_make_ci_is_a_job() -> None:
     parts = " ".join(re.findall(r"^CI_\w+ := (.*)", MAKEFILE, re.MULTILINE)).split()
     assert len(parts) > 10
     assert set(parts) <= set(MATRIX["target"])
+
+
+def test_make_demo_says_what_it_does_before_each_step_that_takes_long() -> None:
+    """As if nothing were there yet. The compiler's own progress is shown as well, by a pip that is not quiet."""
+    command = ["make", "--dry-run", "--always-make", "--no-print-directory", "demo"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    lines = [line for line in told.splitlines() if not line.startswith("touch ")]
+    slow = re.compile(
+        r"\.venv/bin/(python -m pip install (?!--quiet --upgrade)|cmake --build|python examples)|.* -m venv"
+    )
+    steps = [(before, line) for before, line in pairwise(lines) if slow.match(line)]
+    assert len(steps) == 6
+    assert [line for before, line in steps if not before.startswith('echo "=== ')] == []
+    assert [line for _, line in steps if "./native" in line and "--quiet" in line] == []

@@ -11,14 +11,16 @@ from tools.serving import Server
 
 
 class RecordingClient(aclgrad.Client):
-    """A client with a list of the operators that it has called."""
+    """A client with lists of the operators that it has called and of the outputs that it wanted."""
 
     def __init__(self, target: str, **options: Any) -> None:
         super().__init__(target, **options)
         self.called: list[str] = []
+        self.wanted: list[list[str] | None] = []
 
     def execute(self, name: str, *args: Any, **options: Any) -> Any:
         self.called.append(name)
+        self.wanted.append(options.get("outputs"))
         return super().execute(name, *args, **options)
 
 

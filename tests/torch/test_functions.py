@@ -1,5 +1,8 @@
 """Every function against PyTorch's own, called by name and rerouted."""
 
+import inspect
+from contextlib import suppress
+
 import pytest
 import torch
 from torch.nn import functional
@@ -91,3 +94,14 @@ def test_the_pooling_operator_is_one_that_the_server_lists(
         _, gradient = call.locally()
     assert client.called == [Listed.name]
     torch.testing.assert_close(gradient, call.locally()[1])
+
+
+@pytest.mark.parametrize("name", [name for name in aclgrad.torch.__all__ if name != "remote_backward"])
+def test_a_function_tells_its_arguments(name: str) -> None:
+    signature = inspect.signature(getattr(aclgrad.torch, name))
+    assert signature.parameters["client"].annotation is aclgrad.Client
+    assert signature.parameters["client"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert getattr(aclgrad.torch, name).__doc__.endswith(".\n    ") or "\n" not in getattr(aclgrad.torch, name).__doc__
+    with suppress(ValueError, AttributeError):  # avg_pool2d is a builtin, and torchvision has roi_align
+        theirs = inspect.signature(getattr(functional, f"_{name}", getattr(functional, name)))
+        assert [*signature.parameters] == [*theirs.parameters, "client"]

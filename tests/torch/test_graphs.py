@@ -1,4 +1,4 @@
-"""Graphs: operators of PyTorch, torch.compile, vmap, threads, and what a graph needs in its backward pass."""
+"""Graphs: operators of PyTorch, torch.compile, threads, and what a graph needs in its backward pass."""
 
 import gc
 import threading
@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import aclgrad
 import aclgrad.torch
+from aclgrad.torch._clients import number_of
 from tools.serving import Server
 
 from .conftest import RecordingClient
@@ -22,7 +24,7 @@ BOXES = torch.tensor([[0, 1, 1, 6, 6], [1, 0, 0, 3, 3.5]])
 PARAMETERS = {
     "adaptive_avg_pool2d": (INPUT, [3, 3]),
     "max_pool2d": (INPUT, [2, 2], [2, 2], [0, 0], [1, 1], False),
-    "max_unpool3d": (*UNPOOLED, [2, 2, 2], None, [0, 0, 0], [4, 4, 4]),
+    "max_unpool3d": (*UNPOOLED, [4, 4, 4], [2, 2, 2], [0, 0, 0]),
     "replication_pad2d": (INPUT, [1, 1, 2, 2]),
     "upsample_nearest2d": (INPUT, [16, 12], 2.0, 1.5),
     "roi_align": (INPUT, BOXES, 2, 3, 0.5, 0, True),
@@ -39,8 +41,12 @@ CALLED = [
     "max_pool2d_with_mask_backward",
     "replication_pad2d_backward",
 ]
+
+
 COMPILED = CALLED[:3]
 """torch.compile inlines functional.pad without asking for a mode, so padding stays local."""
+pytestmark = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+"""What torch.compile does with each function of autograd."""
 
 
 def model() -> nn.Module:
@@ -61,17 +67,18 @@ def expected() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_an_operation_passes_opcheck(client: RecordingClient, name: str) -> None:
-    input, *rest = PARAMETERS[name]
-    number = aclgrad.torch.number_of(client)
-    torch.library.opcheck(getattr(torch.ops.aclgrad, name), (input.clone().requires_grad_(), *rest, number))
-    assert client.called
+    """Its gradient is that of the function around it."""
+    number = number_of(client)
+    torch.library.opcheck(getattr(torch.ops.aclgrad, name), (*PARAMETERS[name], number))
 
 
 def test_a_model_is_compiled_in_one_graph(client: RecordingClient, expected: torch.Tensor) -> None:
     network = model()
     compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
-    with aclgrad.torch.remote_backward(client):
+    with aclgrad.torch.remote_backward(client) as remote:
         loss = compiled(INPUT).sum()
+    assert {place.function for place in remote.account.calls} == {"adaptive_avg_pool2d", "interpolate", "max_pool2d"}
+    assert "functional.pad stays local in what torch.compile has compiled" in str(remote)
     loss.backward()
     assert client.called == COMPILED
     torch.testing.assert_close(gradient_of(network), expected)
@@ -114,6 +121,34 @@ def test_a_compiled_model_follows_its_client(client: RecordingClient, server: Se
     assert client.called == ["max_pool2d_with_mask_backward"]
 
 
+def test_what_stays_local_in_a_compiled_model_is_told_and_a_strict_block_refuses_it(client: RecordingClient) -> None:
+    network = nn.Sequential(nn.MaxPool2d(2), nn.MaxPool2d(2, dilation=2))
+    compiled = torch.compile(network, fullgraph=True, backend="aot_eager")
+    input = INPUT.clone().requires_grad_()
+    for _ in range(2):
+        with aclgrad.torch.remote_backward(client) as remote:
+            compiled(input).sum().backward()
+        assert {place.because for place in remote.account.calls} == {None, "the operator has no dilation"}
+    with aclgrad.torch.remote_backward(client, strict=True):
+        loss = compiled(input).sum()
+        with pytest.raises(aclgrad.InvalidFieldError, match="max_pool2d would stay local: the operator has no"):
+            loss.backward()
+
+
+def test_a_checkpoint_within_a_compiled_model_is_told(client: RecordingClient) -> None:
+    pool = nn.MaxPool2d(2)
+    compiled = torch.compile(lambda each: checkpoint(pool, each, use_reentrant=False), backend="aot_eager")
+    with aclgrad.torch.remote_backward(client) as remote:
+        compiled(INPUT.clone().requires_grad_()).sum().backward()
+    (place,) = remote.account.calls
+    assert (place.function, place.whose) == ("checkpoint", "local")
+    assert "checkpoint the compiled module" in place.because
+    around = torch.compile(pool, backend="aot_eager")
+    with aclgrad.torch.remote_backward(client, strict=True):
+        checkpoint(around, INPUT.clone().requires_grad_(), use_reentrant=False).sum().backward()
+    assert client.called == ["max_pool2d_with_mask_backward"]
+
+
 def test_backward_may_follow_the_block_in_another_thread(client: RecordingClient, expected: torch.Tensor) -> None:
     network = model()
     with aclgrad.torch.remote_backward(client):
@@ -143,22 +178,6 @@ def test_threads_keep_several_calls_in_flight(server: Server) -> None:
     with Meeting(server.address) as client, ThreadPoolExecutor(threads) as pool:
         for gradient in pool.map(step, range(threads)):
             torch.testing.assert_close(gradient, torch.full_like(INPUT, 1 / 16))
-
-
-def test_vmap_is_refused(client: RecordingClient) -> None:
-    def pooled(input: torch.Tensor) -> torch.Tensor:
-        return aclgrad.torch.max_pool2d(input, 2, client=client)
-
-    with pytest.raises(NotImplementedError, match="max_pool2d cannot be vectorised by vmap; give it the whole batch"):
-        torch.vmap(pooled)(INPUT)
-
-
-def test_second_derivatives_are_refused(client: RecordingClient) -> None:
-    input = INPUT.clone().requires_grad_()
-    output = aclgrad.torch.adaptive_avg_pool2d(input, 2, client=client).pow(2).sum()
-    (gradient,) = torch.autograd.grad(output, input, create_graph=True)
-    with pytest.raises(RuntimeError, match="no autograd formula"):
-        gradient.sum().backward()
 
 
 def test_an_error_of_the_call_is_that_of_backward(server: Server) -> None:

@@ -1,5 +1,7 @@
 """Tensors that are not plain: on other devices, strided, read-only, empty, of other kinds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -87,6 +89,27 @@ def test_boxes_that_require_grad_are_refused(client: RecordingClient) -> None:
     input = torch.ones(1, 1, 6, 6, requires_grad=True)
     with pytest.raises(aclgrad.InvalidFieldError, match=r"boxes requires grad.*detach"):
         aclgrad.torch.roi_align(input, boxes, 2, client=client)
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        ("avg_pool2d", {"kernel_size": 2, "divisor_override": 0}),
+        ("interpolate", {"scale_factor": (2, 2, 2)}),
+        ("interpolate", {"scale_factor": float("inf")}),
+    ],
+)
+def test_what_pytorch_refuses_is_refused_in_its_words(
+    client: RecordingClient, function: str, options: dict[str, Any]
+) -> None:
+    input = torch.ones(1, 1, 4, 4, requires_grad=True)
+    with pytest.raises((RuntimeError, ValueError)) as expected:
+        getattr(functional, function)(input, **options)
+    with aclgrad.torch.remote_backward(client), pytest.raises(expected.type) as caught:
+        getattr(functional, function)(input, **options)
+    assert str(caught.value) == str(expected.value)
+    with pytest.raises(aclgrad.InvalidFieldError):
+        getattr(aclgrad.torch, function)(input, **options, client=client)
 
 
 def test_indices_out_of_range_are_refused_by_name(client: RecordingClient) -> None:

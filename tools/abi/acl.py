@@ -177,6 +177,26 @@ class Library:
             self.call("aclDestroyIntArray", handle)
 
     @contextmanager
+    def bool_array(self, values: tuple[bool, ...]) -> Iterator[ctypes.c_void_p]:
+        """Yields an aclBoolArray."""
+        handle = self.aclCreateBoolArray((ctypes.c_bool * len(values))(*values), len(values))
+        assert handle, self.message()
+        try:
+            yield ctypes.c_void_p(handle)
+        finally:
+            self.call("aclDestroyBoolArray", handle)
+
+    @contextmanager
+    def value(self, value: object) -> Iterator[object]:
+        """Yields an attribute as a function takes it: an array of bools or of integers for a tuple."""
+        if not isinstance(value, tuple):
+            yield value.encode() if isinstance(value, str) else value
+            return
+        is_mask = value is NO_BOOLS or (bool(value) and all(isinstance(each, bool) for each in value))
+        with self.bool_array(value) if is_mask else self.int_array(value) as handle:
+            yield handle
+
+    @contextmanager
     def tensor(
         self, storage: np.ndarray, view: np.ndarray | None = None, format_: Format = Format.NCHW
     ) -> Iterator["DeviceTensor"]:
@@ -214,6 +234,14 @@ class Library:
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
         self.call(f"{name}GetWorkspaceSize", *arguments, ctypes.byref(size), ctypes.byref(executor))
         return size.value, executor
+
+
+class _NoBools(tuple[bool, ...]):
+    __slots__ = ()
+
+
+NO_BOOLS = _NoBools()
+"""An empty array of bools; any other empty tuple is one of integers."""
 
 
 class DeviceTensor:

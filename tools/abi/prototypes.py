@@ -40,6 +40,8 @@ class Prototype:
     result: type
     arguments: tuple[type, ...]
     parameters: tuple[str, ...]
+    declared: tuple[str, ...] = ()
+    """The types of the parameters without const and asterisks."""
 
 
 def _ctype(text: str, types: dict[str, type], function: str) -> type:
@@ -67,7 +69,8 @@ def read_prototypes(include: Path = INCLUDE) -> dict[str, Prototype]:
         listed = parameters(arguments)
         ctypes_ = tuple(_ctype(argument, types, name) for argument in listed)
         names = tuple(re.findall(r"\w+", argument)[-1] for argument in listed)
-        prototypes[name] = Prototype(name, _ctype(result, types, name), ctypes_, names)
+        declared = tuple(next(word for word in re.findall(r"\w+", each) if word != "const") for each in listed)
+        prototypes[name] = Prototype(name, _ctype(result, types, name), ctypes_, names, declared)
     return prototypes
 
 

@@ -1,7 +1,7 @@
 """The gradients that the kernels are timed on: the operators' own timed cases, as our call and as PyTorch's."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from math import prod
 from typing import Any, Final
 
@@ -9,12 +9,14 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of
+from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.values import ArgmaxRule, IndexRule
 from aclgrad.products import Product
 from tools.abi.acl import DATA_TYPES, Format, Library
+from tools.abi.prototypes import read_prototypes
 
 Array = np.ndarray[Any, Any]
 
@@ -39,12 +41,14 @@ class Contest:
         self.typed = typed
         self._unread = {each.name for each in typed.spec.inputs if each.unread_on is not None}
         self.read = {name: array for name, array in typed.arrays().items() if name not in self._unread}
-        output = typed.spec.output.infer(typed.arguments)
-        self.out = np.empty(output.shape, output.dtype.numpy)
-        self._rules = {each.name: each.values(typed.arguments, PRODUCT) for each in typed.spec.inputs}
+        self.outs = [np.empty(type.shape, type.dtype.numpy) for type in typed.outputs.values()]
+        given = typed.case.shapes
+        self._rules = {
+            each.name: each.values(typed.arguments, PRODUCT) for each in typed.spec.inputs if each.name in given
+        }
         self._tensors = {name: as_tensor(array) for name, array in self.read.items()}
-        for name in self._unread:
-            self._tensors[name] = torch.empty(typed.case.shapes[name], dtype=self._tensors["grad_output"].dtype)
+        for name in self._unread & set(given):
+            self._tensors[name] = torch.empty(given[name], dtype=self._tensors["grad_output"].dtype)
 
     @property
     def gathered(self) -> str | None:
@@ -55,7 +59,7 @@ class Contest:
     def moved_bytes(self) -> int:
         """The bytes that must be read and written once; for a gather without the gathered input."""
         read = sum(array.nbytes for name, array in self.read.items() if name != self.gathered)
-        return read + self.out.nbytes
+        return read + sum(each.nbytes for each in self.outs)
 
     def touched_lines(self) -> Array | None:
         """The numbers of the cache lines that a gather must touch, in its order; None for other operators."""
@@ -67,18 +71,14 @@ class Contest:
         lines = ((indices.reshape(len(planes), -1) + planes) * source.itemsize // LINE_BYTES).reshape(-1)
         return lines[np.diff(lines, prepend=-1) != 0]  # a line that was just touched costs no more time
 
-    def run_rival(self) -> torch.Tensor:
-        gradient: torch.Tensor = samples_of(self.typed.spec.name).pytorch(self._tensors, self.typed.attributes)
-        return gradient
+    def run_rival(self) -> tuple[torch.Tensor, ...]:
+        return arrays_of(samples_of(self.typed.spec.name).pytorch(self._tensors, self.typed.attributes))
 
     def prepare(self, acl: Library, stack: ExitStack) -> Callable[[], None]:
         """Returns our call: phase 2 of a repeatable executor, on the arrays as they are, and the wait for its end."""
         spec = self.typed.spec
-        inputs = [stack.enter_context(self._describe(acl, each.name)) for each in spec.inputs]
-        given = [self.typed.attributes[each.name] for each in spec.attributes]
-        rest = [stack.enter_context(acl.int_array(each)) if isinstance(each, tuple) else each for each in given]
-        out = stack.enter_context(describe(acl, self.out, self.out.shape))
-        size, executor = acl.plan(spec.symbol, *inputs, *rest, out)
+        given = [stack.enter_context(each) for each in self._arguments(acl)]
+        size, executor = acl.plan(spec.symbol, *given)
         acl.call("aclSetAclOpExecutorRepeatable", executor)
         stack.callback(acl.call, "aclDestroyAclOpExecutor", executor)
         workspace = stack.enter_context(acl.buffer(size)) if size else None
@@ -90,20 +90,39 @@ class Contest:
 
         return run
 
+    def _arguments(self, acl: Library) -> Iterator[Any]:
+        """Yields the arguments of phase 1, each kind in the operator's order."""
+        spec, outs = self.typed.spec, iter(self.outs)
+        inputs, attributes = iter(spec.inputs), iter(spec.attributes)
+        for kind in parameters_of(spec):
+            if kind == "aclBoolArray":
+                yield acl.value((True,) * len(self.outs))
+            elif kind != "aclTensor":
+                yield acl.value(self.typed.attributes[next(attributes).name])
+            elif (input := next(inputs, None)) is not None:
+                yield self._describe(acl, input.name) if input.name in self._rules else nullcontext()
+            else:
+                out = next(outs)
+                yield self._tensor(acl, out, out.shape)
+
     def _describe(self, acl: Library, name: str) -> Any:
         shape = self.typed.case.shapes[name]
         if name in self._unread:
-            return describe(acl, self.out, shape)
+            return self._tensor(acl, self.outs[0], shape)
         array = self.read[name]
         if isinstance(self._rules[name], ArgmaxRule):
             # A mask of just the bytes that are read; the documented buffer is larger.
-            return describe(acl, array.view(np.int8), (*shape[:2], 1, array.nbytes // prod(shape[:2])))
-        return describe(acl, array, shape)
+            return self._tensor(acl, array.view(np.int8), (*shape[:2], 1, array.nbytes // prod(shape[:2])))
+        return self._tensor(acl, array, shape)
+
+    def _tensor(self, acl: Library, array: Array, shape: tuple[int, ...]) -> Any:
+        format_ = Format.ND if len(shape) == 2 or not self.typed.spec.is_spatial else Format.NCHW
+        return acl.describe(shape, DATA_TYPES[array.dtype], address=array.ctypes.data, format_=format_)
 
 
-def describe(acl: Library, array: Array, shape: tuple[int, ...]) -> Any:
-    format_ = Format.ND if len(shape) == 2 else Format.NCHW
-    return acl.describe(shape, DATA_TYPES[array.dtype], address=array.ctypes.data, format_=format_)
+def parameters_of(spec: OperatorSpec) -> tuple[str, ...]:
+    """Returns the types of phase 1's parameters, without the workspace's size and the executor."""
+    return read_prototypes()[f"{spec.symbol}GetWorkspaceSize"].declared[:-2]
 
 
 def as_tensor(array: Array) -> torch.Tensor:

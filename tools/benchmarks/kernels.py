@@ -141,15 +141,16 @@ def time_case(acl: Library, memory: Memory, case: Contest, rounds: int) -> tuple
     return times[0], times[3] if len(times) > 3 else float("nan"), times[1] + touching
 
 
-def compare(case: Contest, theirs: torch.Tensor) -> None:
+def compare(case: Contest, theirs: tuple[torch.Tensor, ...]) -> None:
     """Raises AssertionError if the results differ. PyTorch rounds half types after each addition."""
-    allowed = 1e-3 if case.out.dtype == np.float32 else 5e-2
-    count = min(case.out.size, 1 << 22)
-    expected = theirs.reshape(-1)[:count].to(torch.float64).numpy()
-    found = case.out.reshape(-1)[:count].astype(np.float64)
-    worst = float(np.max(np.abs(found - expected) / (1 + np.abs(expected))))
-    if not worst <= allowed:
-        raise AssertionError(f"{case.typed}: the results differ by {worst:.3g}")
+    allowed = 1e-3 if case.typed.dtype == "float32" else 5e-2
+    for out, rival in zip(case.outs, theirs, strict=True):
+        count = min(out.size, 1 << 22)
+        expected = rival.reshape(-1)[:count].to(torch.float64).numpy()
+        found = out.reshape(-1)[:count].astype(np.float64)
+        worst = float(np.max(np.abs(found - expected) / (1 + np.abs(expected))))
+        if not worst <= allowed:
+            raise AssertionError(f"{case.typed}: the results differ by {worst:.3g}")
 
 
 def measure(plan: Plan, threads: int, config: str, touch: str) -> list[Figure]:

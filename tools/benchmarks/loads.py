@@ -29,7 +29,7 @@ BATCH: Final = 64
 CHUNK_BYTES: Final = 2**20
 
 Caller = Callable[[], None]
-OUTPUT: Final = OPERATORS[OPERATOR].output.name
+OUTPUT: Final = OPERATORS[OPERATOR].outputs[0].name
 
 
 class ShortReplyError(RuntimeError):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import aclgrad_native
-from aclgrad_native import CallPlan, Completions, Device
+from aclgrad_native import CallPlan, Completions, Device, OutputUse
 
 SYMBOL = "aclnnAdaptiveAvgPool2dBackward"
 FLOAT32 = 0
@@ -36,7 +36,8 @@ class Call:
     def __init__(self, pooled: tuple[int, ...], shape: tuple[int, ...]) -> None:
         grad = np.random.default_rng(0).standard_normal(pooled, np.float32)
         inputs = [(pooled, FLOAT32, False, None), (shape, FLOAT32, False, None)]
-        self.plan = CallPlan(SYMBOL, inputs, [], shape, FLOAT32, 4 * int(np.prod(shape)))
+        output = (shape, FLOAT32, 4 * int(np.prod(shape)), b"", OutputUse.RETURNED)
+        self.plan = CallPlan(SYMBOL, inputs, [], [output])
         self.contents = [grad.tobytes(), None]
 
 

@@ -22,6 +22,9 @@ AUDIT: Final = "aclgrad_server.access.audit"
 MAX_REFUSALS: Final = 20
 """Lines of the audit for an attacker with one address, whatever it is refused for."""
 
+MEMORY_REFUSAL: Final = re.compile(r"RESOURCE_EXHAUSTED: the server is short of memory; try again in [\d.]+ s")
+"""The error that a server at its limit of memory answers with. Clients that retry get their answer a little later."""
+
 OTHER_PERCENT: Final = 75
 OTHER_MS: Final = 500.0
 """Of questions that are asked seldom, so many percent are answered in this time."""
@@ -37,6 +40,8 @@ class Limits:
     """Beyond what the server used at rest; an attacker's own connections come on top of the files."""
     kept: Usage
     loop_ms: float = math.inf
+    refused_percent: float = 0
+    """Of each kind of question, so many percent, rounded up, may be refused for memory."""
     proves_strength: bool = True
     """Whether an attacker has to reach what its row says."""
 
@@ -45,7 +50,12 @@ LONG: Final = Limits(
     percent=99, peak=Usage(512, files=64, threads=64), kept=Usage(200, files=16, threads=32), loop_ms=50
 )
 SHORT: Final = Limits(
-    percent=75, peak=Usage(768, files=64, threads=64), kept=Usage(400, files=16, threads=32), proves_strength=False
+    percent=75,
+    peak=Usage(768, files=64, threads=64),
+    kept=Usage(400, files=16, threads=32),
+    # The attacks share a server, which may still hold memory of the last one.
+    refused_percent=10,
+    proves_strength=False,
 )
 """What holds on a busy machine, too. A server that answers when the attack is over breaks it."""
 
@@ -141,6 +151,10 @@ def _unanswered(attack: Attack, samples: Samples, limits: Limits) -> Iterator[st
         if name in attack.forgives:
             continue
         errors = [error for _, _, error in each if error]
+        refused = [error for error in errors if MEMORY_REFUSAL.fullmatch(error)]
+        # One if so few are asked that the share is less than one.
+        if len(refused) <= math.ceil(len(each) * limits.refused_percent / 100):
+            errors = [error for error in errors if error not in refused]
         percent = limits.percent if name in OFTEN else OTHER_PERCENT
         bound_ms = attack.call_ms if name == "call" else OTHER_MS
         late_ms = percentile(times_of(each), percent)

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from aclgrad.operators._families.pooling2d.samples import pooled_shape, pooling_of
+from aclgrad.operators.batch_norm_backward.samples import batch_norm_case
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
 from aclgrad.operators.samples import Arrays, Case, case
 from aclgrad.products import Product
 
@@ -71,7 +73,7 @@ def _adaptive(rank: int) -> Callable[[int], Iterator[Case]]:
     def cases(cells: int) -> Iterator[Case]:
         def pooled(name: str, grad_output: Shape, input: Shape) -> Case:
             leading = (1,) * (rank - 2)
-            return case(name, grad_output=(1, *leading, *grad_output), input=(1, *leading, *input))
+            return case(name, grad_output=(1, *leading, *grad_output), self=(1, *leading, *input))
 
         for name, count, size in (
             ("of_one_window", 1, cells),
@@ -119,12 +121,12 @@ def _pooling(make: Callable[[str, Shape, Mapping[str, Shape]], Case], most: int)
 
 
 def _average(name: str, input: Shape, windows: Mapping[str, Shape]) -> Case:
-    return case(name, windows, grad_output=pooled_shape(input, windows), input=input)
+    return case(name, windows, grad_output=pooled_shape(input, windows), self=input)
 
 
 def _max(name: str, input: Shape, windows: Mapping[str, Shape]) -> Case:
     pooled = pooled_shape(input, windows)
-    return case(name, windows, fixed={"indices": "int32"}, grad_output=pooled, input=input, indices=pooled)
+    return case(name, windows, fixed={"indices": "int32"}, grad_output=pooled, self=input, indices=pooled)
 
 
 def _pad(axes: int, reflects: bool) -> Callable[[int], Iterator[Case]]:
@@ -133,7 +135,7 @@ def _pad(axes: int, reflects: bool) -> Callable[[int], Iterator[Case]]:
         padding = (*padding, 0, 0)[: 2 * axes]
         both = [padding[2 * axis] + padding[2 * axis + 1] for axis in range(axes)][::-1]
         grad_output = tuple(size + more for size, more in zip(sizes, both, strict=True))
-        return case(name, {"padding": padding}, grad_output=(1, 1, *grad_output), input=(1, 1, *sizes))
+        return case(name, {"padding": padding}, grad_output=(1, 1, *grad_output), self=(1, 1, *sizes))
 
     def cases(cells: int) -> Iterator[Case]:
         half = cells // 2
@@ -189,11 +191,24 @@ def _unpooling(axes: int) -> Callable[[int], Iterator[Case]]:
             first = (1,) * (axes - 2)
             shape, size = (1, 1, *first, *input), (*first, *output)
             yield case(
-                name, {"output_size": size}, fixed={"indices": "int64"}, grad_output=(1, 1, *size), input=shape,
+                name, {"output_size": size}, fixed={"indices": "int64"}, grad_output=(1, 1, *size), self=shape,
                 indices=shape,
             )  # fmt: skip
 
     return cases
+
+
+def _batch_norm(cells: int) -> Iterator[Case]:
+    side = math.isqrt(cells)
+    for name, shape in (
+        ("row", (1, 1, cells)),
+        ("column", (cells, 1)),
+        ("channels", (2, cells // 2)),
+        ("short_rows", (cells // 9, 3, 3)),
+        ("plane", (1, 1, side, side)),
+        ("samples", (side, side)),
+    ):
+        yield batch_norm_case(name, shape)
 
 
 def _roi_align(cells: int) -> Iterator[Case]:
@@ -214,10 +229,42 @@ def _roi_align(cells: int) -> Iterator[Case]:
     yield boxes("images_of_one_cell", (cells, 1, 1, 1), 1, (1, 1), sampling_ratio=1)
 
 
+def _layer_norm(cells: int) -> Iterator[Case]:
+    side = math.isqrt(cells)
+    for name, rows, columns in (
+        ("row", 1, cells),
+        ("column", cells, 1),
+        ("plane", side, side),
+        ("few_long_rows", 40, cells // 40),
+        ("many_short_rows", cells // 7, 7),
+    ):
+        yield layer_norm_case(name, (rows,), (columns,))
+
+
+def _grid_sampler(cells: int) -> Iterator[Case]:
+    def sampled(name: str, input: Shape, points: Shape) -> Case:
+        shapes = {"grad_output": (*input[:2], *points), "input": input, "grid": (input[0], *points, 2)}
+        modes = {"interpolation_mode": 0, "padding_mode": 1, "align_corners": False}
+        return Case(name, shapes, modes, {}, (), tuple(Product), in_pytorch=True)
+
+    for name, count, points in (("of_few_points", cells, 7), ("of_many_points", 7, cells), ("of_both", cells, cells)):
+        for way, place in _both_ways(name):
+            yield sampled(way, (1, 1, *place(count, 1)), place(points, 1))
+    side = math.isqrt(cells)
+    yield sampled("plane", (1, 1, side, side), (side, side))
+    yield sampled("plane_of_few_points", (1, 1, side, side), (2, 2))
+    yield sampled("overlapping", (1, 1, 3, 3), (side, side))
+    yield sampled("many_images", (cells // 4, 1, 2, 2), (1, 1))
+    yield sampled("many_channels", (1, cells // 4, 2, 2), (1, 1))
+
+
 _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "adaptive_avg_pool2d_backward": _adaptive(2),
     "adaptive_avg_pool3d_backward": _adaptive(3),
     "avg_pool2d_backward": _pooling(_average, 64),
+    "grid_sampler2d_backward": _grid_sampler,
+    "batch_norm_backward": _batch_norm,
+    "layer_norm_backward": _layer_norm,
     "max_pool2d_with_indices_backward": _pooling(_max, 64),
     "max_pool2d_with_mask_backward": _pooling(_max, 64),
     "max_unpool2d_backward": _unpooling(2),

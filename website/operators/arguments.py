@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec
+from aclgrad.operators.spec import AttributeSpec, InputSpec, OperatorSpec, counts
 from aclgrad.products import Product
 from website.operators.flows import pictured
 from website.operators.mistakes import product_of
@@ -23,7 +23,9 @@ def default(spec: AttributeSpec) -> str:
 def values(spec: AttributeSpec) -> str:
     """Returns how many values an attribute has and their bounds."""
     least, most = (None if isinstance(each, tuple) else each for each in (spec.minimum, spec.maximum))
-    words = [f"{' or '.join(map(str, spec.lengths))} values"] if spec.lengths else []
+    if spec.choices:
+        return " or ".join(f"`{each}`" for each in spec.choices)
+    words = [f"{counts(spec.lengths)} values"] if spec.lengths else []
     if least is not None and least == most:
         return ", ".join([*words, f"always {least:g}"])
     bounds = (("at least", least), ("at most", most))

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.reference import define
@@ -43,7 +43,7 @@ def flow_of(spec: OperatorSpec) -> Flow:
     for index in np.ndindex(*source):
         one = np.zeros(source)
         one[index] = 1
-        gradient = define(spec.name, {**arrays, "grad_output": one}, typed.attributes)
+        gradient, *_ = arrays_of(define(spec.name, {**arrays, "grad_output": one}, typed.attributes))
         for place in np.argwhere(gradient):
             weights.setdefault(_cell(place), {})[_cell(index)] = float(gradient[tuple(place)])
     return Flow(_volume(source), _volume(gradient.shape), weights)

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 import aclgrad
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import InputSpec, OperatorSpec
 from aclgrad.products import Product
 from website.operators import arguments
@@ -43,7 +44,7 @@ def page(spec: OperatorSpec) -> str:
         spec=spec,
         formula=_EQUIVALENT.sub("", spec.formula).rstrip("."),
         equivalent=equivalent(spec),
-        picture=picture(flow_of(spec), ("grad_output", spec.output.name)),
+        picture=drawn(spec),
         shown=", ".join(f"`{name}={value!r}`" for name, value in typed.case.attributes.items()),
         example=example(spec),
         signature=signature(spec),
@@ -53,6 +54,13 @@ def page(spec: OperatorSpec) -> str:
         product=product_of(spec),
         products=list(Product),
     )
+
+
+def drawn(spec: OperatorSpec) -> str:
+    """Returns the picture of the first output; none for one whose elements depend on all others."""
+    if samples_of(spec.name).has_signed_weights:
+        return ""
+    return picture(flow_of(spec), ("grad_output", spec.outputs[0].name))
 
 
 def equivalent(spec: OperatorSpec) -> str:
@@ -68,14 +76,15 @@ def example(spec: OperatorSpec) -> str:
     """Returns a program that makes the call of the picture."""
     typed = pictured(spec)
     arrays = typed.arrays()
-    given = [_argument(each, arrays[each.name]) for each in spec.inputs]
+    given = [f"{each.python_name}={_argument(each, arrays[each.name])}" for each in spec.inputs if each.name in arrays]
     given += [f"{name}={value!r}" for name, value in typed.case.attributes.items()]
+    result = "gradient" if len(spec.outputs) == 1 else "gradients"
     return (
         "import aclgrad, numpy as np\n\n"
         'with aclgrad.Client("127.0.0.1:50051") as client:\n'
-        f"    gradient = client.{spec.name}(\n"
+        f"    {result} = client.{spec.name}(\n"
         + "".join(f"        {each},\n" for each in given)
-        + "    )\nprint(gradient)\n"
+        + f"    )\nprint({result})\n"
     )
 
 

@@ -23,10 +23,10 @@ Without a server: `reference` has the operators' definitions in float64, `masks`
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    __version__: str
     from aclgrad import errors, masks, reference
     from aclgrad._client.aio.client import AsyncBatch, AsyncClient
     from aclgrad._client.attempts.request_ids import request_id
@@ -180,8 +180,6 @@ __all__ = [
     "tune_allocator",
 ]
 
-__version__ = version("aclgrad")
-
 _NAMES: Final = {
     "_client.aio.client": ("AsyncBatch", "AsyncClient"),
     "_client.calls.arrays": ("Array", "TensorLike"),
@@ -227,6 +225,11 @@ _MODULES: Final = {name: module for module, names in _NAMES.items() for name in 
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        # To import `importlib.metadata` takes as long as all else here together.
+        from importlib.metadata import version
+
+        return version("aclgrad")
     if name in _MODULES:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     if name in __all__:

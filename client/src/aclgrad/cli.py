@@ -1,5 +1,6 @@
 """The program `aclgrad`. Its commands need the libraries of the extra `cli`, which the client itself does without."""
 
+import re
 import signal
 import sys
 from typing import Final
@@ -13,11 +14,23 @@ def main() -> None:
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from aclgrad.commands import program
+
+        signal.signal(signal.SIGINT, handler)
+        program()
     except ModuleNotFoundError as error:
+        libraries = _libraries()
         library = (error.name or "").partition(".")[0]
-        if library not in ("click", "rich", "jinja2", "safetensors"):
+        if library not in libraries:
             raise
-        print(f"aclgrad: {library} is not installed; run: pip install 'aclgrad[cli]'", file=sys.stderr)
+        wanted = " ".join(f"'{each}'" for each in libraries.values())
+        print(f"aclgrad: {library} is not installed; run: pip install {wanted}", file=sys.stderr)
         sys.exit(_MISSING)
-    signal.signal(signal.SIGINT, handler)
-    program()
+
+
+def _libraries() -> dict[str, str]:
+    """Returns what the extra requires, by name. The extra has no name for pip, because no index has this package."""
+    from importlib.metadata import requires
+
+    required = (each.partition(";") for each in requires("aclgrad") or ())
+    wanted = (each.strip() for each, _, marker in required if "cli" in re.findall(r"extra == ['\"](\w+)['\"]", marker))
+    return {re.split(r"[^\w-]", each)[0]: each for each in wanted}

@@ -104,6 +104,11 @@ class SharedRange:
     offset: int
     nbytes: int
 
+    def overlaps(self, other: "SharedRange") -> bool:
+        """Whether a byte is in both ranges."""
+        is_before = self.offset + self.nbytes <= other.offset
+        return self.name == other.name and not is_before and other.offset + other.nbytes > self.offset
+
 
 @dataclass(frozen=True, slots=True)
 class TensorView:

@@ -1,4 +1,4 @@
-// The ABI: tensors and integer arrays.
+// The ABI: tensors.
 #include "tensors/tensor.h"
 
 #include <algorithm>
@@ -47,20 +47,8 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
   return status == OK ? tensor.release() : nullptr;
 }
 
-aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
-  std::unique_ptr<aclIntArray> array;
-  const aclnnStatus status = GuardOperator(
-      __func__, [&] { array = std::make_unique<aclIntArray>(aclIntArray{CopyDims(value, size, "value")}); });
-  return status == OK ? array.release() : nullptr;
-}
-
 aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
   const std::unique_ptr<const aclTensor> ending(tensor);
-  return OK;
-}
-
-aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
-  const std::unique_ptr<const aclIntArray> ending(array);
   return OK;
 }
 
@@ -96,11 +84,6 @@ aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
   return GuardOperator(__func__, [&] {
     Required<OperatorError>(dataType, "dataType") = Required<OperatorError>(tensor, "tensor").data_type;
   });
-}
-
-aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
-  return GuardOperator(
-      __func__, [&] { Required<OperatorError>(size, "size") = Required<OperatorError>(array, "array").values.size(); });
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {

@@ -1,6 +1,7 @@
-// The objects behind aclTensor and aclIntArray: plain values, which executors copy.
+// The objects behind aclTensor, aclScalar and the arrays: plain values, which executors copy.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,6 +53,15 @@ struct aclTensor {
 
 struct aclIntArray {
   std::vector<int64_t> values;
+};
+
+struct aclBoolArray {
+  std::vector<bool> values;
+};
+
+struct aclScalar {
+  aclDataType data_type;
+  std::vector<std::byte> value;
 };
 
 namespace acl_host {

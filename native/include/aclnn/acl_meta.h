@@ -1,4 +1,4 @@
-// Tensors, integer arrays and executors: the arguments of every aclnn operator. C++ only, as in CANN.
+// Tensors, arrays, scalars and executors: the arguments of aclnn operators. C++ only, as in CANN.
 #ifndef ACLNN_ACL_META_H_
 #define ACLNN_ACL_META_H_
 
@@ -10,7 +10,9 @@
 #define ACLNN_API __attribute__((visibility("default")))
 
 typedef struct aclTensor aclTensor;
+typedef struct aclScalar aclScalar;
 typedef struct aclIntArray aclIntArray;
+typedef struct aclBoolArray aclBoolArray;
 typedef struct aclOpExecutor aclOpExecutor;
 
 typedef int32_t aclnnStatus;
@@ -26,10 +28,16 @@ ACLNN_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsN
                                      const int64_t* stride, int64_t offset, aclFormat format,
                                      const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData);
 ACLNN_API aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
+ACLNN_API aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size);
+
+// Copies one element of the data type.
+ACLNN_API aclScalar* aclCreateScalar(void* value, aclDataType dataType);
 
 // Destroying null is allowed.
 ACLNN_API aclnnStatus aclDestroyTensor(const aclTensor* tensor);
 ACLNN_API aclnnStatus aclDestroyIntArray(const aclIntArray* array);
+ACLNN_API aclnnStatus aclDestroyBoolArray(const aclBoolArray* array);
+ACLNN_API aclnnStatus aclDestroyScalar(const aclScalar* scalar);
 
 // The three array getters allocate with new int64_t[]; the caller releases the array with delete[].
 ACLNN_API aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum);
@@ -39,6 +47,7 @@ ACLNN_API aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset)
 ACLNN_API aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format);
 ACLNN_API aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType);
 ACLNN_API aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size);
+ACLNN_API aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size);
 
 // The address of the storage: the view begins offset elements further on.
 ACLNN_API aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr);

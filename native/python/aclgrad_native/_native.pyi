@@ -117,6 +117,11 @@ class BoxCheck:
     def __init__(self, roi_align: RoiAlign, max_work: float) -> None: ...
     def apply(self, data: bytes | memoryview) -> bytes | None: ...
 
+@final
+class VarianceCheck:
+    def __init__(self, eps: float, tolerance: float, is_converted: bool) -> None: ...
+    def apply(self, data: bytes | memoryview) -> bytes | None: ...
+
 def extract_payloads(
     message: bytes | memoryview, path: Sequence[int], max_rest_bytes: int = ...
 ) -> tuple[bytes, list[memoryview]]: ...
@@ -134,19 +139,31 @@ class Completions:
     def drain(self) -> list[tuple[Any, Any]]:
         """Returns each ticket with its result or exception, in order of completion."""
 
+class OutputUse:
+    """What becomes of an output: nobody wants the last two, and the operator has to write SCRATCH all the same."""
+
+    RETURNED: OutputUse
+    SCRATCH: OutputUse
+    NULL: OutputUse
+
 @final
 class CallPlan:
     def __init__(
         self,
         symbol: str,
-        inputs: Sequence[tuple[Sequence[int], int, bool, IndexCheck | ArgmaxCheck | BoxCheck | None]],
-        attributes: Sequence[bool | int | float | Sequence[int]],
-        shape: Sequence[int],
-        dtype: int,
-        output_bytes: int,
-        reply_prefix: bytes = b"",
+        inputs: Sequence[
+            tuple[Sequence[int], int, bool, IndexCheck | ArgmaxCheck | BoxCheck | VarianceCheck | None] | None
+        ],
+        attributes: Sequence[bool | int | float | str | Sequence[int]],
+        outputs: Sequence[tuple[Sequence[int], int, int, bytes, OutputUse]],
         is_empty: bool = False,
-    ) -> None: ...
+        is_spatial: bool = True,
+    ) -> None:
+        """An absent input is None.
+
+        `outputs` have a shape, a dtype, a size in bytes, what stands before them in a reply, and what becomes of them.
+        Tensors that are not spatial have the format ND, others that of their rank.
+        """
 
 @final
 class Cancellation:
@@ -205,7 +222,7 @@ class Device:
         ticket: object,
         plan: CallPlan,
         contents: Sequence[Any],
-        target: StagedTensor,
+        targets: Sequence[StagedTensor],
         deadline: float,
         wait_until: float | None = None,
         released_ticket: object = None,
@@ -218,7 +235,7 @@ class Device:
         released_ticket: object = None,
         stream_limit: int = ...,
     ) -> Cancellation:
-        """Runs the calls on at most so many streams; by default on all.
+        """Runs the calls on at most so many streams; by default on all. The bytes of each call have their own prefix.
 
         Completes with the bytes, which are undefined for failed calls, and an exception or None for each call.
         """

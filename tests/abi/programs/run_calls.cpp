@@ -1,11 +1,13 @@
 // An aclnn program over all operators that the headers declare: runs the calls of a file and writes their outputs one
 // after the other. Usage: run_calls CALLS OUTPUTS [OFFSET]. OFFSET is a number of bytes that shifts every operand.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -41,46 +43,61 @@ class DeviceMemory {
 
 class DeviceTensor {
  public:
-  DeviceTensor(const call_file::Tensor& tensor, std::size_t offset) : memory_(tensor.size_bytes, offset) {
+  DeviceTensor(const call_file::Tensor& tensor, bool is_spatial, std::size_t offset)
+      : memory_(tensor.size_bytes, offset), size_bytes_(tensor.size_bytes) {
+    if (tensor.dtype == call_file::kAbsent) return;
     const auto& shape = tensor.shape;
     const std::string& data = tensor.data;
+    const aclFormat format = shape.size() == 2 || !is_spatial ? ACL_FORMAT_ND : ACL_FORMAT_NCHW;
     if (!data.empty()) {
       Check(aclrtMemcpy(memory_.address(), data.size(), data.data(), data.size(), ACL_MEMCPY_HOST_TO_DEVICE), "copy");
     }
-    handle_ = aclCreateTensor(shape.data(), shape.size(), static_cast<aclDataType>(tensor.dtype), nullptr, 0,
-                              shape.size() == 2 ? ACL_FORMAT_ND : ACL_FORMAT_NCHW, shape.data(), shape.size(),
-                              memory_.address());
+    handle_ = aclCreateTensor(shape.data(), shape.size(), static_cast<aclDataType>(tensor.dtype), nullptr, 0, format,
+                              shape.data(), shape.size(), memory_.address());
     Check(handle_ == nullptr ? 1 : 0, "aclCreateTensor");
   }
   ~DeviceTensor() { aclDestroyTensor(handle_); }
   DeviceTensor(const DeviceTensor&) = delete;
   DeviceTensor& operator=(const DeviceTensor&) = delete;
   [[nodiscard]] aclTensor* handle() const { return handle_; }
-  [[nodiscard]] const void* address() const { return memory_.address(); }
+
+  [[nodiscard]] std::string Read() const {
+    std::string data(size_bytes_, '\0');
+    if (data.empty()) return data;
+    Check(aclrtMemcpy(data.data(), data.size(), memory_.address(), data.size(), ACL_MEMCPY_DEVICE_TO_HOST), "copy");
+    return data;
+  }
 
  private:
   DeviceMemory memory_;
+  std::size_t size_bytes_;
   aclTensor* handle_ = nullptr;
 };
 
 // Returns the arguments of phase 1, by the types of its parameters.
 class Arguments {
  public:
-  Arguments(const call_file::Call& call, std::size_t offset) : call_(call), output_(call.output, offset) {
-    for (const call_file::Tensor& input : call.inputs) inputs_.emplace_back(input, offset);
+  Arguments(const call_file::Call& call, std::size_t offset) : call_(call) {
+    for (const call_file::Tensor& input : call.inputs) inputs_.emplace_back(input, call.is_spatial, offset);
+    for (const call_file::Tensor& output : call.outputs) outputs_.emplace_back(output, call.is_spatial, offset);
   }
   ~Arguments() {
     for (const aclIntArray* const array : arrays_) aclDestroyIntArray(array);
+    aclDestroyBoolArray(mask_);
   }
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
   template <typename Parameter>
   [[nodiscard]] Parameter Next() {
-    if constexpr (std::is_same_v<Parameter, const aclTensor*>) {
-      return inputs_.at(next_input_++).handle();
-    } else if constexpr (std::is_same_v<Parameter, aclTensor*>) {
-      return output_.handle();
+    if constexpr (std::is_same_v<Parameter, const aclTensor*> || std::is_same_v<Parameter, aclTensor*>) {
+      // Headers declare some outputs const.
+      const bool is_input = std::is_same_v<Parameter, const aclTensor*> && next_input_ < inputs_.size();
+      return is_input ? inputs_[next_input_++].handle() : outputs_.at(next_output_++).handle();
+    } else if constexpr (std::is_same_v<Parameter, const aclBoolArray*>) {
+      const auto all = std::make_unique<bool[]>(outputs_.size());
+      std::fill_n(all.get(), outputs_.size(), true);
+      return mask_ = aclCreateBoolArray(all.get(), outputs_.size());
     } else if constexpr (std::is_same_v<Parameter, const aclIntArray*>) {
       const auto& values = std::get<std::vector<int64_t>>(call_.attributes.at(next_attribute_++));
       arrays_.push_back(aclCreateIntArray(values.data(), values.size()));
@@ -96,10 +113,9 @@ class Arguments {
     }
   }
 
-  [[nodiscard]] std::string ReadOutput() const {
-    std::string data(call_.output.size_bytes, '\0');
-    if (data.empty()) return data;
-    Check(aclrtMemcpy(data.data(), data.size(), output_.address(), data.size(), ACL_MEMCPY_DEVICE_TO_HOST), "copy");
+  [[nodiscard]] std::string ReadOutputs() const {
+    std::string data;
+    for (const DeviceTensor& output : outputs_) data += output.Read();
     return data;
   }
 
@@ -109,9 +125,11 @@ class Arguments {
  private:
   const call_file::Call& call_;
   std::deque<DeviceTensor> inputs_;
-  DeviceTensor output_;
+  std::deque<DeviceTensor> outputs_;
   std::vector<const aclIntArray*> arrays_;
+  const aclBoolArray* mask_ = nullptr;
   std::size_t next_input_ = 0;
+  std::size_t next_output_ = 0;
   std::size_t next_attribute_ = 0;
 };
 
@@ -139,7 +157,7 @@ std::string Run(const call_file::Call& call, std::size_t offset, aclrtStream str
                arguments.executor, stream),
         call.symbol);
   Check(aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
-  return arguments.ReadOutput();
+  return arguments.ReadOutputs();
 }
 
 }  // namespace

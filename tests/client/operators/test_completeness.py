@@ -12,6 +12,7 @@ import pytest
 import aclgrad.operators as package
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.completeness import folders, problems, unlisted
+from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import AttributeKind, AttributeSpec, operator_table
 from aclgrad.products import Product
 
@@ -67,6 +68,13 @@ def test_a_complete_folder_is_found(made_up: Folder) -> None:
     assert list(unlisted(OPERATORS)) == ["operator made_up is not in catalogue.py; run `make generate`"]
 
 
+def test_a_case_may_leave_out_what_is_optional(made_up: Folder) -> None:
+    optional = "SPEC = replace(SPEC, inputs=(SPEC.inputs[0], replace(SPEC.inputs[1], is_optional=True)))"
+    alone = "replace(SAMPLES.cases[0], shapes={{'grad_output': (1, 2, 3)}})"
+    samples = f"{SAMPLES}\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, cases=({alone},))"
+    assert made_up(spec=SPEC + optional, samples=samples) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
@@ -82,6 +90,13 @@ def test_a_complete_folder_is_found(made_up: Folder) -> None:
         (
             {"samples": SAMPLES + "\nfrom dataclasses import replace\nSAMPLES = replace(SAMPLES, cases=())"},
             "operator made_up has no cases; add some to SAMPLES.cases in its samples.py",
+        ),
+        (
+            {
+                "samples": f"{SAMPLES}\nfrom dataclasses import replace\n"
+                "SAMPLES = replace(SAMPLES, cases=(replace(SAMPLES.cases[0], shapes={{}}),))"
+            },
+            f"operator made_up: case {samples_of(GOOD.name).cases[0].name} has to give the shapes of grad_output, self",
         ),
         (
             {"definition": "def backward(grad_output, input): ...\ndef forward(input, padding): ..."},

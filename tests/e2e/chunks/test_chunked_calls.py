@@ -45,7 +45,8 @@ def test_chunks_need_not_end_with_an_element(channel: grpc.Channel, chunk_bytes:
     for operator in OPERATORS:
         call = min((each for each in CALLS.values() if each.operator == operator), key=_bytes_of)
         chunks = send_chunked(channel, chunked_messages(call, [each.name for each in call.inputs], chunk_bytes))
-        assert all(len(chunk) == chunk_bytes for chunk in chunks[:-1])
+        # Each output ends with a piece that may be shorter.
+        assert sum(len(chunk) != chunk_bytes for chunk in chunks) <= len(OPERATORS[operator].outputs)
         assert b"".join(chunks) == execute(channel, call)
 
 
@@ -90,7 +91,7 @@ def test_a_bad_value_in_a_chunk_is_refused_as_in_a_message(
     for each in call.inputs:
         if each.name == name:
             array = np.frombuffer(each.data, each.type.dtype.numpy).copy()
-            array[-1] = np.nan if array.dtype.kind == "f" else 2**30
+            array[-1] = np.inf if array.dtype.kind == "f" else 2**30
             inputs.append(view_of_array(name, array.reshape(each.type.shape)))
         else:
             inputs.append(each)

@@ -32,7 +32,7 @@ async def test_operators_are_those_of_the_table(client: AnyClient) -> None:
         assert [(each.name, each.kind, each.lengths, each.default, each.required) for each in told.attributes] == [
             (each.name, each.kind, tuple(each.lengths), each.default, each.default is None) for each in spec.attributes
         ]
-        assert [each.name for each in told.outputs] == [spec.output.name]
+        assert [each.name for each in told.outputs] == [each.name for each in spec.outputs]
 
 
 async def test_status_of_a_server_on_the_host_library(client: AnyClient, server: Server) -> None:

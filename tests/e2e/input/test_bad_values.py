@@ -58,6 +58,14 @@ def roi(column: int = 1, value: float = 0.0, **attributes: Any) -> tuple[str, In
     return "roi_align_v2_backward", inputs, ROI_ATTRIBUTES | attributes
 
 
+def normalise(reciprocal: float) -> tuple[str, Inputs, dict[str, Any]]:
+    """The bound for this eps is 2."""
+    saved = np.array([0.5, reciprocal, 2.0], np.float32)
+    inputs = {"grad_output": INPUT, "input": INPUT, "save_mean": np.zeros(3, np.float32), "save_invstd": saved}
+    return "batch_norm_backward", inputs, {"training": True, "eps": 0.25}
+
+
+RECIPROCALS = "inputs[save_invstd].data"
 INDICES, BOXES_DATA = "inputs[indices].data", "inputs[boxes].data"
 REFUSED: dict[str, tuple[Any, str, type[aclgrad.AclgradError]]] = {
     "index_one_beyond": (unpool(32), INDICES, aclgrad.InvalidFieldError),
@@ -71,6 +79,10 @@ REFUSED: dict[str, tuple[Any, str, type[aclgrad.AclgradError]]] = {
     "box_nan": (roi(2, np.nan), BOXES_DATA, aclgrad.InvalidFieldError),
     "image_nan": (roi(0, np.nan), BOXES_DATA, aclgrad.InvalidFieldError),
     "scale_nan": (roi(spatial_scale=np.nan), "attributes[spatial_scale]", aclgrad.InvalidFieldError),
+    "reciprocal_negative": (normalise(-0.5), RECIPROCALS, aclgrad.InvalidFieldError),
+    "reciprocal_of_another_eps": (normalise(2.001), RECIPROCALS, aclgrad.InvalidFieldError),
+    "reciprocal_infinite": (normalise(np.inf), RECIPROCALS, aclgrad.InvalidFieldError),
+    "reciprocal_of_more_than_float32": (normalise(1e-30), RECIPROCALS, aclgrad.InvalidFieldError),
     "box_of_a_million_cells": (roi(4, 1e9, sampling_ratio=0), BOXES_DATA, aclgrad.LimitExceededError),
     "output_of_a_terabyte": (
         roi(input_shape=(2, 3, 2**20, 2**20)),
@@ -99,3 +111,17 @@ async def test_boxes_of_images_that_do_not_exist_count_for_nothing(client: AnyCl
     gradient = await maybe_await(client.execute(name, inputs, attributes))
     assert gradient[0].any()
     assert not gradient[1].any()
+
+
+async def test_a_reciprocal_of_nan_makes_its_channel_nan(client: AnyClient) -> None:
+    gradients = await maybe_await(client.execute(*normalise(np.nan)))
+    assert np.isnan(gradients.grad_input).all((0, 2, 3)).tolist() == [False, True, False]
+    assert np.isnan(gradients.grad_weight).tolist() == [False, True, False]
+    assert np.isfinite(gradients.grad_bias).all()
+
+
+async def test_a_reciprocal_of_0_makes_its_channel_0(client: AnyClient) -> None:
+    """Its variance is infinite."""
+    gradients = await maybe_await(client.execute(*normalise(0.0)))
+    assert gradients.grad_input.any((0, 2, 3)).tolist() == [True, False, True]
+    assert gradients.grad_weight[1] == 0

@@ -14,6 +14,7 @@ import aclgrad
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
+from tests.bounds import bits_of
 from tests.e2e.fault_plans import once, write_config
 from tests.e2e.operators.test_operators import CASES, FIRST, assert_close
 from tools.serving import Server
@@ -35,11 +36,11 @@ def requests_of(typed: TypedCase) -> Iterator[Request]:
         yield typed.spec.name, inputs, attributes
 
 
-def replies_of(client: aclgrad.Client, requests: list[Request]) -> list[bytes]:
-    return [client.execute(*request, timeout_s=60).tobytes() for request in requests]
+def replies_of(client: aclgrad.Client, requests: list[Request]) -> list[Any]:
+    return [bits_of(client.execute(*request, timeout_s=60)) for request in requests]
 
 
-def differing(address: str, requests: list[Request], alone: list[bytes], threads: int, calls: int) -> list[int]:
+def differing(address: str, requests: list[Request], alone: list[Any], threads: int, calls: int) -> list[int]:
     """Returns the indices of requests whose replies have other bits when threads call in orders of their own."""
     start = threading.Barrier(threads)
 
@@ -72,9 +73,9 @@ def test_threads_share_a_client(server: Server) -> None:
 async def test_tasks_share_a_client(server: Server) -> None:
     requests = [request for typed in FIRST.values() if typed.dtype == "float32" for request in requests_of(typed)]
     async with aclgrad.AsyncClient(server.address) as client:
-        alone = [(await client.execute(*request)).tobytes() for request in requests]
+        alone = [bits_of(await client.execute(*request)) for request in requests]
         results = await asyncio.gather(*(client.execute(*request) for request in requests * 5))
-    assert [each.tobytes() for each in results] == alone * 5
+    assert [bits_of(each) for each in results] == alone * 5
 
 
 @once
@@ -92,7 +93,7 @@ def test_ten_thousand_calls_of_every_operator(tmp_path: Path, host_pointers: boo
         gradients = [client.execute(*request) for request in requests]
         for typed, gradient in zip(origins, gradients, strict=True):
             assert_close(gradient, typed)
-        alone = [each.tobytes() for each in gradients]
+        alone = [bits_of(each) for each in gradients]
         assert differing(server.address, list(requests), alone, 32, 10_000 // 32) == []
         (device,) = client.server_status().devices
         assert device.stream_count > 1, "one stream did all the work"

@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import encode_request
+from tests.client.scripted_service import end
 from tests.e2e.admin_pages import value
 from tests.e2e.fault_plans import once
 from tests.e2e.workers.hosts import CALL, Host
@@ -118,7 +119,7 @@ def serving(stranger: Stranger) -> Iterator[int]:
     try:
         yield port
     finally:
-        server.stop(None).wait()
+        end(server)
 
 
 def test_every_worker_tells_the_same_id_and_listeners(host: Host) -> None:
@@ -141,11 +142,15 @@ def test_calls_of_one_channel_spread_over_the_workers(host: Host) -> None:
         return [calls_of(host, worker) - before[worker] for worker in (0, 1)]
 
     with balanced(list(told.listeners[0].worker_ports), told.id) as execute:
+        sent = 0
         while not all(made()):  # a channel uses the first connection until it has the second
             execute(encode_request(CALL), timeout=TIMEOUT_S, wait_for_ready=True)
+            sent += 1
+        wait_until(lambda: sum(made()) >= sent)  # a call counts when its reply has left
         before = [calls_of(host, worker) for worker in (0, 1)]
         for _ in range(200):
             execute(encode_request(CALL), timeout=TIMEOUT_S)
+    wait_until(lambda: sum(made()) >= 200)
     assert sum(made()) == 200
     assert min(made()) > 50
 

@@ -52,6 +52,8 @@ def test_sigterm_lets_calls_end(tmp_path: Path) -> None:
         processes = children_of(host.process_id)
         call = begin_slow_call(client, thread)
         host.ask_to_stop()
+        # Of two signals that wait, the one with the lower number comes first.
+        wait_until(lambda: "stopping the workers" in host.log)
         # A renewal would be a second signal, which cuts calls.
         host.send(signal.SIGHUP)
         wait_until(lambda: "worker 1: not ready: draining" in ask(host.admin, "/readyz")[1])

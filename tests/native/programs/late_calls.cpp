@@ -32,9 +32,9 @@ DeviceOptions Options(bool keep_executors) {
 }
 
 // The bits of the calls on a device without faults.
-std::vector<Bytes> Expected(const std::string& path, const std::vector<SampleCall>& calls) {
+std::vector<Outputs> Expected(const std::string& path, const std::vector<SampleCall>& calls) {
   Device device(OpenHost(path, "{}"), 0, Options(false));
-  std::vector<Bytes> expected;
+  std::vector<Outputs> expected;
   for (const SampleCall& call : calls) expected.push_back(call.Run(device, kLongMs));
   return expected;
 }
@@ -57,7 +57,7 @@ void AwaitReturn(Device& device) {
 // Launches hang for longer than their calls wait. Each call times out or is correct, and the device recovers.
 void TimeOutAndRecover(const std::string& path, const std::vector<SampleCall>& calls, const char* host_pointers,
                        bool keep_executors, int factor) {
-  const std::vector<Bytes> expected = Expected(path, calls);
+  const std::vector<Outputs> expected = Expected(path, calls);
   const std::string faults = R"([{"kind": "hang", "at": 4, "count": 9, "duration_ms": 80}])";
   Device device(OpenHost(path, R"({"host_pointers": )" + std::string(host_pointers) + R"(, "faults": )" + faults + "}"),
                 0, Options(keep_executors));

@@ -15,15 +15,16 @@
 namespace programs {
 
 using Bytes = std::vector<std::byte>;
+using Outputs = std::vector<Bytes>;
 
 inline aclgrad::Deadline After(int32_t timeout_ms) {
   return aclgrad::Deadline::clock::now() + std::chrono::milliseconds(timeout_ms);
 }
 
-// A call that owns its output. It is shared, because a device keeps an abandoned call.
+// A call that owns its outputs. It is shared, because a device keeps an abandoned call.
 struct OwnedCall {
   aclgrad::OperatorCall call;
-  Bytes output;
+  Outputs outputs;
 };
 
 // Must outlive every device, because devices read its inputs.
@@ -33,24 +34,30 @@ class SampleCall {
 
   [[nodiscard]] std::shared_ptr<OwnedCall> Make() const {
     auto owned = std::make_shared<OwnedCall>();
-    // NaN, so that the test sees an element that the operator does not write.
-    owned->output.assign(recorded_.output.size_bytes, std::byte{0xFF});
     aclgrad::OperatorCall& call = owned->call;
-    call = {recorded_.symbol,
-            {},
-            recorded_.attributes,
-            {recorded_.output.shape, DataType(recorded_.output), owned->output.data(), owned->output.size()}};
+    call.symbol = recorded_.symbol;
+    call.attributes = recorded_.attributes;
+    call.is_spatial = recorded_.is_spatial;
     for (const call_file::Tensor& input : recorded_.inputs) {
       call.inputs.push_back({input.shape, DataType(input), input.data.size() < input.size_bytes});
-      if (!input.data.empty()) call.inputs.back().values = aclgrad::HostBytes{input.data.data(), input.data.size()};
+      if (input.dtype == call_file::kAbsent) {
+        call.inputs.back().values = aclgrad::Absent{};
+      } else if (!input.data.empty()) {
+        call.inputs.back().values = aclgrad::HostBytes{input.data.data(), input.data.size()};
+      }
+    }
+    for (const call_file::Tensor& output : recorded_.outputs) {
+      // NaN, so that the test sees an element that the operator does not write.
+      Bytes& bytes = owned->outputs.emplace_back(output.size_bytes, std::byte{0xFF});
+      call.outputs.push_back({output.shape, DataType(output), bytes.data(), bytes.size()});
     }
     return owned;
   }
 
-  [[nodiscard]] Bytes Run(aclgrad::Device& device, int32_t timeout_ms) const {
+  [[nodiscard]] Outputs Run(aclgrad::Device& device, int32_t timeout_ms) const {
     const std::shared_ptr<OwnedCall> owned = Make();
     device.Execute({owned, &owned->call}, After(timeout_ms));
-    return owned->output;
+    return owned->outputs;
   }
 
  private:

@@ -44,7 +44,7 @@ constexpr Mode kModes[] = {
 struct Load {
   aclgrad::Device& device;
   const std::vector<SampleCall>& calls;
-  const std::vector<Bytes>& expected;
+  const std::vector<Outputs>& expected;
 };
 
 // In an order that differs between threads.
@@ -69,7 +69,7 @@ void RunBatch(const Load& load) {
       load.device.ExecuteAll(batch, SIZE_MAX, After(kTimeoutMs), is_cancelled);
   for (std::size_t i = 0; i < owned.size(); ++i) {
     if (errors[i]) std::rethrow_exception(errors[i]);
-    Expect(owned[i]->output == load.expected[i], "call " + std::to_string(i) + " of a batch has other bits");
+    Expect(owned[i]->outputs == load.expected[i], "call " + std::to_string(i) + " of a batch has other bits");
   }
 }
 
@@ -96,7 +96,7 @@ void Run(const std::string& path, const Mode& mode, int factor, const std::vecto
   aclgrad::Device device(library, 0, options);
   const std::size_t free_bytes = device.Memory().free_bytes;
 
-  std::vector<Bytes> expected;
+  std::vector<Outputs> expected;
   for (const SampleCall& call : calls) expected.push_back(call.Run(device, kTimeoutMs));
   const Load load{device, calls, expected};
   InThreads(kThreads, [&](int thread) {

@@ -21,6 +21,7 @@ from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.limits import PROGRESS_BYTES
 from aclgrad_server.statistics import RUN
 from tests.server.fakes import FakeContext, settle
+from tools.hostile.judgement import MEMORY_REFUSAL
 
 CLIENT_TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 300.0
@@ -340,6 +341,7 @@ async def test_messages_wait_and_new_calls_are_refused_while_memory_is_short(cal
     with pytest.raises(ServerBusyError, match="short of memory") as caught:
         calls.admit(other)
     assert caught.value.retry_after_s
+    assert MEMORY_REFUSAL.fullmatch(f"{caught.value.code.name}: {caught.value.message}")
     calls.refuse_for_memory(False)
     calls.admit(other)
 

@@ -129,7 +129,7 @@ async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> Non
         assert occupied(runner) == Occupancy(1, 0, plan.size_bytes)
         gate.is_open.set()
         await running
-        assert await staged.output.read(0, 16, b"", call.deadline) == b"\x01" * 16
+        assert await staged.outputs[0].read(0, 16, b"", call.deadline) == b"\x01" * 16
     assert occupied(runner) == Occupancy(0, 0, 16)
     context.end()
     assert occupied(runner) == Occupancy(0, 0)
@@ -181,7 +181,8 @@ async def test_batch_has_a_place_for_each_call_that_nobody_else_waits_for() -> N
     assert occupied(runner) == Occupancy(2, 0, sum(plan.size_bytes for plan in plans))
     gate.is_open.set()
     (ran,) = await task
-    assert ran.reply == b"prefix" + b"\x01" * 16 + b"prefix" + b"\x01" * 24
+    expected = [plan.outputs[0].reply_prefix + b"\x01" * plan.output_bytes for plan in plans]
+    assert ran.reply == b"".join(b"prefix" + each for each in expected)
     assert ran.errors == [None, None]
     assert occupied(runner) == Occupancy(0, 0, 40)
     context.end()

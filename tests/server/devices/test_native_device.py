@@ -85,7 +85,7 @@ def keep_copying(device: Device) -> list["asyncio.Future[bytes]"]:
 async def test_call_reaches_the_device_and_its_end_is_reported(device: Device) -> None:
     plan, ends = pooling_plan(1, 2, 2), Ends()
     reply = await device.execute(plan, plan.contents(()), LATER, ends)
-    assert reply == plan.reply_prefix + bytes(16)
+    assert reply == plan.outputs[0].reply_prefix + bytes(16)
     assert ends.count == 1
 
 
@@ -219,7 +219,7 @@ async def test_work_that_never_began_is_no_hung_kernel(open_one: Open) -> None:
         await asyncio.sleep(0.01)
     assert [type(each.exception()) for each in late] == [DeadlinePassedError] * 2
     assert oldest_step_s < HANG_TIMEOUT_S, "work that waits is shown as a step of the driver"
-    assert await asyncio.gather(*running) == [plan.reply_prefix + bytes(16)] * 2
+    assert await asyncio.gather(*running) == [plan.outputs[0].reply_prefix + bytes(16)] * 2
     await wait_until(lambda: ends.count == 4)
     assert losses == []
     assert device.is_up

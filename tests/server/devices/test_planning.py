@@ -31,7 +31,7 @@ def test_plan_refers_to_the_payloads_of_its_request(planner: Planner) -> None:
 def test_requests_of_one_form_share_one_plan(planner: Planner) -> None:
     first, second, other = (planner.read(each)[0] for each in (request(), request(b"efgh"), request(height=3)))
     assert first is second
-    assert [plan.output.shape for plan in (first, other)] == [(1, 2, 2), (1, 3, 2)]
+    assert [plan.outputs[0].type.shape for plan in (first, other)] == [(1, 2, 2), (1, 3, 2)]
 
 
 def test_payload_of_another_length_is_another_form_and_what_is_refused_is_refused_again(planner: Planner) -> None:

@@ -18,6 +18,7 @@ from aclgrad.errors import (
     LimitExceededError,
     ServerFaultError,
 )
+from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType
@@ -40,14 +41,17 @@ Change = Callable[[Array], Array]
 
 
 @cache
-def truth(name: str, types: tuple[TensorType, ...], attributes: tuple[Any, ...], contents: tuple[bytes, ...]) -> Array:
+def truths(
+    name: str, types: tuple[TensorType | None, ...], attributes: tuple[Any, ...], contents: tuple[bytes | None, ...]
+) -> tuple[Array, ...]:
     spec = OPERATORS[name]
     arrays = {
         input.name: np.frombuffer(data, type.dtype.numpy).reshape(type.shape)
         for input, type, data in zip(spec.inputs, types, contents, strict=True)
+        if type is not None and data is not None
     }
     named = {each.name: value for each, value in zip(spec.attributes, attributes, strict=True)}
-    return reference.define(name, arrays, named)
+    return arrays_of(reference.define(name, arrays, named))
 
 
 class HonestDevice(FakeDevice):
@@ -66,13 +70,17 @@ class HonestDevice(FakeDevice):
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         self.executed.append((plan, deadline))
         name = plan.spec.name
-        is_changed = self.only in (None, plan.output.dtype.name)
+        is_changed = self.only in (None, plan.outputs[0].type.dtype.name)
         change = self.changes.get(name, _same) if is_changed else _same
         if isinstance(change, Exception):
             raise change
-        types = tuple(each.type for each in plan.inputs)
-        gradient = change(truth(name, types, tuple(plan.attributes), tuple(map(bytes, contents))))
-        return plan.reply_prefix + gradient.astype(plan.output.dtype.numpy).tobytes()
+        types = tuple(None if each is None else each.type for each in plan.inputs)
+        data = tuple(None if each is None else bytes(each) for each in contents)
+        first, *others = truths(name, types, tuple(plan.attributes), data)
+        gradients = zip(plan.outputs, (change(first), *others), strict=True)
+        return b"".join(
+            each.reply_prefix + gradient.astype(each.type.dtype.numpy).tobytes() for each, gradient in gradients
+        )
 
 
 def _same(gradient: Array) -> Array:

@@ -1,5 +1,7 @@
 """What both clients are: their state, and the documentation of what they do."""
 
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
 import asyncio
 import logging
 import os
@@ -15,11 +17,11 @@ from aclgrad._client.attempts.request_ids import RequestIds
 from aclgrad._client.attempts.retry import DEFAULT_CONNECT_TIMEOUT_S, DEFAULT_RETRIES, Attempts, RetryPolicy
 from aclgrad._client.calls.batch import BaseBatch
 from aclgrad._client.calls.coalescing import Coalescer, Lane, Message
-from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchanges import Execution
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.operator_methods import OperatorMethods, Result
-from aclgrad._client.calls.outgoing import Input, SentValues
+from aclgrad._client.calls.outgoing import Inputs, SentValues
 from aclgrad._client.channel.options import (
     OWN_CHANNEL,
     OWN_CHANNEL_DEFAULTS,
@@ -186,11 +188,12 @@ class BaseClient(OperatorMethods[Result]):
     def execute(
         self,
         name: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> Result:
         """Returns the gradient of any operator of the server, by its wire names.
 
@@ -198,9 +201,13 @@ class BaseClient(OperatorMethods[Result]):
         has ended. A tuple of sizes as an input sends the shape alone; its dtype is that of the first array. If the
         server needs the values, it raises InputValuesRequiredError.
 
+        Of an operator with several outputs it returns a NamedTuple. `outputs` names those that are wanted, by default
+        all; others are None there, and neither computed where that saves work nor sent.
+
         With `out`, a writable array or CPU tensor of the gradient's dtype and shape, the gradient is written there, and
         `out` is what is returned. After an error, or if the caller leaves before the call has ended, `out` may hold a
-        part of the gradient; a call that was cancelled may still write to it for a moment.
+        part of the gradient; a call that was cancelled may still write to it for a moment. For several outputs it is a
+        tuple of these, with None for an output that is not wanted or goes to a new array.
         """
 
     @abstractmethod

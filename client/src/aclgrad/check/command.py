@@ -4,7 +4,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 from rich.console import Console
@@ -14,14 +14,12 @@ from aclgrad.check.console import Display
 from aclgrad.check.html import render
 from aclgrad.check.report import End, Report, read_rows, write_line
 from aclgrad.check.rows import Row
-from aclgrad.check.run import CHECKS, plan, run
+from aclgrad.check.run import plan, run
 from aclgrad.check.target import CheckError, open_target
 from aclgrad.errors import AclgradError
 
 _UNUSABLE = 2
 _INTERRUPTED = 130
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +36,8 @@ class Options:
     timeout_s: float
 
 
-@click.command()
-@click.argument("target", envvar="ACLGRAD_TARGET")
-@click.option("--against", metavar="TARGET", help="A second server on the same product, to compare bit by bit.")
-@click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
-@click.option("--only", type=click.Choice(tuple(CHECKS)), multiple=True, help="A check to make; repeatable.")
-@click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
-@click.option("--html", type=_FILE, help="Write a report with plots.")
-@click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
-@click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
-def check(**given: Any) -> None:
-    """Compares what the server at TARGET computes with the operators' definitions, and says which switches are safe.
-
-    Several servers, with commas between them, are checked one after the other. ACLGRAD_TARGET also names them.
-
-    Exits with 0 if no row failed, 1 if one did, 2 if the server cannot be checked, 130 if interrupted.
-    """
-    options = Options(**given)
-    if options.compare and not options.html:
-        raise click.UsageError("--compare shows an earlier run in the HTML report; add --html FILE")
+def check(options: Options) -> None:
+    """Checks the servers, shows and writes the rows, and exits."""
     try:
         sys.exit(_check(options))
     except (CheckError, AclgradError, OSError) as error:

@@ -1,7 +1,9 @@
 """The output of a run, during it and at its end: a bar and tables on a terminal, plain lines elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,8 +12,11 @@ from rich.table import Table
 
 from aclgrad.check.report import Report
 from aclgrad.check.rows import Row, Verdict
+from aclgrad.tables import table as columns
 
 _STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
+
+Key = TypeVar("Key")
 
 
 class Display:
@@ -43,9 +48,11 @@ class Display:
         self._console.print(f"[{style}]{row.verdict:8}[/] {escape(line_of(row))}", soft_wrap=True, highlight=False)
 
     def end(self, report: Report) -> None:
-        """Shows the table of checks and operators, the switches and how the run ended."""
+        """Shows the tables of each server, the switches and how the run ended."""
         if self._console.is_terminal:
-            self._console.print(_table(report.rows))
+            for target, rows in _groups(report.rows, lambda row: row.origin.target):
+                for table in _tables(rows):
+                    self._console.print(escape(target), table, sep="\n", highlight=False)
         for finding in report.switches:
             text = f"{finding.switch}: {finding.verdict} ({finding.why})"
             self._console.print(escape(text), soft_wrap=True, highlight=False)
@@ -70,28 +77,34 @@ def figures_of(row: Row) -> Iterator[str]:
         yield f"p50 {row.figures['p50_ms']:.2f} ms, p99 {row.figures['p99_ms']:.2f} ms"
 
 
-def _table(rows: Sequence[Row]) -> Table:
-    several = len({row.origin for row in rows}) > 1
-    table = Table()
-    for heading in (("server",) if several else ()) + ("check", "operator"):
-        table.add_column(heading)
-    for heading in (*Verdict, "worst of limit", "p50 ms", "p99 ms"):
-        table.add_column(heading, justify="right")
-    groups: dict[tuple[str, ...], list[Row]] = {}
+def _tables(rows: Sequence[Row]) -> Iterator[Table]:
+    """Yields the verdicts and the times apart: in one table they would be too wide for 80 columns."""
+    by_kind = dict(_groups(rows, lambda row: row.figures.get("p50_ms") is None))
+    judged, timed = by_kind.get(True, []), by_kind.get(False, [])
+    counts = Counter(row.verdict for row in judged)
+    verdicts = [verdict for verdict in Verdict if counts[verdict]]
+    table = columns("check operator", *verdicts, "of limit")
+    for (check, operator), group in _groups(judged, lambda row: (row.check, _short(row))):
+        counts = Counter(row.verdict for row in group)
+        cells = [f"[{_STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
+        errors = [error for row in group if (error := row.figures.get("error_of_limit")) is not None]
+        table.add_row(check, operator, *cells, f"{max(errors):.1%}" if errors else "")
+    yield table
+    table = columns("operator gradient", "p50 ms", "p99 ms")
+    for row in timed:
+        table.add_row(_short(row), row.case, *(f"{row.figures[name]:.2f}" for name in ("p50_ms", "p99_ms")))
+    if timed:
+        yield table
+
+
+def _short(row: Row) -> str:
+    """Returns the operator's name without what all names end with."""
+    return escape(row.operator.removesuffix("_backward"))
+
+
+def _groups(rows: Sequence[Row], key: Callable[[Row], Key]) -> Iterator[tuple[Key, list[Row]]]:
+    """Yields the rows that have a key in common, in the order in which the keys occur first."""
+    groups: dict[Key, list[Row]] = {}
     for row in rows:
-        size = (row.case,) if row.check == "latency" else ()
-        name = " ".join((row.operator, *size))
-        groups.setdefault(((row.origin.target,) if several else ()) + (row.check, name), []).append(row)
-    for key, group in groups.items():
-        counts = [sum(row.verdict is verdict for row in group) for verdict in Verdict]
-        cells = [
-            f"[{_STYLES[verdict]}]{count}[/]" if count else "" for verdict, count in zip(Verdict, counts, strict=True)
-        ]
-        table.add_row(*map(escape, key), *cells, *_worst(group))
-    return table
-
-
-def _worst(rows: Sequence[Row]) -> Iterator[str]:
-    for figure, form in (("error_of_limit", ".1%"), ("p50_ms", ".2f"), ("p99_ms", ".2f")):
-        values = [value for row in rows if (value := row.figures.get(figure)) is not None]
-        yield format(max(values), form) if values else ""
+        groups.setdefault(key(row), []).append(row)
+    yield from groups.items()

@@ -11,7 +11,7 @@ from aclgrad.check.rows import Finding, Task, Verdict
 from aclgrad.check.selection import Selection, free_inputs, patterned, task
 from aclgrad.check.target import Target
 from aclgrad.masks import mask_of_argmax
-from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.values import ArgmaxRule
 
 
@@ -31,7 +31,7 @@ def layouts(selection: Selection) -> Iterator[Task]:
     for typed in selection.of_first_dtype():
         arguments = typed.arguments
         for input in typed.spec.inputs:
-            rule = input.values(arguments, target.product)
+            rule = input.values(arguments, target.product) if input.name in arguments.inputs else None
             if isinstance(rule, ArgmaxRule) and arguments.inputs[input.name].dtype is not rule.mask.dtype:
                 yield task(target, "layouts", typed, partial(_layout, target, typed, input.name, rule))
 
@@ -45,11 +45,12 @@ def fills(selection: Selection) -> Iterator[Task]:
 
 def _accuracy(target: Target, typed: TypedCase) -> Finding:
     inputs = typed.arrays()
-    gradient = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
-    if wrong := judgement.wrong_type(gradient, typed.spec.output.infer(typed.arguments)):
+    gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
+    if wrong := judgement.wrong_type(gradients, typed.outputs):
         return wrong
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
-    return judgement.against_truth(gradient, truth, typed.spec.tolerance(target.product, typed.dtype))
+    judge = partial(judgement.against_truth, tolerance=typed.spec.tolerance(target.product, typed.dtype))
+    return judgement.each_output(judge, typed.outputs, gradients, truth)
 
 
 def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Finding:
@@ -66,12 +67,14 @@ def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Fi
 
 
 def _fill(target: Target, typed: TypedCase) -> Finding:
-    """Gradients of ones: weights are never negative, so an element is 0 exactly if nothing reaches it."""
+    """Gradients of ones: an element is 0 if nothing reaches it; it is also 0 for other gradients then."""
     arrays = typed.arrays()
     target.sender.execute(typed.spec.name, patterned(arrays, free_inputs(target, typed)), typed.case.attributes)
     first = typed.spec.inputs[0].name
     inputs = {**arrays, first: np.ones_like(arrays[first])}
-    gradient = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
-    if wrong := judgement.wrong_type(gradient, typed.spec.output.infer(typed.arguments)):
+    gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
+    if wrong := judgement.wrong_type(gradients, typed.outputs):
         return wrong
-    return judgement.zeros(gradient, reference.define(typed.spec.name, inputs, typed.case.attributes))
+    truths = [arrays_of(reference.define(typed.spec.name, each, typed.case.attributes)) for each in (inputs, arrays)]
+    untouched = tuple((ones == 0) & (others == 0) for ones, others in zip(*truths, strict=True))
+    return judgement.each_output(judgement.zeros, typed.outputs, gradients, untouched)

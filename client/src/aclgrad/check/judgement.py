@@ -1,22 +1,44 @@
-"""Compares gradients: with a definition, within a tolerance, and with each other, bit by bit."""
+"""Compares gradients: with a definition, within a tolerance, and with each other, bit by bit.
 
+A call has one gradient, an array, or a tuple of several.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from aclgrad.check.rows import Finding, Verdict
+from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import TensorType
 
 Array = np.ndarray[Any, Any]
 
 
-def wrong_type(gradient: Array, expected: TensorType) -> Finding | None:
+def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | None:
     """Returns the finding about a gradient of another shape or dtype than the operator has, or None."""
-    if gradient.shape == expected.shape and gradient.dtype == expected.dtype.numpy:
-        return None
-    have = f"{gradient.dtype.name} {gradient.shape}"
-    return Finding(Verdict.FAILED, f"the gradient is {have} instead of {expected.dtype} {expected.shape}")
+    for (name, type), gradient in zip(expected.items(), arrays_of(gradients), strict=True):
+        if gradient.shape != type.shape or gradient.dtype != type.dtype.numpy:
+            have = f"{gradient.dtype.name} {gradient.shape}"
+            return Finding(Verdict.FAILED, f"{name} is {have} instead of {type.dtype} {type.shape}")
+    return None
+
+
+def each_output(judge: Callable[[Array, Array], Finding], names: Iterable[str], gradients: Any, truth: Any) -> Finding:
+    """Returns the finding of the only output, or of the one that is worst, which the message then names."""
+    found = dict(zip(names, map(judge, arrays_of(gradients), arrays_of(truth)), strict=True))
+    if len(found) == 1:
+        return next(iter(found.values()))
+    name = max(found, key=lambda each: (found[each].verdict is Verdict.FAILED, _badness(found[each])))
+    worst = found[name]
+    return replace(worst, message=f"{name}: {worst.message}" if worst.message else f"worst in {name}")
+
+
+def _badness(finding: Finding) -> float:
+    """Returns how near to its limit the output is."""
+    return finding.figures.get("error_of_limit") or 0.0
 
 
 def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Finding:
@@ -50,9 +72,8 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     return Finding(Verdict.FAILED, f"{count} of {truth.size} elements are outside the tolerance: {values}", figures)
 
 
-def zeros(gradient: Array, truth: Array) -> Finding:
-    """Passes if every element that receives no gradient is exactly 0."""
-    untouched = truth == 0
+def zeros(gradient: Array, untouched: Array) -> Finding:
+    """Passes if every untouched element is exactly 0."""
     wrong = untouched & ~(gradient == 0)
     figures = {"zero_elements": float(untouched.sum()), "wrong_elements": float(wrong.sum())}
     if not wrong.any():
@@ -62,13 +83,22 @@ def zeros(gradient: Array, truth: Array) -> Finding:
     return Finding(Verdict.FAILED, message, figures)
 
 
-def same_bits(first: Array, second: Array) -> bool:
-    """Says whether two gradients have the same type, shape and bytes."""
+def same_bits(first: Any, second: Any) -> bool:
+    """Says whether the gradients of two calls have the same types, shapes and bytes."""
+    return all(map(_same_bits, arrays_of(first), arrays_of(second)))
+
+
+def _same_bits(first: Array, second: Array) -> bool:
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
-def difference(first: Array, second: Array) -> str:
-    """Describes the difference of two gradients whose bits differ."""
+def difference(first: Any, second: Any) -> str:
+    """Describes the first difference of the gradients of two calls whose bits differ."""
+    pairs = zip(arrays_of(first), arrays_of(second), strict=True)
+    return next(_difference(*pair) for pair in pairs if not _same_bits(*pair))
+
+
+def _difference(first: Array, second: Array) -> str:
     if first.shape != second.shape or first.dtype != second.dtype:
         return f"{first.dtype.name} {first.shape} and {second.dtype.name} {second.shape}"
     wide = np.complex128 if np.iscomplexobj(first) else np.float64

@@ -36,7 +36,8 @@ def shape_only(selection: Selection) -> Iterator[Task]:
     """An input that is not read gives the same bits as itself, as 0xCB, as NaN and without values."""
     target = selection.target
     for typed in selection.of_first_dtype():
-        names = [input.name for input in typed.spec.inputs if input.unread_on is not None]
+        unread = [input.name for input in typed.spec.inputs if input.unread_on is not None]
+        names = [name for name in unread if name in typed.case.shapes]
         if names:
             yield task(target, "shape_only", typed, partial(_shape_only, target, typed, names))
 

@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One task with its finding. `shape` is that of the gradient."""
+    """One task with its finding. `shape` is that of the gradient, or of the first of several."""
 
     origin: Origin
     check: str

@@ -62,7 +62,8 @@ def task(target: Target, check: str, typed: TypedCase, judge: Callable[[], Findi
 def free_inputs(target: Target, typed: TypedCase) -> list[str]:
     """Returns the names of the inputs that may have any values."""
     arguments = typed.arguments
-    return [input.name for input in typed.spec.inputs if input.values(arguments, target.product) is None]
+    given = [input for input in typed.spec.inputs if input.name in arguments.inputs]
+    return [input.name for input in given if input.values(arguments, target.product) is None]
 
 
 def patterned(arrays: Arrays, names: list[str]) -> Arrays:
@@ -74,7 +75,7 @@ def patterned(arrays: Arrays, names: list[str]) -> Arrays:
 
 
 def _shape(typed: TypedCase) -> tuple[int, ...]:
-    return typed.spec.output.infer(typed.arguments).shape
+    return next(iter(typed.outputs.values())).shape
 
 
 def _is_first_dtype(target: Target, typed: TypedCase) -> bool:

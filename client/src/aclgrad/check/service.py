@@ -76,18 +76,17 @@ def memory(selection: Selection) -> Iterator[Task]:
 
 def _latency(target: Target, typed: TypedCase, runs: int) -> Finding:
     inputs = typed.arrays()
-    output = typed.spec.output.infer(typed.arguments)
     times_s: list[float] = []
     start = time.monotonic()
     while len(times_s) <= runs and (len(times_s) <= _FEWEST_RUNS or time.monotonic() - start < _LONGEST_S):
         begin = time.perf_counter()
-        gradient = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
+        gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
         times_s.append(time.perf_counter() - begin)
-    if wrong := judgement.wrong_type(gradient, output):
+    if wrong := judgement.wrong_type(gradients, typed.outputs):
         return wrong
     first, *others = (1000 * each for each in times_s)
     p50, p99 = np.percentile(others, [50, 99])
-    size_bytes = output.size_bytes
+    size_bytes = sum(each.size_bytes for each in typed.outputs.values())
     figures = {"p50_ms": p50, "p99_ms": p99, "first_ms": first, "runs": len(others), "gradient_bytes": size_bytes}
     return Finding(Verdict.PASSED, figures=figures)
 

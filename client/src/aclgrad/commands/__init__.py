@@ -1,20 +1,171 @@
-"""The commands of the program `aclgrad`."""
+"""The program `aclgrad`: its commands and their flags.
+
+What a command needs is imported when it runs: a shell that completes a word does not wait for numpy and gRPC.
+"""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
-import aclgrad as package
-from aclgrad.check.command import check
-from aclgrad.commands.bench.command import bench
-from aclgrad.commands.call import call
-from aclgrad.commands.describe import operators
-from aclgrad.commands.status import status
+from aclgrad import operators as folders
+
+TARGET: Final = "127.0.0.1:50051"
+CHECKS: Final = ("listing", "accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory")
+SIZES: Final = ("16 KB", "6 MB", "100 MB")
+_WATCHED_S: Final = 2.0
+_SECONDS: Final = click.FloatRange(min=0, min_open=True)
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_OLD_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def operator_names() -> list[str]:
+    """Returns the names of the operators' folders, which are those of the catalogue."""
+    return sorted(path.parent.name for folder in folders.__path__ for path in Path(folder).glob("[a-z]*/spec.py"))
+
+
+def _completed(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in operator_names() if name.startswith(incomplete)]
+
+
+def _target_option(help: str, default: str | None = TARGET) -> Callable[..., Any]:
+    """`Client.from_env` reads the other variables."""
+    return click.option(
+        "--target", envvar="ACLGRAD_TARGET", show_envvar=True, default=default, show_default=True, help=help
+    )
+
+
+_target: Final = _target_option("The server: host:port or unix:path; several with commas.")
+_json: Final = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Ctrl-C ends the process without a traceback while a command's modules are imported."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @click.group()
-@click.version_option(package.__version__)
+@click.version_option(package_name="aclgrad")
 def program() -> None:
     """Gradients from an Ascend card that is not in this machine."""
 
 
-for command in (call, operators, status, check, bench):
-    program.add_command(command)
+@program.command("call")
+@click.argument("operator", shell_complete=_completed)
+@click.argument("arguments", nargs=-1, metavar="NAME=VALUE...")
+@click.option("--want", "wanted", multiple=True, metavar="NAME", help="Return this gradient alone; may be repeated.")
+@click.option("-o", "--output", type=_FILE, help="Write the gradient to this file.")
+@click.option("--force", is_flag=True, help="Replace the output file if it exists.")
+@click.option("--timeout-s", type=_SECONDS, default=300.0, show_default=True)
+@_json
+@_target
+def call_command(**given: Any) -> None:
+    """Computes one gradient of OPERATOR on the server.
+
+    An input is a file (g.npy, all.npz:g, all.safetensors:g) or, if only its shape matters, sizes: input=8,64,56,56. An
+    attribute is a number, true or false, a text, or numbers separated by commas. `aclgrad operators OPERATOR` lists the
+    names.
+
+    Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed, with 130 if interrupted.
+    """
+    with _importing():
+        from aclgrad.commands.call import call
+    call(**given)
+
+
+@program.command("operators")
+@click.argument("name", required=False, shell_complete=_completed)
+@_json
+@_target_option("Describe what this server serves; otherwise what this client knows.", default=None)
+def operators_command(**given: Any) -> None:
+    """Lists the operators, or describes the one of this NAME: its inputs, attributes, dtypes and limits.
+
+    Without a server it describes what this client knows of every product.
+    """
+    with _importing():
+        from aclgrad.commands.operators import operators
+    operators(**given)
+
+
+@program.command("status")
+@click.option(
+    "--watch",
+    "interval_s",
+    type=click.FloatRange(0.1, 3600),
+    is_flag=False,
+    flag_value=_WATCHED_S,
+    metavar="[SECONDS]",
+    help=f"Ask again and again until Ctrl-C, every {_WATCHED_S:g} seconds by default.",
+)
+@_json
+@_target
+def status_command(**given: Any) -> None:
+    """Shows what is wrong with the server, its load, devices, versions and settings.
+
+    If the server is one worker of several, all workers of its host are asked and shown. Several servers, with commas
+    between them, are asked apart and shown one after the other.
+    """
+    with _importing():
+        from aclgrad.commands.status import status
+    status(**given)
+
+
+@program.command("check")
+@click.argument("target", envvar="ACLGRAD_TARGET")
+@click.option("--against", metavar="TARGET", help="A second server on the same product, to compare bit by bit.")
+@click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
+@click.option("--only", type=click.Choice(CHECKS), multiple=True, help="A check to make; repeatable.")
+@click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
+@click.option("--html", type=_FILE, help="Write a report with plots.")
+@click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
+@click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
+def check_command(**given: Any) -> None:
+    """Compares what the server at TARGET computes with the operators' definitions, and says which switches are safe.
+
+    Several servers, with commas between them, are checked one after the other. ACLGRAD_TARGET also names them.
+
+    Exits with 0 if no row failed, 1 if one did, 2 if the server cannot be checked, 130 if interrupted.
+    """
+    if given["compare"] and not given["html"]:
+        raise click.UsageError("--compare shows an earlier run in the HTML report; add --html FILE")
+    with _importing():
+        from aclgrad.check.command import Options, check
+    check(Options(**given))
+
+
+@program.command("bench")
+@click.option(
+    "--operator", type=click.Choice(operator_names()), default="adaptive_avg_pool2d_backward", show_default=True
+)
+@click.option("--dtype", help="The first dtype that the server takes by default.")
+@click.option("--size", type=click.Choice(SIZES), default=SIZES[0], show_default=True, help="Bytes of the gradient.")
+@click.option(
+    "--callers", type=click.IntRange(1, 1024), default=4, show_default=True, help="Callers of the closed loop."
+)
+@click.option(
+    "--rate",
+    type=_SECONDS,
+    help="Calls a second, due whether earlier ones have ended or not (an open loop).",
+)
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True)
+@click.option("--timeout-s", type=_SECONDS, default=60.0, show_default=True)
+@click.option("--plot", type=_FILE, help="Write a chart of the times (SVG).")
+@click.option("--force", is_flag=True, help="Replace the chart if the file exists.")
+@_json
+@_target
+def bench_command(**given: Any) -> None:
+    """Measures how many calls the server answers and how long they take, with arrays of legal values.
+
+    Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
+    """
+    with _importing():
+        from aclgrad.commands.bench.command import Options, bench
+    bench(Options(**given))

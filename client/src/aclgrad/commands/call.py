@@ -6,76 +6,68 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import numpy as np
 
 from aclgrad._client.calls.outgoing import Input
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.sync.client import Client
-from aclgrad.commands.common import connection, exit_codes, json_option, print_json, target_option
-from aclgrad.commands.files import check_unwritten, checked_output, is_file, load, save
-from aclgrad.errors import UnknownOperatorError
+from aclgrad.commands.common import chosen, connection, exit_codes, print_json
+from aclgrad.commands.files import Array, check_unwritten, checked_output, is_file, load, save
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.wire.messages import AttributeValue
 
+_ONLY: Final = "gradient"
+"""The name of the gradient of an operator that has no other."""
 _BOOLS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
-@click.command()
-@click.argument("operator")
-@click.argument("arguments", nargs=-1, metavar="NAME=VALUE...")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the gradient to this file."
-)
-@click.option("--force", is_flag=True, help="Replace the output file if it exists.")
-@click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=300.0, show_default=True)
-@json_option
-@target_option
 def call(
     operator: str,
     arguments: Sequence[str],
+    wanted: tuple[str, ...],
     output: Path | None,
     force: bool,
     timeout_s: float,
     as_json: bool,
     target: str,
 ) -> None:
-    """Computes one gradient of OPERATOR on the server.
-
-    An input is a file (g.npy, all.npz:g, all.safetensors:g) or, if only its shape matters, sizes: input=8,64,56,56. An
-    attribute is a number, true or false, or numbers separated by commas. `aclgrad operators` lists the names.
-
-    Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed, with 130 if interrupted.
-    """
+    """Makes the call and writes the gradients to the output, if there is one."""
     with exit_codes("call"), Client.from_env(**connection(target), timeout_s=timeout_s) as client:
         if output is not None:
             check_unwritten(checked_output(output), overwrite=force)
-        inputs, attributes = _parse(_description(client, operator), arguments)
+        served = {each.name: each for each in client.list_operators()}
+        description = chosen(operator, served, "served there")
+        inputs, attributes = _parse(description, arguments)
+        names = wanted or tuple(each.name for each in description.outputs)
+        if output is not None and output.suffix == ".npy" and len(names) > 1:
+            hint = "give FILE.npz or FILE.safetensors, or --want one of them"
+            raise ValueError(f"{output} holds one array, and there are {', '.join(names)}; {hint}")
         start = time.perf_counter()
-        gradient = client.execute(operator, inputs, attributes)
+        result = client.execute(operator, inputs, attributes, outputs=wanted or None)
         seconds = time.perf_counter() - start
+        gradients = _named(result)
         if output is not None:
-            save(output, "gradient", gradient, overwrite=force)
+            save(output, gradients, overwrite=force)
         told = {
             "operator": operator,
-            "dtype": str(gradient.dtype),
-            "shape": gradient.shape,
+            "gradients": {name: {"dtype": str(each.dtype), "shape": each.shape} for name, each in gradients.items()},
             "seconds": seconds,
             "output": None if output is None else str(output),
         }
         if as_json:
             print_json(told)
         else:
-            sizes = "x".join(map(str, gradient.shape))
+            forms = {name: f"{each.dtype} {'x'.join(map(str, each.shape))}" for name, each in gradients.items()}
+            listed = [form if name == _ONLY else f"{name} {form}" for name, form in forms.items()]
             where = f" to {output}" if output else ""
-            click.echo(f"{gradient.dtype} {sizes}{where} in {1e3 * seconds:.1f} ms")
+            click.echo(f"{', '.join(listed)}{where} in {1e3 * seconds:.1f} ms")
 
 
-def _description(client: Client, operator: str) -> OperatorDescription:
-    """Returns the server's description of the operator; raises UnknownOperatorError if it does not list it."""
-    listed = {each.name: each for each in client.list_operators()}
-    if operator not in listed:
-        remedy = f"call one of {', '.join(listed)}"
-        raise UnknownOperatorError.at("operator", f"{operator} is not served there", remedy)
-    return listed[operator]
+def _named(result: Any) -> dict[str, Array]:
+    """Returns the gradients by name."""
+    if isinstance(result, np.ndarray):
+        return {_ONLY: result}
+    return {name: each for name, each in result._asdict().items() if each is not None}
 
 
 def _parse(
@@ -89,8 +81,8 @@ def _parse(
         name, equals, value = argument.partition("=")
         if not (name and equals and value):
             raise ValueError(f"{argument!r} is not NAME=VALUE")
-        # CANN's name; the client's methods call it `input`.
-        name = "self" if name == "input" else name
+        # CANN's name of what the client's methods call `input`.
+        name = "self" if name == "input" and name not in names else name
         if name in inputs or name in attributes:
             raise ValueError(f"{name} is given twice")
         if name not in names:
@@ -126,4 +118,5 @@ _FORMS: Final[Mapping[AttributeKind, tuple[Callable[[str], Any], str]]] = {
     AttributeKind.INT: (int, "an integer"),
     AttributeKind.DOUBLE: (float, "a number"),
     AttributeKind.INTS: (_integers, "integers separated by commas"),
+    AttributeKind.TEXT: (str, "a text"),
 }

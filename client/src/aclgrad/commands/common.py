@@ -1,43 +1,26 @@
-"""Shared by the commands: the server's address, errors as one line and an exit code, and JSON."""
+"""Shared by the commands: settings of a client, errors as one line and an exit code, names of operators, and JSON."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from difflib import get_close_matches
+from typing import Any, Final, TypeVar
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from aclgrad._client.channel.targets import DEFAULT_TARGET
 from aclgrad._client.settings.environment import unless_set
-from aclgrad.errors import AclgradError, InvalidSettingError, RequestError
+from aclgrad.errors import AclgradError, InvalidSettingError, RequestError, UnknownOperatorError
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.tensors import DType
+
+Listed = TypeVar("Listed")
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
 INTERRUPTED: Final = 130
-
-
-def target_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --target, which the variable ACLGRAD_TARGET also sets; `Client.from_env` reads the other variables."""
-    return click.option(
-        "--target",
-        envvar="ACLGRAD_TARGET",
-        default=DEFAULT_TARGET,
-        show_default=True,
-        show_envvar=True,
-        help="The server: host:port or unix:path; several with commas.",
-    )(command)
-
-
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --json, with which a command prints one JSON object and nothing else."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
 
 
 def connection(target: str) -> dict[str, Any]:
@@ -68,11 +51,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, allow_nan=False))
 
 
-def print_table(table: Table) -> None:
-    """Prints the whole table, no wider than the terminal: what does not fit goes on in the next line of its cell."""
-    for column in table.columns:
-        column.overflow = "fold"
-    Console().print(table)
+def chosen(name: str, listed: Mapping[str, Listed], where: str) -> Listed:
+    """Returns what has this name; raises UnknownOperatorError with the names that were meant."""
+    if name not in listed:
+        meant = [each for each in listed if name in each] or get_close_matches(name, listed) or listed
+        raise UnknownOperatorError.at("operator", f"{name} is not {where}", f"call one of {', '.join(meant)}")
+    return listed[name]
 
 
 def plain(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Arrays in files: npy, npz and safetensors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -42,16 +42,17 @@ def load(text: str) -> Array:
     return arrays[name]
 
 
-def save(path: Path, name: str, array: Array, *, overwrite: bool) -> None:
-    """Writes the array, under its name if the form has names; raises ValueError if the file exists."""
+def save(path: Path, arrays: Mapping[str, Array], *, overwrite: bool) -> None:
+    """Writes the arrays by name, or the only one if the form has no names; raises ValueError if the file exists."""
     check_unwritten(path, overwrite=overwrite)
     if path.suffix == ".npy":
+        (array,) = arrays.values()
         np.save(path, array, allow_pickle=False)
     elif path.suffix == ".npz":
-        arrays: dict[str, Any] = {name: array}
-        np.savez(path, **arrays)
+        named: dict[str, Any] = dict(arrays)
+        np.savez(path, **named)
     else:
-        save_file({name: np.ascontiguousarray(array)}, path)
+        save_file({name: np.ascontiguousarray(each) for name, each in arrays.items()}, path)
 
 
 def checked_output(path: Path) -> Path:

@@ -22,13 +22,14 @@ _THIS_HOST: Final = re.compile(r"0\.0\.0\.0|\[::\]|127\.[0-9.]+|\[::1\]|localhos
 """What a host calls itself. A client calls it as it reached it, which is also what a certificate says."""
 
 
-def host_status(target: str) -> pb.GetServerStatusResponse:
+def host_status(target: str, timeout_s: Timeout = DEFAULT) -> pb.GetServerStatusResponse:
     """Returns the status of the server at the target; if that is a worker with siblings, the status of their host.
 
-    The siblings get the same credentials. One that does not answer within a second is a worker that does not answer.
+    The siblings get the same credentials. One that does not answer within a second is a worker that does not answer;
+    the server at the target has `timeout_s`.
     """
     with Client.from_env(**connection(target)) as client:
-        status = _status_of(client)
+        status = _status_of(client, timeout_s)
     worker = status.worker
     if not worker.siblings:
         return status

@@ -1,190 +1,105 @@
 """`aclgrad status`: what is wrong with a server, what it does, and what it runs on. Its status page shows the same."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
+from datetime import datetime
+from typing import Any, Final
 
-import click
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 
 from aclgrad._client.channel.targets import targets_of
 from aclgrad._client.reports import line_of
-from aclgrad._client.server.status import FailureStatus, OperatorStatus, ServerStatus, WorkerStatus, status_of
-from aclgrad.commands.common import FAILED, exit_codes, json_option, plain, print_json, print_table, target_option
+from aclgrad._client.server.status import ServerStatus, status_of
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad.commands.common import FAILED, exit_codes, plain, print_json
 from aclgrad.commands.host import MAX_THREADS, host_status
-from aclgrad.errors import AclgradError
-from aclgrad.units import number, rate, size, span
+from aclgrad.commands.status_view import Part, parts
+from aclgrad.errors import AclgradError, InvalidSettingError
 
-Line = tuple[str, str]
+Answer = tuple[str, ServerStatus | str]
+"""A target, and its status or why it does not answer."""
+
+_WATCHED_ANSWER_S: Final = 5.0
+"""A server that is watched has so much time: otherwise one that hangs would look well for as long as it does."""
 
 
-@click.command()
-@json_option
-@target_option
-def status(as_json: bool, target: str) -> None:
-    """Shows what is wrong with the server, its load, devices, versions and settings.
-
-    If the server is one worker of several, all workers of its host are asked and shown. Several servers, with commas
-    between them, are asked apart and shown one after the other.
-    """
+def status(interval_s: float | None, as_json: bool, target: str) -> None:
+    """Shows the servers once, or again and again at this interval."""
     with exit_codes("status"):
         targets = targets_of(target)
-        if len(targets) == 1:
-            found = status_of(host_status(target))
-    if len(targets) > 1:
-        _show_all(targets, as_json)
-    elif as_json:
-        print_json(plain(found))
-    else:
-        _show(found, target)
+        if interval_s is not None:
+            _watch(targets, interval_s, as_json=as_json)
+        # The error of a single server is that of the command.
+        answers = _ask(targets) if len(targets) > 1 else [(targets[0], status_of(host_status(targets[0])))]
+        _print(Console(), answers, as_json=as_json)
+        if any(isinstance(found, str) for _, found in answers):
+            sys.exit(FAILED)
 
 
-def _show_all(targets: Sequence[str], as_json: bool) -> None:
-    """Shows each server, or why it does not answer; exits with 1 if one does not."""
-    with ThreadPoolExecutor(min(len(targets), MAX_THREADS)) as threads:
-        answers = list(zip(targets, threads.map(_answer, targets), strict=True))
-    if as_json:
-        told = {True: "error", False: "status"}
-        print_json(
-            {"servers": [{"target": each, told[isinstance(found, str)]: plain(found)} for each, found in answers]}
-        )
-    for target, found in [] if as_json else answers:
-        click.echo(f"== {target}")
-        if isinstance(found, str):
-            click.echo(f"does not answer: {found}")
-        else:
-            _show(found, target)
-    if any(isinstance(found, str) for _, found in answers):
-        sys.exit(FAILED)
-
-
-def _answer(target: str) -> ServerStatus | str:
-    try:
-        return status_of(host_status(target))
-    except AclgradError as error:
-        return line_of(error)
-
-
-def _show(found: ServerStatus, target: str) -> None:
-    if not found.library:
-        click.echo(f"aclgrad {found.version} at {target}, {found.product}; the server tells more to the right `status`")
-        return
+def _watch(targets: Sequence[str], interval_s: float, *, as_json: bool) -> None:
+    """Shows the servers again and again: on a terminal in the same place, elsewhere one block after the other."""
     console = Console()
-    for problem in found.problems:
-        style = "bold red" if problem.serious else "bold yellow"
-        _print(console, f"[{style}]{escape(problem.summary)}[/]: {escape(problem.remedy)}")
-    if not found.problems:
-        _print(console, "[bold green]all is well[/]")
-    for name, told in (*_server(found, target), *_load(found), *_protection(found)):
-        if told:
-            _print(console, f"{name + ':':17}{escape(told)}")
-    tables = (_workers(found.workers), _devices(found), _operators(found.operators), _failures(found.recent_failures))
-    for table in tables:
-        if table.row_count:
-            print_table(table)
+    with ExitStack() as stack:
+        live = None
+        if console.is_terminal and not console.is_dumb_terminal and not as_json:
+            live = stack.enter_context(Live(Text(f"asking {', '.join(targets)}"), console=console, auto_refresh=False))
+        while True:
+            start = time.monotonic()
+            answers = _ask(targets, _WATCHED_ANSWER_S)
+            now = Text(f"{datetime.now():%H:%M:%S}, every {interval_s:g} s", "dim")
+            if live is not None:
+                live.update(Group(now, *_page(answers)), refresh=True)
+            else:
+                if not as_json:
+                    console.print(now)
+                _print(console, answers, as_json=as_json)
+            time.sleep(max(0.0, interval_s - (time.monotonic() - start)))
 
 
-def _print(console: Console, line: str) -> None:
-    """Prints a line, which a terminal gets wrapped at words; for a program that reads it, it stays one line."""
-    console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+def _ask(targets: Sequence[str], timeout_s: Timeout = DEFAULT) -> list[Answer]:
+    """Asks all servers at once; raises only InvalidSettingError."""
+    if len(targets) == 1:
+        return [_answer(targets[0], timeout_s)]
+    with ThreadPoolExecutor(min(len(targets), MAX_THREADS)) as threads:
+        return list(threads.map(lambda target: _answer(target, timeout_s), targets))
 
 
-def _server(found: ServerStatus, target: str) -> Iterator[Line]:
-    up = f", up for {_span(found.uptime)}" if found.uptime is not None else ""
-    yield "server", f"aclgrad {found.version} at {target}{up}"
-    yield "product", f"{found.product} on the CPU" if found.computes_on_cpu else found.product
-    yield "library", f"{found.library} {found.runtime_version}"
-    yield "versions", ", ".join(f"{name} {version}" for name, version in sorted(found.versions.items()))
-    yield "settings", ", ".join(f"{name}={value}" for name, value in sorted(found.changed_settings.items()))
-    yield "largest message", size(found.limits.message_bytes)
-    if found.certificate_remaining is not None:
-        yield "certificate", f"expires in {_span(found.certificate_remaining)}"
+def _answer(target: str, timeout_s: Timeout) -> Answer:
+    try:
+        return target, status_of(host_status(target, timeout_s))
+    except InvalidSettingError:
+        raise
+    except AclgradError as error:
+        return target, line_of(error)
 
 
-def _load(found: ServerStatus) -> Iterator[Line]:
-    queue, process = found.queue, found.process
-    per_second = sum(each.calls_per_second for each in found.operators)
-    places = f"{queue.running_count} of {queue.running_limit} run, {queue.waiting_count} of {queue.waiting_limit} wait"
-    yield "calls", f"{places}, {rate(per_second)} a second"
-    if queue.small_running_limit:
-        run = f"{queue.small_running_count} of {queue.small_running_limit} run"
-        yield "small calls", f"{run}, {queue.small_waiting_count} of {queue.small_waiting_limit} wait"
-    yield "on their way", f"{queue.receiving_count} received, {queue.replying_count} replied to"
-    yield "memory of calls", f"{size(queue.running_bytes)} of {size(queue.running_bytes_limit)}"
-    yield "replies", f"{size(queue.reply_bytes)} of {size(queue.reply_bytes_limit)} not yet fetched"
-    if process.limit_bytes:
-        yield "process", f"{size(process.used_bytes)} of {size(process.limit_bytes)}"
-    if process.event_loop_lag is not None:
-        yield "event loop", f"99 of 100 turns at most {_span(process.event_loop_lag)} late"
+def _print(console: Console, answers: Sequence[Answer], *, as_json: bool) -> None:
+    if as_json:
+        print_json(_told(answers))
+        return
+    for part in _page(answers):
+        # A terminal gets a line wrapped at words; for a program that reads it, it stays one line.
+        console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
 
 
-def _protection(found: ServerStatus) -> Iterator[Line]:
-    process = found.process
-    yield "refused", _counts(process.refused_counts.items())
-    yield "cut", _counts([("slow clients", process.slow_client_count), ("memory", process.memory_cut_count)])
-    yield "log lines dropped", _counts([("", process.dropped_log_line_count)])
-    for each in found.turned_off_operators:
-        yield "turned off", f"{each.name}: {each.reason}"
+def _page(answers: Sequence[Answer]) -> Iterator[Part]:
+    for target, found in answers:
+        if len(answers) > 1:
+            yield Text(f"== {target}")
+        if isinstance(found, str):
+            yield Text(f"does not answer: {found}", "bold red")
+        else:
+            yield from parts(found, target)
 
 
-def _counts(counts: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} {count:,}".strip() for name, count in sorted(counts) if count)
-
-
-def _workers(workers: tuple[WorkerStatus, ...]) -> Table:
-    table = _table("worker address state", "calls/s", "run", "wait", "memory", "restarts", "up")
-    for each in workers:
-        counts = (rate(each.calls_per_second), number(each.running_count), number(each.waiting_count))
-        restarts = "-" if each.restart_count is None else number(each.restart_count)
-        # The problems, which come first, say it in full.
-        state = each.not_ready_reason.partition(":")[0] or "ready"
-        name = (str(each.index), ", ".join(each.addresses), state)
-        table.add_row(*name, *counts, size(each.used_bytes), restarts, _span(each.uptime))
-    return table
-
-
-def _devices(found: ServerStatus) -> Table:
-    table = _table("worker " * bool(found.workers) + "device chip state", "streams", "pool", "most", "limit", "free")
-    for device in found.devices:
-        pool = device.pool
-        chip = f"CPU as {device.soc_name}" if found.computes_on_cpu else device.soc_name
-        state = "down" if device.down else "up"
-        streams = f"{device.leased_stream_count} of {device.stream_count}"
-        sizes = (pool.reserved_bytes, pool.peak_reserved_bytes, pool.limit_bytes, device.free_bytes)
-        worker = [] if device.worker is None else [str(device.worker)]
-        table.add_row(*worker, str(device.index), chip, state, streams, *map(size, sizes))
-    return table
-
-
-def _operators(operators: tuple[OperatorStatus, ...]) -> Table:
-    table = _table("operator", "calls/s", "p50", "p99", "calls", "failed")
-    for each in operators:
-        latencies = [_span(each.median_latency), _span(each.p99_latency)]
-        table.add_row(
-            each.name, rate(each.calls_per_second), *latencies, number(each.call_count), number(each.failure_count)
-        )
-    return table
-
-
-def _failures(failures: tuple[FailureStatus, ...]) -> Table:
-    table = _table("failures", "last minute", "in all", "last")
-    for each in failures:
-        last = f"{span((datetime.now(UTC) - each.last_time).total_seconds())} ago" if each.last_time else "-"
-        what = f"{each.reason} {each.operator} {each.method}"
-        table.add_row(what, number(each.recent_count), number(each.count), last)
-    return table
-
-
-def _table(texts: str, *figures: str) -> Table:
-    """Returns an empty table; figures stand at the right of their columns. Without lines, more fits."""
-    table = Table(*texts.split(), box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in figures:
-        table.add_column(heading, justify="right")
-    return table
-
-
-def _span(duration: timedelta | None) -> str:
-    return "-" if duration is None else span(duration.total_seconds())
+def _told(answers: Sequence[Answer]) -> Any:
+    told = {True: "error", False: "status"}
+    servers = [{"target": each, told[isinstance(found, str)]: plain(found)} for each, found in answers]
+    if len(servers) > 1:
+        return {"servers": servers}
+    return servers[0].get("status", servers[0])

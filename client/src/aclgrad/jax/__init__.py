@@ -5,39 +5,60 @@ import aclgrad, aclgrad.jax, jax
 with aclgrad.Client("127.0.0.1:50051") as client:
     gradient = jax.grad(lambda images: aclgrad.jax.max_pool2d(images, 2, client=client).sum())(images)
 
-The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`.
+The functions have the names, arguments and layout (N, C, H, W) of `torch.nn.functional`. `input` is an array of JAX or
+numpy; the output has its dtype. A size is an integer or one for each axis, known when the function is traced.
+
+What the server does not compute raises `aclgrad.InvalidFieldError` in the forward pass, with the argument's name: the
+first call of a client asks for its server's operators. An error of a later call reaches the user as JAX's, with the
+operator and the client's error in its text.
 """
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
+
+import numpy as np
+from jax import Array
 
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
+from aclgrad.jax._checks import checked_arrays, checked_sizes
+from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm
 from aclgrad.jax._gradients import differentiable
-from aclgrad.masks import Pooling, pair
 from aclgrad.operators.catalogue import OPERATORS
 
 __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "avg_pool2d",
+    "batch_norm",
+    "grid_sample",
     "interpolate",
+    "layer_norm",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
     "pad",
     "roi_align",
 ]
-Array = Any
 Size = int | Sequence[int]
 
 
 def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None], *, client: Client) -> Array:
+    """Averages (N, C, H, W) or (C, H, W) to `output_size`, as `torch.nn.functional.adaptive_avg_pool2d`.
+
+    None stands for the size of the input's axis. Takes float32, float16 and bfloat16.
+    """
     return _adaptive_avg_pool(2, input, output_size, client)
 
 
 def adaptive_avg_pool3d(input: Array, output_size: int | Sequence[int | None], *, client: Client) -> Array:
+    """Averages (N, C, D, H, W) or (C, D, H, W) to `output_size`, as `torch.nn.functional.adaptive_avg_pool3d`.
+
+    None stands for the size of the input's axis. Takes float32, float16 and bfloat16, and float64 for an output of one
+    cell.
+    """
     return _adaptive_avg_pool(3, input, output_size, client)
 
 
@@ -52,12 +73,16 @@ def avg_pool2d(
     *,
     client: Client,
 ) -> Array:
-    pooling = _pooling(input, kernel_size, stride, padding, ceil_mode)
-    more = {"count_include_pad": count_include_pad, "divisor_override": divisor_override or 0}
-    static = pooling, *more.values()
-    return differentiable(
-        client, "avg_pool2d_backward", _forward.avg_pool2d, static, {**_window(pooling), **more}, input
-    )
+    """Averages the windows of (N, C, H, W) or (C, H, W), as `torch.nn.functional.avg_pool2d`.
+
+    Takes float32, float16 and bfloat16. The padding is at most half the kernel.
+    """
+    static = {
+        **_window(kernel_size, stride, padding, ceil_mode),
+        "count_include_pad": count_include_pad,
+        "divisor_override": divisor_override or 0,
+    }
+    return differentiable(client, "avg_pool2d_backward", _forward.avg_pool2d, static, input)
 
 
 def max_pool2d(
@@ -66,40 +91,72 @@ def max_pool2d(
     stride: Size | None = None,
     padding: Size = 0,
     ceil_mode: bool = False,
+    return_indices: bool = False,
     *,
     client: Client,
-) -> Array:
-    pooling = _pooling(input, kernel_size, stride, padding, ceil_mode)
-    operator = "max_pool2d_with_mask_backward"
-    return differentiable(client, operator, _forward.max_pool2d, (pooling,), _window(pooling), input)
+) -> Any:
+    """Takes the maxima of the windows of (N, C, H, W) or (C, H, W), as `torch.nn.functional.max_pool2d`.
+
+    With `return_indices`, also returns their int32 positions in the plane, for `max_unpool2d`; the first of equal
+    values wins. Takes float32, float16 and bfloat16. The padding is at most half the kernel, and there is no dilation.
+    """
+    static = _window(kernel_size, stride, padding, ceil_mode)
+    operator, forward = "max_pool2d_with_mask_backward", _forward.take_positions
+    pooled = differentiable(client, operator, forward, static, input, choose=_forward.max_positions)
+    return pooled if return_indices else pooled[0]
 
 
 def max_unpool2d(input: Array, indices: Array, output_size: Sequence[int], *, client: Client) -> Array:
+    """Puts (N, C, H, W) or (C, H, W) into zeros of `output_size`, as `torch.nn.functional.max_unpool2d`.
+
+    `indices` are integers of the input's shape: positions in the flattened `output_size`, as `max_pool2d` returns them.
+    The server refuses others in the backward pass. Takes float32 and float16.
+    """
     return _max_unpool(2, input, indices, output_size, client)
 
 
 def max_unpool3d(input: Array, indices: Array, output_size: Sequence[int], *, client: Client) -> Array:
+    """Puts (N, C, D, H, W) or (C, D, H, W) into zeros of `output_size`, as `torch.nn.functional.max_unpool3d`.
+
+    `indices` are integers of the input's shape: positions in the flattened `output_size`. The server refuses others in
+    the backward pass. Takes float32, float16 and float64.
+    """
     return _max_unpool(3, input, indices, output_size, client)
 
 
 def pad(input: Array, pad: Sequence[int], mode: str, *, client: Client) -> Array:
-    axes = len(pad) // 2
+    """Pads the last axes, as `torch.nn.functional.pad` with the mode "replicate" or "reflect".
+
+    `pad` has two values (before, after) for one to three axes, beginning with the last; negative ones crop, except
+    over three axes. The input has one or two axes before those. Takes every float and complex dtype, and bfloat16 only
+    for narrow padding.
+    """
     rule = {"replicate": "replication", "reflect": "reflection"}.get(mode, mode)
-    operator = f"{rule}_pad{axes}d_backward"
-    if operator not in OPERATORS:
-        raise InvalidFieldError.at("mode", f"is {mode!r} for {len(pad)} values of pad", "use jax.numpy.pad")
-    sizes = [input.shape[-1 - each // 2] for each in range(len(pad))]
-    if mode == "reflect" and any(width >= size for width, size in zip(pad, sizes, strict=True)):
-        problem = f"is {tuple(pad)} for an input of shape {input.shape}"
-        raise InvalidFieldError.at("pad", problem, "reflect fewer cells than each axis has")
-    padding = tuple(pad)
-    return differentiable(client, operator, _forward.pad, (padding, mode), {"padding": padding}, input)
+    count = len(pad) if isinstance(pad, Sequence | np.ndarray) else 0
+    operator = f"{rule}_pad{count // 2}d_backward"
+    if count % 2 or operator not in OPERATORS:
+        raise InvalidFieldError.at("mode", f"is {mode!r} for {count} values of pad", "use jax.numpy.pad")
+    static = {"padding": pad, "mode": mode}
+    return differentiable(client, operator, _forward.pad, static, input, names={"padding": "pad"})
 
 
-def interpolate(input: Array, size: Size, *, client: Client) -> Array:
-    sizes = pair(size)
-    attributes = {"output_size": sizes, "input_size": input.shape}
-    return differentiable(client, "upsample_nearest2d_backward", _forward.interpolate, (sizes,), attributes, input)
+def interpolate(
+    input: Array, size: Size | None = None, scale_factor: float | Sequence[float] | None = None, *, client: Client
+) -> Array:
+    """Repeats the nearest cells of (N, C, H, W), as `torch.nn.functional.interpolate` with the mode "nearest".
+
+    Takes float32, float16 and bfloat16; either a size, or a scale that makes whole sizes.
+    """
+    operator = "upsample_nearest2d_backward"
+    if (size is None) == (scale_factor is None):
+        raise InvalidFieldError.at("size", f"is {size} and scale_factor {scale_factor}", "give one of them")
+    if scale_factor is None:
+        sizes = checked_sizes("size", size, 2)
+    else:
+        (input,) = checked_arrays(OPERATORS[operator], input)
+        sizes = _scaled(input.shape[2:], scale_factor)
+    static, names = {"output_size": sizes}, {"output_size": "size"}
+    return differentiable(client, operator, _forward.interpolate, static, input, names=names)
 
 
 def roi_align(
@@ -112,37 +169,46 @@ def roi_align(
     *,
     client: Client,
 ) -> Array:
-    if sampling_ratio < 1:
+    """Pools boxes of (N, C, H, W) to (K, C, *output_size), as `torchvision.ops.roi_align`.
+
+    `boxes` has the shape (K, 5): image, x1, y1, x2 and y2. Takes float32. `sampling_ratio` is at least 1.
+    """
+    pooled = checked_sizes("output_size", output_size, 2)
+    sizes = {"pooled_height": pooled[0], "pooled_width": pooled[1]}
+    static = {**sizes, "spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
+    if isinstance(sampling_ratio, int) and sampling_ratio < 1:
         problem, remedy = f"is {sampling_ratio}, and JAX needs to know the number of samples", "give at least 1"
         raise InvalidFieldError.at("sampling_ratio", problem, remedy)
-    pooled = pair(output_size)
-    sampling = {"spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
-    attributes = {"input_shape": input.shape, "pooled_height": pooled[0], "pooled_width": pooled[1], **sampling}
-    static = pooled, *sampling.values()
-    return differentiable(client, "roi_align_v2_backward", _forward.roi_align, static, attributes, input, boxes)
+    return differentiable(client, "roi_align_v2_backward", _forward.roi_align, static, input, boxes)
 
 
 def _adaptive_avg_pool(axes: int, input: Array, output_size: int | Sequence[int | None], client: Client) -> Array:
-    given = [output_size] * axes if isinstance(output_size, int) else output_size
-    sizes = tuple(size if count is None else count for size, count in zip(input.shape[-axes:], given, strict=True))
-    operator = f"adaptive_avg_pool{axes}d_backward"
-    return differentiable(client, operator, _forward.adaptive_avg_pool, (sizes,), {}, input)
+    static = {"output_size": checked_sizes("output_size", output_size, axes)}
+    return differentiable(client, f"adaptive_avg_pool{axes}d_backward", _forward.adaptive_avg_pool, static, input)
 
 
 def _max_unpool(axes: int, input: Array, indices: Array, output_size: Sequence[int], client: Client) -> Array:
-    sizes = tuple(output_size)
-    operator = f"max_unpool{axes}d_backward"
-    return differentiable(client, operator, _forward.max_unpool, (sizes,), {"output_size": sizes}, input, indices)
+    static = {"output_size": checked_sizes("output_size", output_size, axes)}
+    return differentiable(client, f"max_unpool{axes}d_backward", _forward.max_unpool, static, input, indices)
 
 
-def _pooling(input: Array, kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> Pooling:
-    return Pooling.of(input.shape[-2:], kernel_size, () if stride is None else stride, padding, ceil_mode)
+def _window(kernel_size: Size, stride: Size | None, padding: Size, ceil_mode: bool) -> dict[str, Any]:
+    own = () if stride is None else stride
+    return {"kernel_size": kernel_size, "stride": own, "padding": padding, "ceil_mode": ceil_mode}
 
 
-def _window(pooling: Pooling) -> dict[str, Any]:
-    return {
-        "kernel_size": pooling.kernel_size,
-        "stride": pooling.stride,
-        "padding": pooling.padding,
-        "ceil_mode": pooling.ceil_mode,
-    }
+def _scaled(sizes: Sequence[int], scale_factor: Any) -> tuple[int, ...]:
+    """Returns the scaled sizes; raises InvalidFieldError if PyTorch would not take the cells by the ratio of sizes."""
+    scales = scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * len(sizes)
+    factors = [float(each) for each in scales if isinstance(each, Real) and float(each) > 0]
+    pairs = zip(sizes, factors, strict=False)
+    scaled = [int(size * factor) for size, factor in pairs if _is_ratio_of_sizes(size, factor)]
+    if len(scales) != len(sizes) or len(scaled) != len(sizes):
+        problem = f"is {scale_factor!r} for the sizes {tuple(sizes)}, and the operator takes the ratio of whole sizes"
+        raise InvalidFieldError.at("scale_factor", problem, "give a size")
+    return tuple(scaled)
+
+
+def _is_ratio_of_sizes(size: int, scale: float) -> bool:
+    whole = size * scale
+    return whole.is_integer() and bool(np.float32(1 / scale) == np.float32(size) / np.float32(whole))

@@ -1,54 +1,63 @@
 """The forward passes, over the last axes of tensors of PyTorch's layout (N, C, H, W).
 
-The public ones return the output and what the operator takes after its gradient. Windows are tables of numpy: sizes are
-known when a function is traced.
+The public ones are linear in the input. Windows are tables of numpy: sizes are known when a function is traced.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jax import Array
 from jax import numpy as jnp
 
 from aclgrad.masks import Pooling
 from aclgrad.operators.upsample_nearest2d_backward.spec import nearest
 
-Array = Any
-Passed = tuple[Array, tuple[Array, ...]]
-
-MODES = {"replicate": "edge", "reflect": "reflect"}
-"""The modes of pad, as jax.numpy has them."""
+Sizes = tuple[int, ...]
+Table = np.ndarray[Any, Any]
 
 
-def adaptive_avg_pool(sizes: tuple[int, ...], input: Array) -> Passed:
-    pairs = zip(input.shape[-len(sizes) :], sizes, strict=True)
-    return _average(input, [_adaptive_weights(*each) for each in pairs]), (input,)
+def adaptive_avg_pool(input: Array, *, output_size: tuple[int | None, ...]) -> Array:
+    pairs = zip(input.shape[-len(output_size) :], output_size, strict=True)
+    return _average(input, [_adaptive_weights(size, size if count is None else count) for size, count in pairs])
 
 
-def avg_pool2d(pooling: Pooling, include_pad: bool, divisor: int, input: Array) -> Passed:
-    axes = zip(
-        pooling.input_size, pooling.output_size, pooling.kernel_size, pooling.stride, pooling.padding, strict=True
-    )
-    weights = [_window_weights(*axis, include_pad) for axis in axes]
-    if divisor:
+def avg_pool2d(input: Array, *, count_include_pad: bool, divisor_override: int, **window: Any) -> Array:
+    pooling = Pooling.of(input.shape[-2:], **window)
+    weights = [_window_weights(*axis, count_include_pad) for axis in _axes(pooling)]
+    if divisor_override:
         weights = [(each > 0) * 1.0 for each in weights]
-        weights[0] = weights[0] / divisor
-    return _average(input, weights), (input,)
+        weights[0] = weights[0] / divisor_override
+    return _average(input, weights)
 
 
-def pad(padding: tuple[int, ...], mode: str, input: Array) -> Passed:
-    axes = len(padding) // 2
-    widths = [(padding[2 * each], padding[2 * each + 1]) for each in reversed(range(axes))]
-    return jnp.pad(input, [(0, 0)] * (input.ndim - axes) + widths, MODES[mode]), (input,)
+def pad(input: Array, *, padding: Sizes, mode: str) -> Array:
+    """Returns copies of the cells: those at the edges, or mirrored ones. Negative padding crops."""
+    for each in range(len(padding) // 2):
+        before, after = padding[2 * each : 2 * each + 2]
+        axis = input.ndim - 1 - each
+        last = input.shape[axis] - 1
+        cells = np.arange(-before, input.shape[axis] + after)
+        if mode == "reflect":
+            cells = last - np.abs(last - np.abs(cells))
+        input = jnp.take(input, np.clip(cells, 0, last), axis)
+    return input
 
 
-def interpolate(sizes: tuple[int, int], input: Array) -> Passed:
-    rows, columns = (nearest(*each) for each in zip(sizes, input.shape[2:], strict=True))
-    return input[:, :, rows[:, None], columns], ()
+def interpolate(input: Array, *, output_size: Sizes) -> Array:
+    rows, columns = (nearest(*each) for each in zip(output_size, input.shape[-2:], strict=True))
+    return input[..., rows[:, None], columns]
 
 
-def _adaptive_weights(size: int, count: int) -> np.ndarray[Any, Any]:
+def _axes(pooling: Pooling) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yields the cells and the windows of an axis, with kernel, stride and padding; no windows if none fits."""
+    counts = (max(each, 0) for each in pooling.output_size)
+    yield from zip(pooling.input_size, counts, pooling.kernel_size, pooling.stride, pooling.padding, strict=True)
+
+
+def _adaptive_weights(size: int, count: int) -> Table:
     """Returns the weights (windows, cells) of adaptive average pooling along an axis."""
     weights = np.zeros((count, size))
     for window in range(count):
@@ -57,7 +66,7 @@ def _adaptive_weights(size: int, count: int) -> np.ndarray[Any, Any]:
     return weights
 
 
-def _window_weights(size: int, count: int, kernel: int, stride: int, padding: int, include_pad: bool) -> Array:
+def _window_weights(size: int, count: int, kernel: int, stride: int, padding: int, include_pad: bool) -> Table:
     """Returns the weights (windows, cells) of average pooling along an axis."""
     weights = np.zeros((count, size))
     for window in range(count):
@@ -68,7 +77,7 @@ def _window_weights(size: int, count: int, kernel: int, stride: int, padding: in
     return weights
 
 
-def _average(input: Array, weights: Sequence[np.ndarray[Any, Any]]) -> Array:
+def _average(input: Array, weights: Sequence[Table]) -> Array:
     """Returns the weighted sums along the last axes, in float32 or wider."""
     wide = jnp.promote_types(input.dtype, jnp.float32)
     output = input.astype(wide)
@@ -78,60 +87,73 @@ def _average(input: Array, weights: Sequence[np.ndarray[Any, Any]]) -> Array:
     return output.astype(input.dtype)
 
 
-def max_pool2d(pooling: Pooling, input: Array) -> Passed:
-    """Returns the maxima; their positions in the plane are those of the first of equal values."""
-    height, width = pooling.input_size
+def max_positions(input: Array, **window: Any) -> Array:
+    """Returns where the maxima are in the plane: the first of equal values wins."""
     rows, columns = (
-        np.arange(count)[:, None] * stride - padding + np.arange(kernel)
-        for count, stride, padding, kernel in zip(
-            pooling.output_size, pooling.stride, pooling.padding, pooling.kernel_size, strict=True
-        )
+        # Padding repeats the edge, whose cells are in the same window.
+        np.clip(np.arange(count)[:, None] * stride - padding + np.arange(kernel), 0, size - 1)
+        for size, count, kernel, stride, padding in _axes(Pooling.of(input.shape[-2:], **window))
     )
-    y, x = rows[:, None, :, None], columns[None, :, None, :]
-    inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
-    cells = np.where(inside, y * width + x, 0).reshape(*pooling.output_size, -1)
-    values = input.reshape(*input.shape[:-2], -1)[..., cells]
-    chosen = jnp.where(inside.reshape(cells.shape), values, -jnp.inf).argmax(-1, keepdims=True)
-    positions = jnp.take_along_axis(jnp.broadcast_to(cells, values.shape), chosen, -1)[..., 0]
-    return jnp.take_along_axis(values, chosen, -1)[..., 0], (input, positions.astype(jnp.int32))
+    cells = rows[:, None, :, None] * input.shape[-1] + columns[None, :, None, :]
+    cells = cells.reshape(len(rows), len(columns), rows.shape[1] * columns.shape[1])
+    chosen = _planes(input, 2)[..., cells].argmax(-1, keepdims=True)
+    return jnp.take_along_axis(jnp.broadcast_to(cells, (*input.shape[:-2], *cells.shape)), chosen, -1)[..., 0]
 
 
-def max_unpool(output_size: tuple[int, ...], input: Array, indices: Array) -> Passed:
+def take_positions(input: Array, positions: Array, **_: Any) -> Array:
+    """Returns the cells at these positions of the plane."""
+    return jnp.take_along_axis(_planes(input, 2), _planes(positions, 2), -1).reshape(positions.shape)
+
+
+def max_unpool(input: Array, indices: Array, *, output_size: Sizes) -> Array:
     """Returns zeros with the values at their positions in the flattened last axes."""
     leading = input.shape[: -len(output_size)]
-    planes = int(np.prod(leading))
-    zeros = jnp.zeros((planes, int(np.prod(output_size))), input.dtype)
-    places = indices.reshape(planes, -1)
-    filled = zeros.at[np.arange(planes)[:, None], places].set(input.reshape(planes, -1))
-    return filled.reshape(*leading, *output_size), (input, indices)
+    planes = math.prod(leading)
+    values, places = (each.reshape(planes, math.prod(input.shape[-len(output_size) :])) for each in (input, indices))
+    zeros = jnp.zeros((planes, math.prod(output_size)), input.dtype)
+    return zeros.at[np.arange(planes)[:, None], places].set(values).reshape(*leading, *output_size)
+
+
+def _planes(array: Array, axes: int) -> Array:
+    """Returns the array with its last axes as one."""
+    leading = array.shape[:-axes]
+    return array.reshape(*leading, math.prod(array.shape[-axes:]))
 
 
 def roi_align(
-    pooled: tuple[int, int], spatial_scale: float, samples: int, aligned: bool, input: Array, boxes: Array
-) -> Passed:
+    input: Array,
+    boxes: Array,
+    *,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+    sampling_ratio: int,
+    aligned: bool,
+) -> Array:
     """Returns the mean over the samples of every bin; boxes of images that do not exist give 0."""
     images, channels, *size = input.shape
-    if 0 in (*input.shape, boxes.shape[0]):
-        return jnp.zeros((boxes.shape[0], channels, *pooled), input.dtype), (boxes,)
+    pooled = pooled_height, pooled_width
+    if 0 in (images, boxes.shape[0], *pooled):
+        return jnp.zeros((boxes.shape[0], channels, *pooled), input.dtype)
 
     def pool(box: Array) -> Array:
         image = jnp.floor(box[0]).astype(int)
         x1, y1, x2, y2 = box[1:] * spatial_scale - (0.5 if aligned else 0.0)
         rows, columns = (
-            _bin_weights(low, high, bins, cells, samples, aligned)
+            _bin_weights(low, high, bins, cells, sampling_ratio, aligned)
             for low, high, bins, cells in ((y1, y2, pooled[0], size[0]), (x1, x2, pooled[1], size[1]))
         )
         plane = input[jnp.clip(image, 0, images - 1)]
         bins = jnp.einsum("py,cyx,qx->cpq", rows, plane, columns, precision=jax.lax.Precision.HIGHEST)
         return jnp.where((image >= 0) & (image < images), bins, 0)
 
-    return jax.lax.map(pool, boxes), (boxes,)
+    return jax.lax.map(pool, boxes)
 
 
 def _bin_weights(low: Array, high: Array, bins: int, size: int, samples: int, aligned: bool) -> Array:
     """Returns the weights (bins, cells) along an axis: means of the samples' hat functions."""
     extent = high - low if aligned else jnp.maximum(high - low, 1.0)
-    points = low + (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / samples) * (extent / max(bins, 1))
+    points = low + (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / samples) * (extent / bins)
     inside = (points >= -1) & (points <= size)
     distance = jnp.abs(jnp.clip(points, 0, size - 1)[..., None] - np.arange(size))
     return (jnp.maximum(0.0, 1.0 - distance) * inside[..., None]).mean(1)

@@ -17,7 +17,7 @@ _PLAIN = frozenset({bool, int, float})
 
 
 def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> AttributeValue:
-    """Returns the value as a bool, an int, a float or a tuple of ints.
+    """Returns the value as a bool, an int, a float, a text or a tuple of ints.
 
     Where the operator takes a list of integers and one is enough, an integer stands for it; where it takes one value,
     an array of one does; where it takes a number, an integer does. Whether the value is legal is left to the server:
@@ -37,6 +37,8 @@ def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> Att
 
 
 def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
+    if isinstance(value, str) and kind in (AttributeKind.TEXT, None):
+        return str(value)
     if type(value) in _PLAIN:
         return value  # type: ignore[return-value]
     if isinstance(value, tuple | list):

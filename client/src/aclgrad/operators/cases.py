@@ -40,6 +40,12 @@ class TypedCase:
         types = {name: TensorType(DTYPES[self._dtype(name)], shape) for name, shape in self.case.shapes.items()}
         return Arguments(types, self.attributes)
 
+    @property
+    def outputs(self) -> dict[str, TensorType]:
+        """The types of the outputs, by name."""
+        arguments = self.arguments
+        return {each.name: each.infer(arguments) for each in self.spec.outputs}
+
     def arrays(self) -> Arrays:
         """Returns the inputs: legal values, standard normal where any will do, the same at every call."""
         generator = np.random.default_rng(zlib.crc32(str(self).encode()))
@@ -58,6 +64,11 @@ class TypedCase:
             normal = generator.standard_normal(drawn)
             values = (normal + 1j * generator.standard_normal(drawn) if dtype.kind == "c" else normal).astype(dtype)
         return values if drawn == shape else np.resize(values, shape)
+
+
+def arrays_of(gradients: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Returns the arrays of what a call or a definition returned: of one gradient, or of a tuple of several."""
+    return tuple(gradients) if isinstance(gradients, tuple) else (gradients,)
 
 
 def served_dtypes(spec: OperatorSpec, case: Case, product: Product) -> list[str]:

@@ -5,6 +5,9 @@ from typing import Final
 from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE_AVG_POOL2D_BACKWARD
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
+from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
+from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
+from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
 from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
@@ -23,6 +26,9 @@ OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL2D_BACKWARD,
     ADAPTIVE_AVG_POOL3D_BACKWARD,
     AVG_POOL2D_BACKWARD,
+    BATCH_NORM_BACKWARD,
+    GRID_SAMPLER2D_BACKWARD,
+    LAYER_NORM_BACKWARD,
     MAX_POOL2D_WITH_INDICES_BACKWARD,
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,

@@ -77,16 +77,22 @@ def _disagreements(name: str, modules: Mapping[str, ModuleType]) -> Iterator[str
         yield f"operator {name}: spec.py has the name {spec.name!r}; a folder is named as its operator"
     if "definition" in modules:
         wanted = {each.python_name for each in spec.inputs} | {each.name for each in spec.attributes}
-        for function in (modules["definition"].backward, modules["definition"].forward):
-            # A forward takes the tensor that the gradient is for, whether the operator is given it or not.
-            if set(signature(function).parameters) - {"input"} != wanted - {"input"}:
-                yield f"operator {name}: definition.{function.__name__} has to take {', '.join(sorted(wanted))}"
+        # A forward takes the tensors that the gradients are of, whether the operator is given them or not.
+        differentiated = {each.of for each in spec.outputs} - {"self"}
+        for function, also in (
+            (modules["definition"].backward, set()),
+            (modules["definition"].forward, differentiated),
+        ):
+            if set(signature(function).parameters) - {"input"} != (wanted | also) - {"input"}:
+                listed = ", ".join(sorted(wanted | also))
+                yield f"operator {name}: definition.{function.__name__} has to take {listed}"
     if "samples" in modules:
         yield from _lacking_samples(spec, modules["samples"].SAMPLES)
 
 
 def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
     inputs = {each.name for each in spec.inputs}
+    needed = {each.name for each in spec.inputs if not each.is_optional}
     if not samples.cases:
         yield f"operator {spec.name} has no cases; add some to SAMPLES.cases in its samples.py"
     for product in sorted(spec.products) if samples.cases else ():
@@ -96,7 +102,7 @@ def _lacking_samples(spec: OperatorSpec, samples: Samples) -> Iterator[str]:
         same = [case for case in samples.cases if case.name == name]
         if len(same) > 1:
             yield f"operator {spec.name} has {len(same)} cases named {name}; rename them in its samples.py"
-        if set(same[0].shapes) != inputs:
-            yield f"operator {spec.name}: case {name} has to give the shapes of {', '.join(sorted(inputs))}"
+        if not needed <= set(same[0].shapes) <= inputs:
+            yield f"operator {spec.name}: case {name} has to give the shapes of {', '.join(sorted(needed))}"
     if set(samples.timed) != set(PLANES):
         yield f"operator {spec.name}: SAMPLES.timed has to have a case for each of {', '.join(PLANES)}"

@@ -2,7 +2,8 @@
 
 Each operator's `definition.py` has `backward`, the gradient cell by cell in float64 (complex128 for complex), and
 `forward`, the function that it is the gradient of, written in another way. `backward` takes the inputs by wire name and
-the attributes; an input that is not read may be a shape. `forward` takes the same and, as `input`, the array; of
+the attributes; an input that is not read may be a shape, and one that is optional is None by default. It returns an
+array, or a tuple with one for each output. `forward` takes the same and, as `input`, the array; of
 `grad_output` it uses the shape alone.
 """
 

@@ -15,7 +15,7 @@ def describe_operator(spec: OperatorSpec, product: Product, shape_only: bool | N
         summary=spec.summary,
         inputs=[_describe_input(each, product, shape_only) for each in spec.inputs],
         attributes=[_describe_attribute(each) for each in spec.attributes],
-        outputs=[pb.OutputDescription(name=spec.output.name, summary=spec.output.rule)],
+        outputs=[pb.OutputDescription(name=each.name, summary=each.rule) for each in spec.outputs],
     )
 
 
@@ -26,6 +26,7 @@ def _describe_input(spec: InputSpec, product: Product, shape_only: bool | None) 
         ranks=spec.ranks,
         shape_only=spec.takes_shape(product, shape_only),
         summary=spec.summary,
+        may_be_absent=spec.is_optional,
     )
 
 
@@ -38,4 +39,5 @@ def _describe_attribute(spec: AttributeSpec) -> pb.AttributeDescription:
         minimum=min(spec.minimum) if isinstance(spec.minimum, tuple) else spec.minimum,
         maximum=max(spec.maximum) if isinstance(spec.maximum, tuple) else spec.maximum,
         summary=spec.summary,
+        choices=spec.choices,
     )

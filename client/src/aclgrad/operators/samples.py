@@ -50,9 +50,8 @@ def case(
     in_pytorch: bool = True,
     **shapes: tuple[int, ...],
 ) -> Case:
-    """Returns a case; the shape of CANN's `self` is given as `input`."""
-    named = {"self" if key == "input" else key: shape for key, shape in shapes.items()}
-    return Case(name, named, attributes or {}, fixed or {}, only, products, in_pytorch)
+    """Returns a case; shapes are given by the inputs' names on the wire, such as `self`."""
+    return Case(name, shapes, attributes or {}, fixed or {}, only, products, in_pytorch)
 
 
 def _no_rows(length: int) -> tuple[Case, ...]:
@@ -70,8 +69,9 @@ class Samples:
     `draw` makes a random legal case, and `timed` has one for each size of `PLANES`. `pytorch` computes the gradient of
     tensors and complete attributes by their wire names; it imports PyTorch itself, so nothing else needs PyTorch.
     `values` replaces the standard normal values of a case by legal ones. If the forward operator is not linear, it also
-    sets `self` to an input that these values belong to, where small steps do not change them.
-    `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
+    sets `self` to an input that these values belong to, where small steps do not change them. With
+    `has_signed_weights`, an element of a gradient sums many products of both signs: its error is judged by the largest
+    element. `rows` returns cases whose rows have the given number of elements: define it if the kernel uses vectors.
     `picture` is a case of one small plane or volume, with leading sizes of 1: the documentation draws it.
     """
 
@@ -82,6 +82,7 @@ class Samples:
     pytorch: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
     values: Callable[[np.random.Generator, Case, Arrays], Arrays] = field(default=_any_values)
     rows: Callable[[int], tuple[Case, ...]] = field(default=_no_rows)
+    has_signed_weights: bool = False
 
 
 def samples_of(operator: str) -> Samples:

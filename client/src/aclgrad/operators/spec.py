@@ -1,7 +1,7 @@
 """The rows of the operator table. Validation, client methods, ListOperators and the tests derive from them."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -17,6 +17,9 @@ from aclgrad.wire.messages import AttributeValue
 
 Bound = float | tuple[float, ...] | None
 
+INPUT_SHAPES: Final = ("input_size", "input_shape")
+"""The names of attributes that are the shape of the forward pass's input, which is that of the output here."""
+
 
 class AttributeKind(Enum):
     """The kind of an attribute's value; the names are those of `aclgrad.v1.AttributeKind`."""
@@ -25,6 +28,7 @@ class AttributeKind(Enum):
     INT = "an integer"
     DOUBLE = "a number"
     INTS = "a list of integers"
+    TEXT = "a text"
 
     @property
     def type(self) -> type[AttributeValue]:
@@ -37,12 +41,16 @@ _TYPES: Final[dict[AttributeKind, type[AttributeValue]]] = {
     AttributeKind.INT: int,
     AttributeKind.DOUBLE: float,
     AttributeKind.INTS: tuple,
+    AttributeKind.TEXT: str,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The inputs and attributes of one call, complete and of the right dtypes, ranks and kinds, by name."""
+    """The inputs and attributes of one call, of the right dtypes, ranks and kinds, by name.
+
+    All attributes are there, and all inputs but those that are optional and were left out.
+    """
 
     inputs: Mapping[str, TensorType]
     attributes: Mapping[str, AttributeValue]
@@ -68,7 +76,8 @@ class InputSpec:
 
     `unread_on` has the products whose devices are known not to read the values, so that a client may send only the
     shape; None means that the values always matter. `read_for` returns true for calls that are an exception. `values`
-    returns the rule that the values must follow, or None if any values are legal.
+    returns the rule that the values must follow, or None if any values are legal. An optional input may be left out:
+    the operator then gets null.
     """
 
     name: str
@@ -78,6 +87,7 @@ class InputSpec:
     unread_on: frozenset[Product] | None = None
     read_for: Callable[[Arguments], bool] = lambda _: False
     values: Callable[[Arguments, Product], ValueRule | None] = lambda *_: None
+    is_optional: bool = False
 
     @property
     def python_name(self) -> str:
@@ -98,7 +108,8 @@ class InputSpec:
 class AttributeSpec:
     """One attribute; without a default it is required.
 
-    A bound applies to each value of a list; a tuple has one bound for each value. Infinity and NaN are never legal.
+    `lengths` has the possible lengths of a list, and `choices` the possible texts. A bound applies to each value of a
+    list; a tuple has one bound for each value. Infinity and NaN are never legal.
     """
 
     name: str
@@ -108,6 +119,7 @@ class AttributeSpec:
     default: AttributeValue | None = None
     minimum: Bound = None
     maximum: Bound = None
+    choices: tuple[str, ...] = ()
 
     def check(self, value: AttributeValue) -> Iterator[Violation]:
         """Yields what is wrong with a value."""
@@ -115,10 +127,13 @@ class AttributeSpec:
         if type(value) is not self.kind.type:
             yield Violation(field, f"is {value!r}", f"send {self.kind.value}")
             return
+        if isinstance(value, str):
+            if value not in self.choices:
+                yield Violation(field, f"is {value!r}", f"send {' or '.join(map(repr, self.choices))}")
+            return
         values = value if isinstance(value, tuple) else (value,)
         if self.lengths and len(values) not in self.lengths:
-            lengths = " or ".join(map(str, self.lengths))
-            yield Violation(field, f"has {len(values)} values", f"send {lengths}")
+            yield Violation(field, f"has {len(values)} values", f"send {counts(self.lengths)}")
             return
         for position, each in enumerate(values):
             minimum, maximum = _bound(self.minimum, position), _bound(self.maximum, position)
@@ -130,17 +145,31 @@ class AttributeSpec:
                 yield Violation(field, f"is {each}", f"send at most {maximum}")
 
 
+def counts(numbers: Sequence[int]) -> str:
+    """Returns "3 or 4", and "1 to 8" where that is shorter."""
+    first, last = min(numbers), max(numbers)
+    if len(numbers) > 2 and sorted(numbers) == list(range(first, last + 1)):
+        return f"{first} to {last}"
+    return " or ".join(map(str, numbers))
+
+
 def _bound(bound: Bound, position: int) -> float | None:
     return bound[position] if isinstance(bound, tuple) else bound
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """The output: `infer` gives its type and shape for legal arguments, `rule` says the same in words."""
+    """One output: `infer` gives its type and shape for legal arguments, `rule` says the same in words.
+
+    It is the gradient of the input `of`, which the operator itself need not take.
+    The operator takes null for a nullable one that nobody wants; others have to be written all the same.
+    """
 
     name: str
     rule: str
     infer: Callable[[Arguments], TensorType]
+    of: str = "self"
+    is_nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +195,8 @@ class OperatorSpec:
     `check` yields the problems that the table cannot express: inputs and attributes that do not fit each other, and
     calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products that compute
     with less precision than the dtype has. `work` estimates the additions of a legal call, and is infinite if they
-    depend on values; by default there is one for each element of the inputs.
+    depend on values; by default there is one for each element of the inputs. The tensors of a spatial operator have a
+    batch, channels and spatial axes, which their format tells a device.
     """
 
     name: str
@@ -175,11 +205,12 @@ class OperatorSpec:
     formula: str
     inputs: tuple[InputSpec, ...]
     attributes: tuple[AttributeSpec, ...]
-    output: OutputSpec
+    outputs: tuple[OutputSpec, ...]
     check: Callable[[Arguments, Product], Iterator[Violation]]
     tolerances: Mapping[str, Tolerance]
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
     work: Callable[[Arguments], float] = _cells
+    is_spatial: bool = True
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""
@@ -187,8 +218,12 @@ class OperatorSpec:
             raise ValueError(f"operator {self.name}: {problem}")
 
     def _problems(self) -> Iterator[str]:
-        names = [input.name for input in self.inputs] + [attribute.name for attribute in self.attributes]
+        names = [each.python_name for each in self.inputs] + [each.name for each in self.attributes]
         yield from (f"{name} is the name of two inputs or attributes" for name in names if names.count(name) > 1)
+        outputs = [each.name for each in self.outputs]
+        yield from (f"{name} is the name of two outputs" for name in outputs if outputs.count(name) > 1)
+        if self.inputs[0].is_optional:
+            yield f"input {self.inputs[0].name} is optional, and the others follow its dtype"
         for input in self.inputs:
             for product, dtypes in input.dtypes.items():
                 if not isinstance(product, Product):

@@ -1,13 +1,13 @@
 """Checks a call against the operator table: names, dtypes, ranks, sizes, attributes, and how they fit each other."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from aclgrad.errors import InvalidFieldError, OperatorNotSupportedError, UnknownOperatorError, Violation
 from aclgrad.operators.attributes import plain_attribute
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
+from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, counts
 from aclgrad.products import Product
 from aclgrad.tensors import TensorType, TensorView
 from aclgrad.wire.limits import MAX_VIOLATIONS
@@ -15,14 +15,15 @@ from aclgrad.wire.messages import OperatorCall
 
 MAX_INT64 = 2**63 - 1
 SIMILAR_LETTERS = 8
+"""Of two operators' names: families share them."""
+SIMILAR_ARGUMENT_LETTERS = 3
 
 
 def find_operator(name: str, product: Product) -> OperatorSpec:
     """Returns the operator of this name; raises a RequestError if there is none, or none on this product."""
     spec = OPERATORS.get(name)
     if spec is None:
-        # Compares only the first letters, because a search by similarity would block the server's event loop for 1 ms.
-        similar = [known for known in OPERATORS if name[:SIMILAR_LETTERS] == known[:SIMILAR_LETTERS]]
+        similar = _similar(name, OPERATORS, SIMILAR_LETTERS)
         remedy = (
             f"did you mean {' or '.join(similar)}?" if similar else "list_operators (ListOperators) returns the names"
         )
@@ -44,13 +45,18 @@ def check_call(call: OperatorCall, spec: OperatorSpec, product: Product) -> Argu
     inputs = {tensor.name: tensor for tensor in call.inputs}
     required = [each.name for each in spec.attributes if each.default is None]
     optional = [each.name for each in spec.attributes if each.default is not None]
-    _raise_if_any(_check_names("inputs", [each.name for each in call.inputs], [each.name for each in spec.inputs]))
-    _raise_if_any(_check_names("attributes", list(call.attributes), required, optional))
+    python_names = {each.python_name: each.name for each in spec.inputs}
+    needed = [each.name for each in spec.inputs if not each.is_optional]
+    others = [each.name for each in spec.inputs if each.is_optional]
+    _raise_if_any(_check_names("inputs", [each.name for each in call.inputs], needed, python_names, others))
+    _raise_if_any(_check_names("attributes", list(call.attributes), required, {}, optional))
+    _raise_if_any(_check_names("outputs", list(call.outputs), [], {}, [each.name for each in spec.outputs]))
     attributes = {
         each.name: plain_attribute(each.name, call.attributes.get(each.name, each.default), each)
         for each in spec.attributes
     }
-    _raise_if_any(violation for each in spec.inputs for violation in _check_input(each, inputs[each.name], product))
+    given = [each for each in spec.inputs if each.name in inputs]
+    _raise_if_any(violation for each in given for violation in _check_input(each, inputs[each.name], product))
     _raise_if_any(violation for each in spec.attributes for violation in each.check(attributes[each.name]))
     arguments = Arguments({name: tensor.type for name, tensor in inputs.items()}, attributes)
     _raise_if_any(spec.check(arguments, product))
@@ -68,17 +74,33 @@ def _raise_if_any(violations: Iterator[Violation]) -> None:
         raise InvalidFieldError.of(*found)
 
 
-def _check_names(kind: str, given: list[str], required: list[str], optional: Sequence[str] = ()) -> Iterator[Violation]:
+def _check_names(
+    kind: str, given: list[str], required: list[str], aliases: Mapping[str, str], optional: Sequence[str] = ()
+) -> Iterator[Violation]:
     known = [*required, *optional]
-    takes = f"the operator takes {', '.join(known)}" if known else f"the operator takes no {kind}"
-    for name in required:
-        if name not in given:
-            yield Violation(f"{kind}[{name}]", "is missing", f"send it: {takes}")
+    takes = "returns" if kind == "outputs" else "takes"
+    takes = f"the operator {takes} {', '.join(known)}" if known else f"the operator takes no {kind}"
+    free = [name for name in known if name not in given]
+    unknown: dict[str, str] = {}
     for name in dict.fromkeys(given):
         if name not in known:
-            yield Violation(f"{kind}[{name}]", "is not known", f"leave it out: {takes}")
-        elif given.count(name) > 1:
+            alias = aliases.get(name)
+            meant = [alias] if alias in free else _similar(name, free, SIMILAR_ARGUMENT_LETTERS)
+            unknown[name] = f"call it {' or '.join(meant)}" if meant else "leave it out"
+            free = [each for each in free if each not in meant]
+    for name in required:
+        if name in free:
+            yield Violation(f"{kind}[{name}]", "is missing", f"send it: {takes}")
+    for name, remedy in unknown.items():
+        yield Violation(f"{kind}[{name}]", "is not known", f"{remedy}: {takes}")
+    for name in known:
+        if given.count(name) > 1:
             yield Violation(f"{kind}[{name}]", f"is given {given.count(name)} times", "send it once")
+
+
+def _similar(name: str, known: Iterable[str], letter_count: int) -> list[str]:
+    """Compares the first letters alone, because a search by similarity would block the server's event loop for 1 ms."""
+    return [each for each in known if name[:letter_count] == each[:letter_count]]
 
 
 def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Iterator[Violation]:
@@ -89,8 +111,7 @@ def _check_input(spec: InputSpec, tensor: TensorView, product: Product) -> Itera
         remedy = f"send {' or '.join(dtypes)}{hint} (the server follows the rules of product {product})"
         yield Violation(f"{field}.data_type", f"is {tensor.type.dtype}", remedy)
     if len(shape) not in spec.ranks:
-        ranks = " or ".join(map(str, spec.ranks))
-        yield Violation(f"{field}.shape", f"has {len(shape)} dimensions", f"send {ranks} sizes")
+        yield Violation(f"{field}.shape", f"has {len(shape)} dimensions", f"send {counts(spec.ranks)} sizes")
     elif any(size < 0 for size in shape):
         yield Violation(f"{field}.shape", f"is {shape}, with a negative size", "send sizes of at least 0")
     elif overflows(tensor.type):

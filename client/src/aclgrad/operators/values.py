@@ -66,4 +66,28 @@ class BoxRule:
         return type
 
 
-ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule
+@dataclass(frozen=True, slots=True)
+class VarianceRule:
+    """Every value is the reciprocal 1 / sqrt(var + eps) of a standard deviation, with a variance that float32 holds.
+
+    That is from 1 / sqrt(the largest float32) to 1 / sqrt(eps), which rounding may exceed by `tolerance` of it; 0, the
+    reciprocal for an infinite variance; or NaN. If `is_converted`, the device reads the variance in its place, as
+    float32: max(1 / value^2 - eps, 0). It would compute with another number for any other value.
+    """
+
+    eps: float
+    is_converted: bool
+    tolerance: float
+
+    def device_type(self, type: TensorType) -> TensorType:
+        return type
+
+
+ValueRule = IndexRule | ArgmaxRule | WindowRule | BoxRule | VarianceRule
+
+
+def remedy_of(rule: ValueRule | None) -> str:
+    """Returns what a caller whose values break the rule should do."""
+    if isinstance(rule, VarianceRule):
+        return "send what the forward pass saved as 1 / sqrt(var + eps), not a variance, and the same eps"
+    return "send values in that range"

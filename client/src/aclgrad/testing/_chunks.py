@@ -1,6 +1,6 @@
-"""The server's side of a chunked call: joins chunks to a call, and splits an output into chunks."""
+"""The server's side of a chunked call: joins chunks to a call, and splits outputs into chunks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
@@ -46,10 +46,11 @@ def _receive(messages: Iterator[bytes], name: str, index: int, header: Header) -
     return memoryview(data)
 
 
-def send_output(output: TensorView, chunk_bytes: int) -> Iterator[bytes]:
-    """Yields the header of the answer and then the chunks of its output."""
-    assert isinstance(output.data, memoryview)
-    yield encode_response_header(output.name, output.type)
-    for offset in range(0, output.data.nbytes, chunk_bytes):
-        piece = output.data[offset : offset + chunk_bytes]
-        yield chunk_prefix(0, offset, piece.nbytes) + piece
+def send_outputs(outputs: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
+    """Yields the header of the answer and then the chunks of its outputs."""
+    yield encode_response_header(*(TensorView(each.name, each.type) for each in outputs))
+    for index, output in enumerate(outputs):
+        assert isinstance(output.data, memoryview)
+        for offset in range(0, output.data.nbytes, chunk_bytes):
+            piece = output.data[offset : offset + chunk_bytes]
+            yield chunk_prefix(index, offset, piece.nbytes) + piece

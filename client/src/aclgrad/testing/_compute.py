@@ -1,14 +1,16 @@
 """Checks and computes one call in numpy, by the rules of a server."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
 from aclgrad.masks import MaskLayout, Pooling, argmax_of_mask
+from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.validation import check_call, find_operator
-from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, WindowRule
+from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule, remedy_of
 from aclgrad.products import Product
 from aclgrad.reference import define
 from aclgrad.tensors import TensorType, TensorView, array_of_view, view_of_array
@@ -20,29 +22,36 @@ MAX_TENSOR_BYTES: Final = 2**31
 _REMEDY: Final = "send values in that range"
 
 
-def compute(call: OperatorCall, product: Product, shape_only: bool) -> TensorView:
-    """Returns the gradient of a call; raises a RequestError for one that a server would refuse."""
+def compute(call: OperatorCall, product: Product, shape_only: bool) -> tuple[TensorView, ...]:
+    """Returns the gradients of a call; raises a RequestError for one that a server would refuse."""
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
-    for tensor in call.inputs:
-        _check_size(f"inputs[{tensor.name}].shape", tensor.type)
-    output = spec.output.infer(arguments)
-    _check_size(f"outputs[{spec.output.name}]", output)
-    inputs: dict[str, Array | tuple[int, ...]] = {}
+    for name, sent in given.items():
+        _check_size(f"inputs[{name}].shape", sent.type)
+    outputs = {each.name: each.infer(arguments) for each in spec.outputs}
+    for name, output in outputs.items():
+        _check_size(f"outputs[{name}]", output)
+    inputs: dict[str, Array | tuple[int, ...] | None] = {}
     for each in spec.inputs:
-        tensor = given[each.name]
-        if isinstance(tensor.data, memoryview) or tensor.type.element_count == 0:
+        tensor = given.get(each.name)
+        if tensor is None:
+            inputs[each.name] = None
+        elif isinstance(tensor.data, memoryview) or tensor.type.element_count == 0:
             inputs[each.name] = _values(tensor, each.values(arguments, product))
         elif each.takes_shape(product, shape_only):
             inputs[each.name] = tensor.type.shape
         else:
             field = f"inputs[{each.name}]"
             raise InputValuesRequiredError.at(field, "came without values", "send the array instead of its shape")
-    gradient = _gradient(spec, inputs, dict(arguments.attributes), output.shape)
-    # Numbers beyond the range of a small dtype become infinite, as on a device.
-    with np.errstate(over="ignore"):
-        return view_of_array(spec.output.name, gradient.astype(output.dtype.numpy))
+    # Numbers beyond the range of a dtype become infinite, and what is not finite spreads, as on a device.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        gradients = _gradients(spec, inputs, dict(arguments.attributes), outputs)
+        return tuple(
+            view_of_array(name, gradient.astype(type.dtype.numpy))
+            for (name, type), gradient in zip(outputs.items(), gradients, strict=True)
+            if not call.outputs or name in call.outputs
+        )
 
 
 def _check_size(field: str, type: TensorType) -> None:
@@ -51,10 +60,12 @@ def _check_size(field: str, type: TensorType) -> None:
         raise LimitExceededError.at(field, problem, "send a smaller tensor")
 
 
-def _gradient(spec: OperatorSpec, inputs: dict[str, Any], attributes: dict[str, Any], shape: tuple[int, ...]) -> Array:
+def _gradients(
+    spec: OperatorSpec, inputs: dict[str, Any], attributes: dict[str, Any], outputs: Mapping[str, TensorType]
+) -> Sequence[Array]:
     if any(isinstance(each, np.ndarray) and each.size == 0 for each in inputs.values()):
-        return np.zeros(shape)
-    return define(spec.name, inputs, attributes)
+        return [np.zeros(each.shape) for each in outputs.values()]
+    return arrays_of(define(spec.name, inputs, attributes))
 
 
 def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
@@ -72,7 +83,16 @@ def _values(tensor: TensorView, rule: ValueRule | None) -> Array:
             raise InvalidFieldError.at(field, problem, "send the indices that the pooling returned")
         case BoxRule() if not np.isfinite(array * max(rule.spatial_scale, 1.0)).all():
             raise InvalidFieldError.at(field, "has a box that is not finite", "send finite boxes")
+        case VarianceRule() if not _are_reciprocals(array, rule):
+            raise InvalidFieldError.at(field, "has a value outside of 0 to 1 / sqrt(eps)", remedy_of(rule))
     return array
+
+
+def _are_reciprocals(values: Array, rule: VarianceRule) -> bool:
+    """Says whether each value is the reciprocal of a standard deviation, or NaN."""
+    least, most = np.finfo(np.float32).max ** -0.5, rule.eps**-0.5 * (1 + rule.tolerance)
+    wide = values.astype(np.float64)
+    return bool((np.isnan(wide) | (wide == 0) | ((wide >= least) & (wide <= most))).all())
 
 
 def _lie_in_windows(indices: Array, pooling: Pooling) -> bool:

@@ -16,7 +16,7 @@ from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.describe import describe_operator
 from aclgrad.products import Product
 from aclgrad.tensors import TensorView
-from aclgrad.testing._chunks import receive_call, send_output
+from aclgrad.testing._chunks import receive_call, send_outputs
 from aclgrad.testing._compute import MAX_TENSOR_BYTES, compute
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
@@ -64,7 +64,7 @@ class TestServer:
         unary: dict[str, Callable[[bytes, str], bytes]] = {
             "ListOperators": self._list,
             "GetServerStatus": self._status,
-            "ExecuteOperator": lambda message, _: response_of(self._execute(decode_request(message))),
+            "ExecuteOperator": lambda message, _: response_of(*self._execute(decode_request(message))),
             "BatchExecuteOperators": self._batch,
         }
         methods: dict[str, Any] = {
@@ -73,22 +73,22 @@ class TestServer:
         methods["ExecuteOperatorChunked"] = grpc.stream_stream_rpc_method_handler(self._chunked)
         return grpc.method_handlers_generic_handler(_SERVICE, methods)
 
-    def _execute(self, call: OperatorCall) -> TensorView:
+    def _execute(self, call: OperatorCall) -> tuple[TensorView, ...]:
         with self._lock:
             failure = self._failures.popleft() if self._failures else None
         if failure is not None:
             raise failure
         time.sleep(self.delay_s)
-        output = compute(call, self._product, self._shape_only)
+        outputs = compute(call, self._product, self._shape_only)
         with self._lock:
             self.calls.append(call.operator)
-        return output
+        return outputs
 
     def _batch(self, message: bytes, request_id: str) -> bytes:
         results = []
         for request in split_batch(message):
             try:
-                results.append(result_prefix(response_of(self._execute(decode_request(request)))))
+                results.append(result_prefix(response_of(*self._execute(decode_request(request)))))
             except AclgradError as error:
                 results.append(failed_result(to_status(error, request_id)))
         return b"".join(results)
@@ -96,7 +96,7 @@ class TestServer:
     def _chunked(self, messages: Iterator[bytes], context: Any) -> Iterator[bytes]:
         with _statuses(context, self.target):
             header, call = receive_call(messages, lambda: context.send_initial_metadata(()))
-            yield from send_output(self._execute(call), header.chunk_bytes)
+            yield from send_outputs(self._execute(call), header.chunk_bytes)
 
     def _list(self, message: bytes, request_id: str) -> bytes:
         served = [spec for spec in OPERATORS.values() if self._product in spec.products]
@@ -140,7 +140,9 @@ def serve(
         try:
             yield server
         finally:
-            core.stop(None).wait()
+            # Again, because gRPC does not cancel a watch that arrives while it cancels the others, and waits for it.
+            while not core.stop(0).wait(1):
+                pass
 
 
 def _answering(behaviour: Callable[[bytes, str], bytes], server: TestServer) -> Callable[[bytes, Any], bytes]:

@@ -10,22 +10,18 @@ The functions are those of `torch.nn.functional` under the same names, and `roi_
 client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
-
-from aclgrad._client.sync.client import Client
-from aclgrad.errors import InvalidFieldError
-from aclgrad.torch import _functions
-from aclgrad.torch._account import LocalError
-from aclgrad.torch._clients import number_of
+from aclgrad.torch import _functions, _several
 from aclgrad.torch._mode import remote_backward
+from aclgrad.torch._run import public
 
 __all__ = [
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "avg_pool2d",
+    "batch_norm",
+    "grid_sample",
     "interpolate",
+    "layer_norm",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
@@ -35,27 +31,15 @@ __all__ = [
 ]
 
 
-def _public(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the function for a client, which raises InvalidFieldError for what stays local in a block."""
-
-    @wraps(function)
-    def call(*args: Any, client: Client, **options: Any) -> Any:
-        try:
-            return function(*args, **options, client=number_of(client))
-        except LocalError as reason:
-            problem = f"has a gradient that no operator computes: {reason}"
-            raise InvalidFieldError.at(function.__name__, problem, "call PyTorch's own function") from None
-
-    call.__doc__ = f"Is PyTorch's {function.__name__}, with a gradient from the client's server."
-    return call
-
-
-adaptive_avg_pool2d = _public(_functions.adaptive_avg_pool2d)
-adaptive_avg_pool3d = _public(_functions.adaptive_avg_pool3d)
-avg_pool2d = _public(_functions.avg_pool2d)
-interpolate = _public(_functions.interpolate)
-max_pool2d = _public(_functions.max_pool2d)
-max_unpool2d = _public(_functions.max_unpool2d)
-max_unpool3d = _public(_functions.max_unpool3d)
-pad = _public(_functions.pad)
-roi_align = _public(_functions.roi_align)
+adaptive_avg_pool2d = public(_functions.adaptive_avg_pool2d)
+adaptive_avg_pool3d = public(_functions.adaptive_avg_pool3d)
+avg_pool2d = public(_functions.avg_pool2d)
+batch_norm = public(_several.batch_norm)
+grid_sample = public(_several.grid_sample)
+interpolate = public(_functions.interpolate)
+layer_norm = public(_several.layer_norm)
+max_pool2d = public(_functions.max_pool2d)
+max_unpool2d = public(_functions.max_unpool2d)
+max_unpool3d = public(_functions.max_unpool3d)
+pad = public(_functions.pad)
+roi_align = public(_functions.roi_align)

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from types import FrameType
@@ -14,6 +15,9 @@ log = logging.getLogger("aclgrad.torch")
 
 _CALL: Final = nn.Module._call_impl.__code__  # noqa: SLF001 - what runs while a module is called
 _NAMES: Final[WeakKeyDictionary[nn.Module, dict[int, str]]] = WeakKeyDictionary()
+_LOCK: Final = threading.Lock()
+
+UNRECORDED: Final = "no gradient is recorded"
 
 
 class LocalError(Exception):
@@ -33,6 +37,15 @@ class Place:
     """The path of the module that called it, from the outermost one; empty outside of modules."""
     because: str | None
 
+    @property
+    def whose(self) -> str:
+        if self.because is None:
+            return "remote"
+        return "none" if self.because == UNRECORDED else "local"
+
+    def __str__(self) -> str:
+        return f"{self.function} of {self.layer}" if self.layer else self.function
+
 
 class Account:
     """Counts the calls in the forward pass. A function that stays local for a new reason is logged once, as INFO."""
@@ -41,27 +54,34 @@ class Account:
         self.calls: Counter[Place] = Counter()
 
     def note(self, function: str, because: str | None) -> Place:
-        place = Place(function, _layer(sys._getframe(1)), because)  # noqa: SLF001 - the only way to know the layer
-        if because is not None and place not in self.calls:
-            log.info("%s of %s stays local: %s", function, place.layer or "no module", because)
-        self.calls[place] += 1
+        place = Place(function, layer_of(sys._getframe(1)), because)  # noqa: SLF001 - the only way to know the layer
+        with _LOCK:
+            is_new = place not in self.calls
+            self.calls[place] += 1
+        if is_new and place.whose == "local":
+            log.info("%s stays local: %s", place, because)
         return place
 
     def table(self) -> str:
         """Returns a line for each function, layer and reason, and a last one with the sums."""
+        with _LOCK:
+            calls = sorted(self.calls.items(), key=lambda item: (item[0].layer, item[0].function))
         rows = [("calls", "gradient", "function", "layer", "because")]
-        for place, count in sorted(self.calls.items(), key=lambda item: (item[0].layer, item[0].function)):
-            whose = "remote" if place.because is None else "local"
-            rows.append((str(count), whose, place.function, place.layer, place.because or ""))
+        sums = Counter({"remote": 0, "local": 0})
+        for place, count in calls:
+            rows.append((str(count), place.whose, place.function, place.layer, place.because or ""))
+            sums[place.whose] += count
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
         ]
-        remote = sum(count for place, count in self.calls.items() if place.because is None)
-        return "\n".join([*lines, f"{remote} of {self.calls.total()} gradients come from the server"])
+        more = f"; none is recorded for {sums['none']} more" if sums["none"] else ""
+        last = f"{sums['remote']} of {sums['remote'] + sums['local']} gradients come from the server{more}"
+        return "\n".join([*lines, last])
 
 
-def _layer(frame: FrameType | None) -> str:
+def layer_of(frame: FrameType | None) -> str:
+    """Returns the path of the innermost module whose call is under way in the frame."""
     modules: list[nn.Module] = []
     while frame is not None:
         if frame.f_code is _CALL:

@@ -1,35 +1,23 @@
-"""The functions of torch.nn.functional, and torchvision's RoI align, with remote gradients.
+"""The functions of torch.nn.functional, and torchvision's RoI align, with gradients from the server of a client.
 
-Each raises LocalError if no operator computes the gradient of the call; `client` is a number here.
+Arguments, outputs and errors of the forward pass are PyTorch's. What a server cannot differentiate raises LocalError,
+by the rules of its product.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aclgrad.errors import InvalidFieldError
-from aclgrad.operators.catalogue import OPERATORS
+from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import ForeignError, LocalError
-from aclgrad.torch._operations import OPERATIONS
-from aclgrad.torch._tensors import dtype_name
+from aclgrad.torch._run import run
+from aclgrad.torch._several import batch_norm, grid_sample, layer_norm
 
 Size = int | Sequence[int]
-
-
-def _run(name: str, client: int, input: Tensor, *rest: Any) -> Any:
-    if name not in OPERATIONS:
-        raise LocalError(f"there is no operator for {name}")
-    grad_output = OPERATORS[OPERATIONS[name].operator].inputs[0]
-    if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
-        raise LocalError(f"no product takes {dtype_name(input)}")
-    if input.dim() not in grad_output.ranks:
-        raise LocalError(
-            f"the input has {input.dim()} dims, and the operator takes {' or '.join(map(str, grad_output.ranks))}"
-        )
-    return getattr(torch.ops.aclgrad, name)(input, *rest, client)
 
 
 def _sizes(value: Size | None, count: int) -> list[int]:
@@ -41,18 +29,26 @@ def _sizes(value: Size | None, count: int) -> list[int]:
     return sizes * count if len(sizes) == 1 else sizes
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None], *, client: int) -> Any:
+def adaptive_avg_pool2d(input: Tensor, output_size: int | Sequence[int | None], *, client: Client) -> Tensor:
+    """Averages (N, C, H, W) or (C, H, W) over windows that divide the planes into `output_size`, as PyTorch does.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
     return _adaptive_avg_pool(2, input, output_size, client)
 
 
-def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None], *, client: int) -> Any:
+def adaptive_avg_pool3d(input: Tensor, output_size: int | Sequence[int | None], *, client: Client) -> Tensor:
+    """Averages (N, C, D, H, W) or (C, D, H, W) over windows that divide the volumes into `output_size`.
+
+    Float64 and the products 910A and 310P have one window alone. Otherwise as `adaptive_avg_pool2d`.
+    """
     return _adaptive_avg_pool(3, input, output_size, client)
 
 
-def _adaptive_avg_pool(axes: int, input: Tensor, output_size: int | Sequence[int | None], client: int) -> Any:
+def _adaptive_avg_pool(axes: int, input: Tensor, output_size: int | Sequence[int | None], client: Client) -> Tensor:
     given = [output_size] * axes if isinstance(output_size, int) else list(output_size)
     sizes = [own if size is None else size for size, own in zip(given, input.shape[-axes:], strict=True)]
-    return _run(f"adaptive_avg_pool{axes}d", client, input, sizes)
+    return run(f"adaptive_avg_pool{axes}d", client, input, sizes)
 
 
 def avg_pool2d(
@@ -64,12 +60,42 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     *,
-    client: int,
-) -> Any:
+    client: Client,
+) -> Tensor:
+    """Averages windows of (N, C, H, W) or (C, H, W), as `torch.nn.functional.avg_pool2d` does.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    if divisor_override == 0:
+        raise LocalError("the divisor is 0")
     window = [_sizes(each, 2) for each in (kernel_size, stride, padding)]
-    return _run("avg_pool2d", client, input, *window, ceil_mode, count_include_pad, divisor_override or 0)
+    return run("avg_pool2d", client, input, *window, ceil_mode, count_include_pad, divisor_override or 0)
 
 
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+    *,
+    client: Client,
+) -> Tensor: ...
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+    client: Client,
+) -> tuple[Tensor, Tensor]: ...
 def max_pool2d(
     input: Tensor,
     kernel_size: Size,
@@ -79,12 +105,17 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    client: int,
+    client: Client,
 ) -> Any:
+    """Returns the maxima of windows of (N, C, H, W) or (C, H, W), with `return_indices` also where they are.
+
+    The gradient is that of the client's server, which has no `dilation`. Raises InvalidFieldError for what its product
+    does not compute.
+    """
     if set(_sizes(dilation, 2)) != {1}:
         raise LocalError("the operator has no dilation")
     window = [_sizes(each, 2) for each in (kernel_size, stride, padding, dilation)]
-    pooled = _run("max_pool2d", client, input, *window, ceil_mode)
+    pooled = run("max_pool2d", client, input, *window, ceil_mode)
     return pooled if return_indices else pooled[0]
 
 
@@ -100,10 +131,14 @@ def max_unpool2d(
     padding: Size = 0,
     output_size: Sequence[int] | None = None,
     *,
-    client: int,
-) -> Any:
-    window = _sizes(kernel_size, 2), _sizes(stride, 2) or None, _sizes(padding, 2)
-    return _run("max_unpool2d", client, input, indices, *window, output_size)
+    client: Client,
+) -> Tensor:
+    """Returns zeros with the values of (N, C, H, W) or (C, H, W) at `indices`, int64 of the same shape.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    size, _ = _unpooled(2, input, kernel_size, stride, padding, output_size)
+    return run("max_unpool2d", client, input, indices, size)
 
 
 def max_unpool3d(
@@ -114,17 +149,35 @@ def max_unpool3d(
     padding: Size = 0,
     output_size: Sequence[int] | None = None,
     *,
-    client: int,
-) -> Any:
-    window = _sizes(kernel_size, 3), _sizes(stride, 3) or None, _sizes(padding, 3)
-    return _run("max_unpool3d", client, input, indices, *window, output_size)
+    client: Client,
+) -> Tensor:
+    """Is `max_unpool2d` for volumes, (N, C, D, H, W) or (C, D, H, W)."""
+    size, window = _unpooled(3, input, kernel_size, stride, padding, output_size)
+    return run("max_unpool3d", client, input, indices, size, *window)
 
 
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None, *, client: int) -> Any:
+def _unpooled(
+    axes: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, output_size: Sequence[int] | None
+) -> tuple[list[int], tuple[list[int], list[int]]]:
+    """Returns the size of the unpooled axes, stride and padding, by PyTorch's own rule."""
+    kernel, step, pads = (_sizes(each, axes) for each in (kernel_size, stride, padding))
+    rule: Callable[..., list[int]] = vars(functional)["_unpool_output_size"]
+    size = rule(input, kernel, step or kernel, pads, output_size)
+    return list(size), (step or kernel, pads)
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None, *, client: Client
+) -> Tensor:
+    """Pads up to three last axes by copies of the edge (mode "replicate") or by mirrored cells ("reflect").
+
+    `pad` has the cells before and after each axis, the last axis first. The gradient is that of the client's server.
+    Raises InvalidFieldError for other modes and for what its product does not compute.
+    """
     rule = {"replicate": "replication", "reflect": "reflection"}.get(mode)
     if rule is None:
         raise ForeignError(f"there is no operator for {mode} pads")
-    return _run(f"{rule}_pad{len(pad) // 2}d", client, input, list(pad))
+    return run(f"{rule}_pad{len(pad) // 2}d", client, input, list(pad))
 
 
 def interpolate(
@@ -136,21 +189,28 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
-    client: int,
-) -> Any:
+    client: Client,
+) -> Tensor:
+    """Scales the planes of (N, C, H, W) to `size` or by `scale_factor`, each cell from its nearest neighbour.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for other modes, for a scale that the sizes do
+    not have, and for what its product does not compute.
+    """
     if mode != "nearest" or align_corners is not None or antialias:
         raise ForeignError(f"there is an operator for nearest neighbours alone, not for {mode}")
     if input.dim() != 4 or (size is None) == (scale_factor is None):
         raise LocalError("the operator takes 4 dims, and a size or a scale")
     if scale_factor is None:
-        return _run("upsample_nearest2d", client, input, _sizes(size, 2), 0.0, 0.0)
+        return run("upsample_nearest2d", client, input, _sizes(size, 2), 0.0, 0.0)
     scales = [float(each) for each in (scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * 2)]
+    if len(scales) != 2 or not all(abs(each) < math.inf for each in scales):
+        raise LocalError("the operator takes two finite scales")
     sizes = [each * scale for each, scale in zip(input.shape[2:], scales, strict=True)]
     if recompute_scale_factor:
         scales = [0.0, 0.0]
     elif any(each != int(each) for each in sizes):
         raise LocalError("PyTorch uses the scale, and the operator the ratio of the sizes; they differ here")
-    return _run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
+    return run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
 
 
 def roi_align(
@@ -161,8 +221,13 @@ def roi_align(
     sampling_ratio: int = -1,
     aligned: bool = False,
     *,
-    client: int,
-) -> Any:
+    client: Client,
+) -> Tensor:
+    """Pools regions of (N, C, H, W) to (M, C, *output_size), as `torchvision.ops.roi_align` does.
+
+    `boxes` are (M, 5), the image and two corners, or (M, 4) for each image. The gradient is that of the client's
+    server; boxes have none. Raises InvalidFieldError for what its product does not compute.
+    """
     if not isinstance(boxes, Tensor):
         boxes = torch.cat([functional.pad(each, (1, 0), value=image) for image, each in enumerate(boxes)])
     height, width = _sizes(output_size, 2)
@@ -178,11 +243,11 @@ def torchvision_roi_align(
     sampling_ratio: int,
     aligned: bool,
     *,
-    client: int,
-) -> Any:
+    client: Client,
+) -> Tensor:
     if boxes.requires_grad:
-        raise InvalidFieldError.at("boxes", "requires grad, and RoI align has no gradient of boxes", "detach the boxes")
-    return _run(
+        raise LocalError("boxes requires grad, and RoI align has no gradient of boxes; detach the boxes")
+    return run(
         "roi_align", client, input, boxes, pooled_height, pooled_width, spatial_scale, max(sampling_ratio, 0), aligned
     )
 
@@ -200,6 +265,9 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         functional.max_unpool3d: max_unpool3d,
         functional.pad: pad,
         functional.interpolate: interpolate,
+        functional.batch_norm: batch_norm,
+        functional.grid_sample: grid_sample,
+        functional.layer_norm: layer_norm,
     }
     if hasattr(torch.ops.torchvision, "roi_align"):
         found[torch.ops.torchvision.roi_align] = torchvision_roi_align

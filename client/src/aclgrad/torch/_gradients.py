@@ -1,16 +1,19 @@
 """The operator table as operators of PyTorch: `torch.ops.aclgrad.NAME` makes the remote call.
 
-An operator takes the inputs and attributes of its row, and the number of a client. It is opaque to torch.compile, which
-traces the fake kernel instead: that one gets the output's type from the table.
+An operator takes the inputs and attributes of its row, which of several outputs are wanted, and the number of a client;
+one that is not wanted is returned empty. It is opaque to torch.compile, which traces the fake kernel instead: that one
+gets the output's type from the table.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from aclgrad._client.max_pool2d import served_operator
+from aclgrad._client.served import served_operator
+from aclgrad.errors import AclgradError
+from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import Arguments, AttributeKind, OperatorSpec
 from aclgrad.torch._clients import client_of
@@ -21,46 +24,62 @@ _SCHEMA_TYPES: Final = {
     AttributeKind.INT: "SymInt",
     AttributeKind.DOUBLE: "float",
     AttributeKind.INTS: "SymInt[]",
+    AttributeKind.TEXT: "str",
 }
 
 
-def refuse_vmap(name: str) -> Callable[..., Any]:
-    """Returns a vmap rule that raises an error with the remedy."""
-
-    def refuse(*_: Any) -> Any:
-        remedy = "give it the whole batch as one tensor, or use vmap outside of remote_backward"
-        raise NotImplementedError(f"aclgrad::{name} cannot be vectorised by vmap; {remedy}")
-
-    return refuse
-
-
-def _register(spec: OperatorSpec) -> None:
-    parameters = [f"Tensor {each.python_name}" for each in spec.inputs]
+def _registered(spec: OperatorSpec) -> Any:
+    is_several = len(spec.outputs) > 1
+    parameters = [f"Tensor{'?' if each.is_optional else ''} {each.python_name}" for each in spec.inputs]
     parameters += [f"{_SCHEMA_TYPES[each.kind]} {each.name}" for each in spec.attributes]
-    schema = f"({', '.join(parameters)}, SymInt client) -> Tensor"
+    parameters += ["bool[] wanted"] if is_several else []
+    returned = f"({', '.join(['Tensor'] * len(spec.outputs))})" if is_several else "Tensor"
+    schema = f"({', '.join(parameters)}, SymInt client) -> {returned}"
     names = [each.name for each in spec.inputs]
 
     def split(values: tuple[Any, ...]) -> tuple[Mapping[str, Tensor], Mapping[str, Any]]:
-        attributes = zip(spec.attributes, values[len(names) :], strict=True)
-        tuples = {each.name: tuple(value) if isinstance(value, list) else value for each, value in attributes}
-        return dict(zip(names, values, strict=False)), tuples
+        inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
+        attributes = zip(spec.attributes, values[len(names) :], strict=False)
+        return inputs, {each.name: tuple(value) if isinstance(value, list) else value for each, value in attributes}
 
-    def execute(*values: Any) -> Tensor:
-        client = client_of(values[-1])
-        inputs, attributes = split(values[:-1])
+    def wanted_of(values: tuple[Any, ...]) -> list[str]:
+        wanted = values[-2] if is_several else [True]
+        return [each.name for each, is_wanted in zip(spec.outputs, wanted, strict=True) if is_wanted]
+
+    def returned_of(values: tuple[Any, ...], found: Mapping[str, Tensor]) -> Any:
+        empty = values[0].new_empty
+        all_ = tuple(found[each.name] if each.name in found else empty(0) for each in spec.outputs)
+        return all_ if is_several else all_[0]
+
+    def execute(*values: Any) -> Any:
+        inputs, attributes = split(values)
         arrays = {name: array_of(tensor) for name, tensor in inputs.items()}
-        gradient = client.execute(served_operator(spec.name, client), arrays, attributes)
-        return tensor_of(gradient).to(values[0].device)
+        name, wanted = spec.name, wanted_of(values)
+        try:
+            client = client_of(values[-1])
+            name = served_operator(name, client)
+            gradients = client.execute(name, arrays, attributes, outputs=wanted if is_several else None)
+        except AclgradError as error:
+            error.operator = name
+            raise
+        found = zip(spec.outputs, arrays_of(gradients), strict=True)
+        device = values[0].device
+        return returned_of(
+            values, {each.name: tensor_of(array).to(device) for each, array in found if array is not None}
+        )
 
-    def infer(*values: Any) -> Tensor:
-        inputs, attributes = split(values[:-1])
-        output = spec.output.infer(Arguments({name: type_of(each) for name, each in inputs.items()}, attributes))
-        return values[0].new_empty(output.shape, dtype=getattr(torch, output.dtype.name))
+    def infer(*values: Any) -> Any:
+        inputs, attributes = split(values)
+        arguments = Arguments({name: type_of(each) for name, each in inputs.items()}, attributes)
+        types = {each.name: each.infer(arguments) for each in spec.outputs if each.name in wanted_of(values)}
+        new = values[0].new_empty
+        return returned_of(
+            values, {name: new(type.shape, dtype=getattr(torch, type.dtype.name)) for name, type in types.items()}
+        )
 
     operator = torch.library.custom_op(f"aclgrad::{spec.name}", execute, mutates_args=(), schema=schema)
     operator.register_fake(infer)
-    operator.register_vmap(refuse_vmap(spec.name))
+    return getattr(torch.ops.aclgrad, spec.name).default
 
 
-for _spec in OPERATORS.values():
-    _register(_spec)
+GRADIENTS: Final = {name: _registered(spec) for name, spec in OPERATORS.items()}

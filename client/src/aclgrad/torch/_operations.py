@@ -1,35 +1,65 @@
 """The functions that PyTorch computes here and a server differentiates: one row for each.
 
-A row is registered as `torch.ops.aclgrad.NAME`. The forward pass runs on the tensors' own device, and the fake kernel
-on fake tensors. The backward pass calls the row's operator.
+A row is registered as `torch.ops.aclgrad.NAME`, which torch.compile does not look into. The forward pass runs on the
+tensors' own device, and the fake kernel on fake tensors. It refuses what the server's product could not differentiate.
 """
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
+from aclgrad._client.served import REFUSALS, served_by
+from aclgrad.errors import AclgradError
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.torch._gradients import refuse_vmap
+from aclgrad.operators.spec import OperatorSpec
+from aclgrad.torch._account import Place, layer_of
+from aclgrad.torch._batch_norm import batch_norm, batch_norm_shapes, dtype_of_statistics, sent_statistics
+from aclgrad.torch._blocks import note_remote
+from aclgrad.torch._clients import client_of
+from aclgrad.torch._folding import Fold, fold_into_batch, fold_into_channels, fold_into_rows
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
+from aclgrad.torch._tensors import type_of
 
 aten: Final = torch.ops.aten
+Known = Mapping[str, Any]
 
 
-def _nothing(arguments: Mapping[str, Any], output: Any) -> dict[str, Any]:
+def _nothing(arguments: Known, output: Any) -> dict[str, Any]:
     return {}
+
+
+def _input(arguments: Known) -> tuple[str, ...]:
+    return ("input",)
+
+
+def _known(
+    names: tuple[str, ...], defaults: Known, more: Callable[[Known, Any], dict[str, Any]]
+) -> Callable[[Sequence[Any], Any], dict[str, Any]]:
+    # Without the row: torch.compile cannot trace a function that holds one.
+    def known(values: Sequence[Any], output: Any) -> dict[str, Any]:
+        arguments = dict(zip(names, values, strict=False))
+        return {**defaults, **arguments, **more(arguments, output)}
+
+    return known
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A differentiable function of its first argument.
+    """A differentiable function of the arguments that the operator's outputs are gradients of.
 
     The operator's inputs and attributes are taken by name from the arguments, and from the result of `more`, which
-    derives values from arguments and output. The others have their defaults.
+    derives values from arguments and output. The others have their defaults. `saved` names the tensors that PyTorch's
+    own function saves, in its order: where a checkpoint computes it again without a block, it finds the same ones.
+    `sent` returns what becomes of them for the operator, and `fold` makes one call of many for vmap.
+    A linear function is the backward pass of its own backward pass: `sizes` returns what its arguments lack among the
+    operator's, given the shape of the gradient of the output. For another one `again` is that pass, of the gradient of
+    the input, the indices and the client. One that is not linear either (`is_linear`) has no second
+    derivative. `function` is the name that a user calls.
     """
 
     name: str
@@ -37,39 +67,84 @@ class Operation:
     parameters: str
     forward: Callable[..., Any]
     fake: Callable[..., Any] | None = None
-    more: Callable[[Mapping[str, Any], Any], dict[str, Any]] = _nothing
+    more: Callable[[Known, Any], dict[str, Any]] = _nothing
+    saved: Callable[[Known], tuple[str, ...]] = _input
+    sizes: Callable[[Sequence[int]], dict[str, Any]] = lambda _: {}
+    again: Callable[..., Tensor] | None = None
+    is_linear: bool = True
+    sent: Callable[[dict[str, Any]], dict[str, Any]] = lambda known: known
+    fold: Fold = fold_into_batch
     returns: str = "Tensor"
+    function: str = ""
+    spec: OperatorSpec = field(init=False)
+    names: tuple[str, ...] = field(init=False)
+    """The arguments' names, without the client."""
+    targets: tuple[int, ...] = field(init=False)
+    """The places of the arguments that the operator's outputs are gradients of."""
+    known: Callable[[Sequence[Any], Any], dict[str, Any]] = field(init=False)
+    """Returns arguments, derived values and defaults by name, from the values of a call and its output."""
+
+    def __post_init__(self) -> None:
+        names = tuple(each.split()[-1] for each in self.parameters.split(", "))
+        spec = OPERATORS[self.operator]
+        object.__setattr__(self, "function", self.function or self.name)
+        object.__setattr__(self, "spec", spec)
+        object.__setattr__(self, "names", names)
+        of = ("input" if each.of == "self" else each.of for each in spec.outputs)
+        object.__setattr__(self, "targets", tuple(map(names.index, of)))
+        object.__setattr__(self, "known", _known(names, spec.defaults, self.more))
 
 
 def _adaptive_avg_pool(axes: int) -> Operation:
     name = f"adaptive_avg_pool{axes}d"
-    return Operation(name, f"{name}_backward", "Tensor input, SymInt[] output_size", getattr(aten, name))
-
-
-def _max_unpool(axes: int) -> Operation:
-    name = f"max_unpool{axes}d"
     return Operation(
         name,
         f"{name}_backward",
-        _UNPOOL,
-        getattr(functional, name),
-        # The operator has a stride too, and does not use it.
-        more=lambda _, output: {"output_size": output.shape[-axes:], "stride": (1,) * axes},
+        "Tensor input, SymInt[] output_size",
+        getattr(aten, name),
+        # PyTorch takes a mean for one window.
+        saved=lambda arguments: () if all(each == 1 for each in arguments["output_size"]) else ("input",),
+        sizes=lambda pooled: {"output_size": list(pooled[-axes:])},
     )
+
+
+def _max_unpool(axes: int, parameters: str) -> Operation:
+    name = f"max_unpool{axes}d"
+    return Operation(name, f"{name}_backward", parameters, getattr(aten, name), saved=lambda _: ("indices",))
 
 
 def _pad(rule: str, axes: int) -> Operation:
     name = f"{rule}_pad{axes}d"
-    return Operation(name, f"{name}_backward", "Tensor input, SymInt[] padding", getattr(aten, name))
+    parameters = "Tensor input, SymInt[] padding"
+    return Operation(name, f"{name}_backward", parameters, getattr(aten, name), function="pad")
+
+
+def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
+    """Returns the elements that are the maxima, shape of `indices`."""
+    # Not by flatten, which autograd's own vmap cannot do.
+    planes, places = (each.reshape(*each.shape[:-2], each.shape[-2:].numel()) for each in (grad_input, indices))
+    return planes.gather(-1, places).reshape(indices.shape)
+
+
+def _layer_norm_shapes(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, *_: object
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns empty tensors of the types of the results, which PyTorch's own rules for fake tensors get wrong."""
+    rows = (*input.shape[: -len(normalized_shape)], *(1 for _ in normalized_shape))
+    dtype = dtype_of_statistics(input, weight, bias)
+    mean, rstd = (input.new_empty(rows, dtype=dtype) for _ in range(2))
+    return torch.empty_like(input, memory_format=torch.contiguous_format), mean, rstd
 
 
 _WINDOW: Final = "Tensor input, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding"
-_UNPOOL: Final = (
-    "Tensor input, Tensor indices, SymInt[] kernel_size, SymInt[]? stride, SymInt[] padding, SymInt[]? output_size"
-)
+_UNPOOL: Final = "Tensor input, Tensor indices, SymInt[] output_size"
 _ROI_ALIGN: Final = (
     "Tensor input, Tensor boxes, SymInt pooled_height, SymInt pooled_width, float spatial_scale, "
     "SymInt sampling_ratio, bool aligned"
+)
+_BATCH_NORM: Final = (
+    "Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, "
+    "float momentum, float eps"
 )
 
 _ROWS: Final = (
@@ -86,15 +161,20 @@ _ROWS: Final = (
         f"{_WINDOW}, SymInt[] dilation, bool ceil_mode",
         aten.max_pool2d_with_indices,
         more=lambda _, output: {"indices": output[1]},
+        saved=lambda _: ("input", "indices"),
+        again=_at_indices,
         returns="(Tensor, Tensor)",
     ),
-    *(_max_unpool(axes) for axes in (2, 3)),
+    _max_unpool(2, _UNPOOL),
+    _max_unpool(3, f"{_UNPOOL}, SymInt[] stride, SymInt[] padding"),
     Operation(
         "upsample_nearest2d",
         "upsample_nearest2d_backward",
         "Tensor input, SymInt[] output_size, float scales_h, float scales_w",
         lambda input, size, *scales: aten.upsample_nearest2d(input, size, *(each or None for each in scales)),
         more=lambda arguments, _: {"input_size": arguments["input"].shape},
+        saved=lambda _: (),
+        function="interpolate",
     ),
     Operation(
         "roi_align",
@@ -103,8 +183,43 @@ _ROWS: Final = (
         roi_align,
         roi_align_shape,
         more=lambda arguments, _: {"input_shape": arguments["input"].shape},
+        saved=lambda _: ("boxes",),
     ),
     *(_pad(rule, axes) for rule in ("replication", "reflection") for axes in (1, 2, 3)),
+    Operation(
+        "layer_norm",
+        "layer_norm_backward",
+        "Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps",
+        aten.native_layer_norm,
+        _layer_norm_shapes,
+        more=lambda _, output: {"mean": output[1], "rstd": output[2]},
+        saved=lambda _: ("bias", "input", "weight", "mean", "rstd"),
+        is_linear=False,
+        fold=fold_into_rows,
+        returns="(Tensor, Tensor, Tensor)",
+    ),
+    Operation(
+        "batch_norm",
+        "batch_norm_backward",
+        _BATCH_NORM,
+        batch_norm,
+        batch_norm_shapes,
+        more=lambda _, output: {"save_mean": output[1], "save_invstd": output[2]},
+        saved=lambda _: ("input", "running_mean", "running_var", "weight", "save_mean", "save_invstd"),
+        sent=sent_statistics,
+        is_linear=False,
+        fold=fold_into_channels,
+        returns="(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    ),
+    Operation(
+        "grid_sampler_2d",
+        "grid_sampler2d_backward",
+        "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners",
+        aten.grid_sampler_2d,
+        saved=lambda _: ("grid", "input"),
+        is_linear=False,
+        function="grid_sample",
+    ),
 )
 OPERATIONS: Final = {row.name: row for row in _ROWS}
 
@@ -115,40 +230,41 @@ def _without_autocast(device: str) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if is_on else nullcontext()
 
 
-def _register(row: Operation) -> None:
-    spec = OPERATORS[row.operator]
-    gradient = getattr(torch.ops.aclgrad, row.operator).default
-    names = [each.split()[-1] for each in row.parameters.split(", ")]
-    # After the gradient of the output, in the order of the operator.
-    wanted = [each.python_name for each in spec.inputs[1:]] + [each.name for each in spec.attributes]
+def _check(row: Operation, values: Sequence[Any], output: Any) -> None:
+    """Raises InvalidFieldError or OperatorNotSupportedError for a backward pass that the server would refuse."""
+    spec, known, name = row.spec, row.sent(row.known(values, output)), row.operator
+    inputs = {each.name: known[each.python_name] for each in spec.inputs[1:] if known[each.python_name] is not None}
+    inputs = {spec.inputs[0].name: output[0] if isinstance(output, tuple) else output, **inputs}
+    attributes = {each.name: known[each.name] for each in spec.attributes}
+    attributes = {name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()}
+    try:
+        served = served_by(client_of(values[-1]))
+        name = served.operator(name)
+        served.check(name, {each: type_of(tensor) for each, tensor in inputs.items()}, attributes)
+    except AclgradError as error:
+        error.operator = name
+        if not isinstance(error, REFUSALS):
+            place = Place(row.function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+            error.message = f"{place}: {error.message}"
+        raise
 
-    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        arguments = dict(zip(names, inputs, strict=False))
-        known = {**spec.defaults, **arguments, **row.more(arguments, output)}
-        values = [known[name] for name in wanted]
-        ctx.save_for_backward(*(each for each in values if isinstance(each, Tensor)))
-        ctx.values = [None if isinstance(each, Tensor) else each for each in values]
-        ctx.client = inputs[-1]
 
-    def differentiate(ctx: Any, grad_output: Tensor, *_: Tensor) -> tuple[Any, ...]:
-        saved = iter(ctx.saved_tensors)
-        values = [next(saved) if each is None else each for each in ctx.values]
-        return gradient(grad_output, *values, ctx.client), *[None] * len(names)
-
+def _registered(row: Operation) -> Any:
     def forward(*values: Any) -> Any:
         with _without_autocast(values[0].device.type):
-            return row.forward(*values[:-1])
+            output = row.forward(*values[:-1])
+        _check(row, values, output)
+        note_remote(row.function, values[-1])
+        return output
 
     def infer(*values: Any) -> Any:
         with _without_autocast(values[0].device.type):
             return (row.fake or row.forward)(*values[:-1])
 
     schema = f"({row.parameters}, SymInt client) -> {row.returns}"
-    operation = torch.library.custom_op(f"aclgrad::{row.name}", forward, mutates_args=(), schema=schema)
-    operation.register_fake(infer)
-    operation.register_autograd(differentiate, setup_context=remember)
-    operation.register_vmap(refuse_vmap(row.name))
+    torch.library.custom_op(f"aclgrad::{row.name}", forward, mutates_args=(), schema=schema).register_fake(infer)
+    return getattr(torch.ops.aclgrad, row.name).default
 
 
-for _row in _ROWS:
-    _register(_row)
+FORWARD: Final = {name: _registered(row) for name, row in OPERATIONS.items()}
+"""The operators of PyTorch by the names of their rows."""

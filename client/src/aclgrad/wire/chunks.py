@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aclgrad.errors import InvalidFieldError, MalformedRequestError
-from aclgrad.tensors import Announced, TensorType, TensorView
+from aclgrad.tensors import Announced, TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.limits import DEFAULT_CHUNK_BYTES, MAX_CHUNK_BYTES
 from aclgrad.wire.messages import (
@@ -132,9 +132,9 @@ def check_chunk(chunk: Chunk, name: str, tensor: int, offset: int, size_bytes: i
         raise InvalidFieldError.at(field, problem, "send exactly the elements of the shape")
 
 
-def encode_response_header(name: str, type: TensorType) -> bytes:
-    """Returns the first message of the answer: the output without its elements."""
-    response = response_of(TensorView(name, type))
+def encode_response_header(*outputs: TensorView) -> bytes:
+    """Returns the first message of the answer: the outputs without their elements."""
+    response = response_of(*outputs)
     return length_key(_HEADER, len(response)) + response
 
 

@@ -18,7 +18,7 @@ from aclgrad.v1 import operator_service_pb2, tensor_pb2
 from aclgrad.wire.limits import MAX_ATTRIBUTES, MAX_BATCH_CALLS, MAX_INPUTS, MAX_LIST_LENGTH, MAX_NAME, MAX_RANK
 from aclgrad.wire.scan import extract_payloads, payload_index, varint
 
-AttributeValue = bool | int | float | Sequence[int]
+AttributeValue = bool | int | float | str | Sequence[int]
 """The value of an attribute in Python; decoding makes a tuple of a list of integers."""
 
 ExtractPayloads = Callable[[bytes, tuple[int, ...]], tuple[bytes, list[memoryview]]]
@@ -50,11 +50,16 @@ class OperatorCall:
     inputs: tuple[TensorView, ...]
     attributes: Mapping[str, AttributeValue]
     output_memory: Mapping[str, SharedRange] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    """The names of the wanted outputs; all if there are none."""
 
 
 def encode_request(call: OperatorCall) -> bytes:
     """Returns the call as an ExecuteOperatorRequest; raises InvalidFieldError for what the wire cannot hold."""
-    message = operator_service_pb2.ExecuteOperatorRequest(operator=checked_name("operator", call.operator))
+    outputs = [checked_name("outputs", each) for each in call.outputs]
+    message = operator_service_pb2.ExecuteOperatorRequest(
+        operator=checked_name("operator", call.operator), outputs=outputs
+    )
     for name, value in call.attributes.items():
         message.attributes[checked_name("attributes", name)].CopyFrom(attribute_message(name, value))
     for name, range in call.output_memory.items():
@@ -85,10 +90,11 @@ def call_of_message(
     _check_count("inputs", len(message.inputs), MAX_INPUTS)
     _check_count("attributes", len(message.attributes), MAX_ATTRIBUTES)
     _check_count("output_memory", len(message.output_memory), MAX_INPUTS)
+    _check_count("outputs", len(message.outputs), MAX_INPUTS)
     inputs = tuple(_tensor_view(tensor, payloads) for tensor in message.inputs)
     attributes = {name: attribute_value(name, value) for name, value in message.attributes.items()}
     output_memory = {name: _shared_range(range) for name, range in message.output_memory.items()}
-    return OperatorCall(message.operator, inputs, attributes, output_memory)
+    return OperatorCall(message.operator, inputs, attributes, output_memory, tuple(message.outputs))
 
 
 def _check_count(field: str, count: int, limit: int) -> None:
@@ -97,7 +103,7 @@ def _check_count(field: str, count: int, limit: int) -> None:
 
 
 def response_prefix(name: str, type: TensorType) -> bytes:
-    """Returns the bytes before the data of the only output in an ExecuteOperatorResponse."""
+    """Returns the bytes before the data of one output in an ExecuteOperatorResponse."""
     return b"".join(_tensor_field(_OUTPUTS, TensorView(name, type), type.size_bytes))
 
 
@@ -108,9 +114,9 @@ def decode_response(data: bytes) -> tuple[TensorView, ...]:
     return tuple(_tensor_view(tensor, payloads) for tensor in message.outputs)
 
 
-def response_of(output: TensorView) -> bytes:
-    """Returns an ExecuteOperatorResponse of one output, which may be without data."""
-    return b"".join(_tensor_field(_OUTPUTS, output))
+def response_of(*outputs: TensorView) -> bytes:
+    """Returns an ExecuteOperatorResponse of these outputs, which may be without data."""
+    return b"".join(piece for output in outputs for piece in _tensor_field(_OUTPUTS, output))
 
 
 def decode_outputs(message: operator_service_pb2.ExecuteOperatorResponse) -> tuple[TensorView, ...]:
@@ -137,7 +143,7 @@ def split_batch(request: bytes, extract: ExtractPayloads = extract_payloads) -> 
     return requests
 
 
-def result_prefix(prefix: bytes, payload_bytes: int = 0) -> bytes:
+def result_prefix(prefix: bytes = b"", payload_bytes: int = 0) -> bytes:
     """Returns the bytes before the payload of one result in a BatchExecuteOperatorsResponse.
 
     An OperatorResult with outputs has the bytes of an ExecuteOperatorResponse with these outputs.
@@ -234,7 +240,7 @@ def _shared_message(range: SharedRange) -> tensor_pb2.SharedMemory:
 
 
 def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
-    """Returns the message of a plain value; raises InvalidFieldError for an integer of more than 64 bits."""
+    """Returns the message of a plain value; raises InvalidFieldError for one that the wire cannot hold."""
     try:
         if isinstance(value, bool):
             return tensor_pb2.Attribute(bool_value=value)
@@ -242,6 +248,8 @@ def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
             return tensor_pb2.Attribute(int_value=value)
         if isinstance(value, float):
             return tensor_pb2.Attribute(double_value=value)
+        if isinstance(value, str):
+            return tensor_pb2.Attribute(text_value=value)
         return tensor_pb2.Attribute(ints_value=tensor_pb2.Ints(values=map(operator.index, value)))
     except (TypeError, ValueError) as error:
         raise InvalidFieldError.of(unsendable_attribute(name, value)) from error
@@ -250,7 +258,7 @@ def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
 def unsendable_attribute(name: str, value: object) -> Violation:
     """Returns the error for a value that the wire cannot hold."""
     problem = f"is {value!r}, which the wire cannot hold"
-    remedy = "give a bool, a 64-bit integer, a float or a sequence of 64-bit integers"
+    remedy = "give a bool, a 64-bit integer, a float, a text or a sequence of 64-bit integers"
     return Violation(f"attributes[{name}]", problem, remedy)
 
 
@@ -266,4 +274,6 @@ def attribute_value(name: str, message: tensor_pb2.Attribute) -> AttributeValue:
         case "ints_value":
             _check_count(f"attributes[{name[:MAX_NAME]}]", len(message.ints_value.values), MAX_LIST_LENGTH)
             return tuple(message.ints_value.values)
+        case "text_value":
+            return message.text_value
     raise InvalidFieldError.at(f"attributes[{name}]", "holds no value", "set one of its kinds")

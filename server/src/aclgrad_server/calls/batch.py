@@ -57,14 +57,14 @@ async def execute_batch(runner: Runner, request: bytes, call: Call) -> bytes:
             plan, payloads = runner.planner.read(each)
             if plan.uses_shared_memory:
                 raise InvalidFieldError.at(f"calls[{index}]", "names shared memory", "send such a call by itself")
-            planned[index] = plan, plan.contents(payloads), result_prefix(plan.reply_prefix, plan.output_bytes)
+            planned[index] = plan, plan.contents(payloads), result_prefix(payload_bytes=plan.reply_bytes)
         except AclgradError as error:
             # Its traceback has this frame, which has the error: a cycle, which would keep the whole message.
             failures[index] = error.with_traceback(None)
         await turns.pause()
         call.check_deadline()
     call.operator = f"batch of {len(planned) + len(failures)}"
-    size_bytes = sum(len(prefix) + plan.output_bytes for plan, _, prefix in planned.values())
+    size_bytes = sum(len(prefix) + plan.reply_bytes for plan, _, prefix in planned.values())
     check_reply_size("calls", size_bytes, runner.max_message_bytes)
     ran: list[Ran] = []
     if planned:
@@ -148,7 +148,7 @@ def _sections(planned: dict[int, PlannedCall], ran: list[Ran]) -> Iterator[tuple
     for group in ran:
         start = 0
         for index, (plan, _, prefix) in islice(calls, len(group.errors)):
-            end = start + len(prefix) + plan.output_bytes
+            end = start + len(prefix) + plan.reply_bytes
             yield index, memoryview(group.reply)[start:end]
             start = end
 

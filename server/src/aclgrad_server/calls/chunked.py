@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from aclgrad.errors import InvalidFieldError, LimitExceededError
-from aclgrad.tensors import Announced
+from aclgrad.tensors import Announced, TensorView
 from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
 from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.runner import Runner
@@ -36,8 +36,9 @@ async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> No
             raise InvalidFieldError.at("chunk", problem, "send exactly the elements of the shapes")
         call.works()
         await runner.run(call, plan, (), staged)
-        await call.write(encode_response_header(plan.spec.output.name, plan.output))
-        await _send(call, staged.output, header.chunk_bytes)
+        await call.write(encode_response_header(*(TensorView(each.name, each.type) for each in plan.outputs)))
+        for index, output in enumerate(staged.outputs):
+            await _send(call, index, output, header.chunk_bytes)
 
 
 async def _receive(call: Call, index: int, name: str, tensor: StagedTensor) -> None:
@@ -65,8 +66,8 @@ async def _receive(call: Call, index: int, name: str, tensor: StagedTensor) -> N
         del write
 
 
-async def _send(call: Call, output: StagedTensor, chunk_bytes: int) -> None:
-    """Sends the output; a chunk is read from the device while the one before it is sent."""
+async def _send(call: Call, index: int, output: StagedTensor, chunk_bytes: int) -> None:
+    """Sends one output; a chunk is read from the device while the one before it is sent."""
     following: asyncio.Future[bytes] | None = None
     try:
         for offset in range(-chunk_bytes, output.size_bytes, chunk_bytes):
@@ -75,7 +76,7 @@ async def _send(call: Call, output: StagedTensor, chunk_bytes: int) -> None:
             count = min(chunk_bytes, output.size_bytes - start)
             following = None
             if count > 0:
-                prefix = chunk_prefix(0, start, count)
+                prefix = chunk_prefix(index, start, count)
                 following = asyncio.ensure_future(output.read(start, count, prefix, call.deadline))
             if message is not None:
                 await call.write(message)

@@ -17,10 +17,10 @@ from aclgrad_server.statistics import RUN, WAIT
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The tensors of one call that come or go in pieces: inputs by name, and the output."""
+    """The tensors of one call that come or go in pieces: inputs by name, and the outputs."""
 
     inputs: dict[str, StagedTensor]
-    output: StagedTensor
+    outputs: Sequence[StagedTensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,30 @@ class Runner:
     async def staged(
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
-        """Yields memory for inputs from the source and the output; `reply_bytes` stay admitted until the call ends."""
+        """Yields memory for inputs from the source and the outputs; `reply_bytes` stay admitted until the call ends."""
         size_bytes, waits_for_client = plan.staged_bytes(source), source is Announced
         call.enter(WAIT)
         memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
         call.enter(RUN)
         inputs = plan.inputs_in(source)
-        sizes = [*((tensor.type.size_bytes, on_host) for tensor, on_host in inputs), (plan.output_bytes, False)]
+        sizes = [(tensor.type.size_bytes, on_host) for tensor, on_host in inputs]
+        sizes += [(each.type.size_bytes, False) for each in plan.outputs]
         tensors = await self.device.stage(sizes, call.deadline, partial(_keep_until_end, call, memory, reply_bytes))
         names = [tensor.name for tensor, _ in inputs]
         try:
-            yield Staged(dict(zip(names, tensors, strict=False)), tensors[-1])
+            yield Staged(dict(zip(names, tensors, strict=False)), tensors[len(names) :])
         finally:
             # An error that is on its way out keeps its frames, and so whatever they refer to.
             for tensor in tensors:
                 tensor.close()
 
     async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
-        """Runs a plan whose inputs are complete and whose output stays on the device."""
+        """Runs a plan whose inputs are complete and whose outputs stay on the device."""
         call.enter(WAIT)
         slot = await self.admission.slot(call.caller)
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
-        await self.device.execute_into(plan, contents, staged.output, call.deadline, slot.give_back)
+        await self.device.execute_into(plan, contents, staged.outputs, call.deadline, slot.give_back)
 
 
 def _keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:

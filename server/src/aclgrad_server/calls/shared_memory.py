@@ -16,7 +16,7 @@ from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire.messages import response_of
 from aclgrad_server.calls.call import UNIX, Call, address_of
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.planning import OperatorPlan, check_reply_size
+from aclgrad_server.devices.planning import OperatorPlan, PlannedOutput, check_reply_size
 from aclgrad_server.devices.staged import StagedTensor
 
 RETRY_AFTER_FILES_S: Final = 1.0
@@ -46,19 +46,19 @@ class SharedMemory:
     async def execute(self, runner: Runner, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
         """Returns the ExecuteOperatorResponse. The device's copy is checked, for clients may change their memory."""
         self.require(call.peer)
-        name, target = plan.spec.output.name, plan.output_memory
-        reply_bytes = plan.output_bytes if target is None else 0
-        if target is None:
-            check_reply_size(f"outputs[{name}]", plan.reply_bytes, runner.max_message_bytes)
+        in_reply = [each for each in plan.outputs if each.memory is None]
+        reply_bytes = sum(each.type.size_bytes for each in in_reply)
+        message_bytes = reply_bytes + sum(len(each.reply_prefix) for each in in_reply)
+        check_reply_size(f"outputs[{plan.outputs[0].name}]", message_bytes, runner.max_message_bytes)
         async with runner.staged(call, plan, SharedRange, reply_bytes) as staged:
             for tensor, _ in plan.inputs_in(SharedRange):
                 await self._fill(tensor, staged.inputs[tensor.name], call.deadline)
             await runner.run(call, plan, payloads, staged)
-            if target is None:
-                return await staged.output.read(0, plan.output_bytes, plan.reply_prefix, call.deadline)
-            with self.open(f"output_memory[{name}]", target, os.O_RDWR) as file:
-                await staged.output.write_file(file, target.offset, call.deadline)
-        return response_of(TensorView(name, plan.output, target))
+            pieces = [
+                await self._answer(output, tensor, call.deadline)
+                for output, tensor in zip(plan.outputs, staged.outputs, strict=True)
+            ]
+        return pieces[0] if len(pieces) == 1 else await runner.device.join(pieces)
 
     @contextmanager
     def open(self, field: str, named: SharedRange, mode: int) -> Iterator[int]:
@@ -97,6 +97,14 @@ class SharedMemory:
             raise InvalidFieldError.at(field, problem, "check the room in /dev/shm") from None
         finally:
             os.close(file)
+
+    async def _answer(self, output: PlannedOutput, tensor: StagedTensor, deadline: float) -> bytes:
+        """Returns the output's part of the response, and writes its data where the client wants them."""
+        if output.memory is None:
+            return await tensor.read(0, tensor.size_bytes, output.reply_prefix, deadline)
+        with self.open(f"output_memory[{output.name}]", output.memory, os.O_RDWR) as file:
+            await tensor.write_file(file, output.memory.offset, deadline)
+        return response_of(TensorView(output.name, output.type, output.memory))
 
     async def _fill(self, tensor: TensorView, staged: StagedTensor, deadline: float) -> None:
         assert isinstance(tensor.data, SharedRange)

@@ -24,7 +24,7 @@ async def execute_unary(runner: Runner, shared_memory: SharedMemory, request: by
 
 async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
     admission, is_small = runner.admission, plan.is_small
-    check_reply_size(f"outputs[{plan.spec.output.name}]", plan.reply_bytes, runner.max_message_bytes)
+    check_reply_size(f"outputs[{plan.outputs[0].name}]", plan.reply_bytes, runner.max_message_bytes)
     memory = await claim_memory(admission, call, plan.size_bytes, plan.output_bytes, is_small)
     try:
         slot = await admission.slot(call.caller, is_small=is_small)

@@ -189,12 +189,17 @@ class Device:
         return reply
 
     async def execute_into(
-        self, plan: OperatorPlan, contents: Sequence[Content], target: StagedTensor, deadline: float, on_end: OnEnd
+        self,
+        plan: OperatorPlan,
+        contents: Sequence[Content],
+        targets: Sequence[StagedTensor],
+        deadline: float,
+        on_end: OnEnd,
     ) -> None:
-        """Runs the operator and keeps its output on the device."""
+        """Runs the operator and keeps its outputs on the device."""
         natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
         hung_at = deadline + self._hang_timeout_s
-        work = plan.native, natives, target.native, deadline, hung_at, _released(on_end)
+        work = plan.native, natives, [each.native for each in targets], deadline, hung_at, _released(on_end)
         await self._run(self._device.submit_into, *work, plan=plan, hung_at=hung_at)
 
     async def execute_all(

@@ -12,6 +12,7 @@ from aclgrad.errors import (
     LimitExceededError,
     ServerFaultError,
 )
+from aclgrad.operators.values import remedy_of
 from aclgrad_server.devices.planning import OperatorPlan
 
 RETRY_AFTER_DEVICE_LOSS_S: Final = 1.0  # a sibling answers at once, and clients wait for a server that starts again
@@ -78,9 +79,9 @@ def error_of_native(error: Exception, plan: OperatorPlan | None = None) -> Aclgr
 
 
 def _invalid_value(error: native.InvalidValueError, plan: OperatorPlan) -> AclgradError:
-    field = f"inputs[{plan.inputs[error.input].name}].data"
+    field = f"inputs[{plan.spec.inputs[error.input].name}].data"
     if error.work is None:
-        return InvalidFieldError.at(field, str(error), "send values in that range")
+        return InvalidFieldError.at(field, str(error), remedy_of(plan.rules[error.input]))
     problem = f"ask for {error.work:.3g} steps of work and the limit is {error.limit:.0f}"
     remedy = "send fewer or smaller boxes or a lower sampling_ratio, or raise --max-roi-work"
     return LimitExceededError.at(field, problem, remedy)

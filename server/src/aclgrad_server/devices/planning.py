@@ -4,9 +4,10 @@ A call of the same form as an earlier one is not parsed and checked again.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
 from typing import Any, Final
 
 import aclgrad_native as native
@@ -19,14 +20,14 @@ from aclgrad.errors import (
     OperatorTurnedOffError,
 )
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec
+from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
-from aclgrad_server.devices.value_checks import check_of
+from aclgrad_server.devices.value_checks import ValueCheck, check_of
 from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
 Source = type[Announced] | type[SharedRange]
@@ -40,33 +41,43 @@ _MAX_KEPT_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedOutput:
+    """One output of a call that is known to be legal."""
+
+    name: str
+    type: TensorType
+    memory: SharedRange | None  # where it is to go, unless into the response
+    reply_prefix: bytes  # what stands before its data in an ExecuteOperatorResponse
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorPlan:
-    """A call that is known to be legal, with inputs and attributes in aclnn order."""
+    """A call that is known to be legal, with inputs, attributes and outputs in aclnn order."""
 
     spec: OperatorSpec
-    inputs: tuple[TensorView, ...]
+    inputs: tuple[TensorView | None, ...]  # None for one that was left out
     rules: tuple[ValueRule | None, ...]
     attributes: tuple[AttributeValue, ...]
-    output: TensorType
-    output_bytes: int
+    outputs: tuple[PlannedOutput, ...]  # those that are wanted
+    output_bytes: int  # of these
     size_bytes: int  # what the tensors take on the device
-    is_empty: bool  # whether an input has no elements: operators leave the output untouched then
+    is_empty: bool  # whether an input has no elements: operators leave the outputs untouched then
     uses_shared_memory: bool
-    reply_prefix: bytes  # what stands before the output's data in an ExecuteOperatorResponse
     work: float  # about how many additions it takes
-    output_memory: SharedRange | None  # where the output is to go, unless into the response
     native: native.CallPlan  # the plan in the form that the device takes
 
     def contents(self, payloads: Sequence[memoryview], staged: Mapping[str, Any] = _NOTHING) -> list[Any]:
         """Returns the bytes of each input: a staged tensor, a part of the call's message, or None."""
-        return [
-            staged[tensor.name] if tensor.name in staged else _content(tensor.data, payloads) for tensor in self.inputs
-        ]
+        return [None if each is None else _content(each, payloads, staged) for each in self.inputs]
 
     def inputs_in(self, source: Source) -> list[tuple[TensorView, bool]]:
         """Returns the inputs from this source, and whether the values of each are checked."""
         pairs = zip(self.inputs, self.rules, strict=True)
-        return [(tensor, rule is not None) for tensor, rule in pairs if isinstance(tensor.data, source)]
+        return [
+            (tensor, rule is not None)
+            for tensor, rule in pairs
+            if tensor is not None and isinstance(tensor.data, source)
+        ]
 
     def staged_bytes(self, source: Source) -> int:
         """Returns the bytes that the call holds with this source: on the device, and on the host for checks."""
@@ -81,7 +92,7 @@ class OperatorPlan:
     @property
     def reply_bytes(self) -> int:
         """The size of the ExecuteOperatorResponse."""
-        return len(self.reply_prefix) + self.output_bytes
+        return sum(len(each.reply_prefix) for each in self.outputs) + self.output_bytes
 
 
 def is_small(size_bytes: int, work: float) -> bool:
@@ -89,10 +100,12 @@ def is_small(size_bytes: int, work: float) -> bool:
     return size_bytes <= SMALL_BYTES and work <= WORK_PER_S * SMALL_S
 
 
-def _content(data: memoryview | Announced | SharedRange | None, payloads: Sequence[memoryview]) -> memoryview | None:
-    if isinstance(data, Announced):
-        return payloads[data.index]
-    return data if isinstance(data, memoryview) else None
+def _content(tensor: TensorView, payloads: Sequence[memoryview], staged: Mapping[str, Any]) -> Any:
+    if tensor.name in staged:
+        return staged[tensor.name]
+    if isinstance(tensor.data, Announced):
+        return payloads[tensor.data.index]
+    return tensor.data if isinstance(tensor.data, memoryview) else None
 
 
 class Planner:
@@ -165,47 +178,72 @@ def plan_call(
     spec = find_operator(call.operator, product)
     arguments = check_call(call, spec, product)
     given = {tensor.name: tensor for tensor in call.inputs}
-    inputs = tuple(given[each.name] for each in spec.inputs)
-    rules = tuple(each.values(arguments, product) for each in spec.inputs)
-    size_bytes, native_inputs = 0, []
+    inputs = tuple(given.get(each.name) for each in spec.inputs)
+    rules = tuple(each.values(arguments, product) if each.name in given else None for each in spec.inputs)
+    size_bytes = 0
+    native_inputs: list[tuple[tuple[int, ...], int, bool, ValueCheck | None] | None] = []
     for tensor, rule in zip(inputs, rules, strict=True):
+        if tensor is None:
+            native_inputs.append(None)
+            continue
         _check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
         _check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         size_bytes += on_device.size_bytes
         check, is_prefix = check_of(rule, tensor.type, max_roi_work)
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
-    output, name = spec.output.infer(arguments), spec.output.name
-    if overflows(output):
-        problem = f"would be {output}, whose size overflows 64 bits"
-        raise LimitExceededError.at(f"outputs[{name}]", problem, "ask for smaller sizes")
-    _check_tensor_size(f"outputs[{name}]", output, max_tensor_bytes)
+    types = {each.name: each.infer(arguments) for each in spec.outputs}
+    for name, type in types.items():
+        if overflows(type):
+            problem = f"would be {type}, whose size overflows 64 bits"
+            raise LimitExceededError.at(f"outputs[{name}]", problem, "ask for smaller sizes")
+        _check_tensor_size(f"outputs[{name}]", type, max_tensor_bytes)
     for each, tensor in zip(spec.inputs, inputs, strict=True):
-        _check_presence(each, tensor, arguments, product, shape_only)
-    output_memory = _output_memory(call, name, output)
+        if tensor is not None:
+            _check_presence(each, tensor, arguments, product, shape_only)
+    wanted = {name: type for name, type in types.items() if not call.outputs or name in call.outputs}
+    memory = _output_memory(call, wanted)
+    outputs = {
+        name: PlannedOutput(name, type, memory.get(name), response_prefix(name, type)) for name, type in wanted.items()
+    }
+    uses = {each.name: _use_of(each, outputs) for each in spec.outputs}
     work = spec.work(arguments)
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
-        _check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in inputs)))
+        _check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)))
     attributes = tuple(arguments.attributes[each.name] for each in spec.attributes)
-    is_empty = any(tensor.type.element_count == 0 for tensor in inputs)
-    prefix = response_prefix(name, output)
-    form = output.shape, output.dtype.acl, output.size_bytes, prefix, is_empty
+    is_empty = any(tensor.type.element_count == 0 for tensor in call.inputs)
+    output_bytes = sum(type.size_bytes for type in wanted.values())
+    written_bytes = sum(type.size_bytes for name, type in types.items() if uses[name] != native.OutputUse.NULL)
+    native_outputs = [
+        (
+            type.shape,
+            type.dtype.acl,
+            type.size_bytes,
+            outputs[name].reply_prefix if name in outputs else b"",
+            uses[name],
+        )
+        for name, type in types.items()
+    ]
     return OperatorPlan(
         spec,
         inputs,
         rules,
         attributes,
-        output,
-        output.size_bytes,
-        output.size_bytes + size_bytes,
+        tuple(outputs.values()),
+        output_bytes,
+        written_bytes + size_bytes,
         is_empty,
-        output_memory is not None or any(isinstance(tensor.data, SharedRange) for tensor in inputs),
-        prefix,
+        bool(memory) or any(isinstance(tensor.data, SharedRange) for tensor in call.inputs),
         _CALL_WORK + work,
-        output_memory,
-        native.CallPlan(spec.symbol, native_inputs, attributes, *form),
+        native.CallPlan(spec.symbol, native_inputs, attributes, native_outputs, is_empty, spec.is_spatial),
     )
+
+
+def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:
+    if output.name in wanted:
+        return native.OutputUse.RETURNED
+    return native.OutputUse.NULL if output.is_nullable else native.OutputUse.SCRATCH
 
 
 def _check_work(work: float, limit: float) -> None:
@@ -240,15 +278,23 @@ def _check_presence(
         )
 
 
-def _output_memory(call: OperatorCall, name: str, output: TensorType) -> SharedRange | None:
-    for other in call.output_memory:
-        if other != name:
-            raise InvalidFieldError.at(f"output_memory[{other}]", "is not known", f"the operator has the output {name}")
-    memory = call.output_memory.get(name)
-    if memory is not None and memory.nbytes != output.size_bytes:
-        problem = f"is {memory.nbytes}, but {output} takes {output.size_bytes}"
-        raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, "send exactly the size of the output")
-    return memory
+def _output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> Mapping[str, SharedRange]:
+    """Returns where outputs go, by name, unless into the response."""
+    for name, memory in call.output_memory.items():
+        if name not in types:
+            remedy = f"name {' or '.join(types)}, the outputs that are wanted"
+            raise InvalidFieldError.at(f"output_memory[{name}]", "is for no wanted output", remedy)
+        if memory.nbytes != types[name].size_bytes:
+            problem, remedy = (
+                f"is {memory.nbytes}, but {types[name]} takes {types[name].size_bytes}",
+                "send exactly the size of the output",
+            )
+            raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, remedy)
+    for (name, memory), (other, others) in combinations(call.output_memory.items(), 2):
+        if memory.overlaps(others):
+            problem = f"shares bytes with output_memory[{name}]"
+            raise InvalidFieldError.at(f"output_memory[{other}]", problem, "name a range of its own")
+    return call.output_memory
 
 
 def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:

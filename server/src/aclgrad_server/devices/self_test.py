@@ -12,12 +12,12 @@ import numpy as np
 import aclgrad_native as native
 from aclgrad import reference
 from aclgrad.errors import AclgradError, DeviceLostError, DeviceMemoryError, LimitExceededError
-from aclgrad.operators.cases import TypedCase, first_cases
+from aclgrad.operators.cases import TypedCase, arrays_of, first_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.validation import MAX_INT64
 from aclgrad.products import Product
-from aclgrad.tensors import view_of_array
-from aclgrad.wire.messages import OperatorCall
+from aclgrad.tensors import array_of_view, view_of_array
+from aclgrad.wire.messages import OperatorCall, decode_response
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.planning import OperatorPlan, check_size, plan_call
@@ -38,28 +38,30 @@ class Sample:
 
     typed: TypedCase
     plan: OperatorPlan
-    truth: Array
+    truths: tuple[Array, ...]
+    """One for each output."""
 
     @classmethod
     def of(cls, typed: TypedCase, product: Product) -> "Sample":
         arrays = typed.arrays()
         views = tuple(view_of_array(name, array) for name, array in arrays.items())
         plan = plan_call(OperatorCall(typed.spec.name, views, typed.case.attributes), product, MAX_INT64)
-        return cls(typed, plan, reference.define(typed.spec.name, arrays, typed.case.attributes))
+        return cls(typed, plan, arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes)))
 
     def fault_of(self, reply: bytes, product: Product) -> str | None:
         """Returns the problem of a reply, or None if every element is within the operator's tolerance."""
-        output = self.plan.output
-        gradient = np.frombuffer(reply, output.dtype.numpy, offset=len(self.plan.reply_prefix)).reshape(output.shape)
-        limit = self.typed.spec.tolerance(product, self.typed.dtype).limit(self.truth)
-        with np.errstate(invalid="ignore"):
-            # Written so that a NaN is out of tolerance.
-            outside = ~(np.abs(gradient.astype(self.truth.dtype) - self.truth) <= limit)
-        if not outside.any():
-            return None
-        cell = tuple(map(int, np.argwhere(outside)[0]))
-        values = f"{gradient[cell]} at {cell} instead of {self.truth[cell]:.6g}"
-        return f"{int(outside.sum())} of {outside.size} elements are wrong, the first is {values}"
+        tolerance = self.typed.spec.tolerance(product, self.typed.dtype)
+        for view, truth in zip(decode_response(reply), self.truths, strict=True):
+            gradient = array_of_view(view)
+            with np.errstate(invalid="ignore"):
+                # Written so that a NaN is out of tolerance.
+                outside = ~(np.abs(gradient.astype(truth.dtype) - truth) <= tolerance.limit(truth))
+            if outside.any():
+                cell = tuple(map(int, np.argwhere(outside)[0]))
+                values = f"{gradient[cell]} at {cell} instead of {truth[cell]:.6g}"
+                of = f" of {view.name}" if len(self.truths) > 1 else ""
+                return f"{int(outside.sum())} of {outside.size} elements{of} are wrong, the first is {values}"
+        return None
 
 
 async def self_test(device: Device, product: Product, timeout_s: float) -> Mapping[str, str]:
@@ -90,7 +92,7 @@ def _check_table(symbols: Sequence[str]) -> None:
     """Raises StartError if the native runtime lacks an operator that the table has."""
     missing = ", ".join(spec.symbol for spec in OPERATORS.values() if spec.symbol not in symbols)
     if missing:
-        remedy = "install aclgrad, aclgrad-native and aclgrad-server of the same version"
+        remedy = "install client, native and server of the same version"
         raise StartError(f"aclgrad_native has no row for {missing}, which the operator table has; {remedy}")
 
 

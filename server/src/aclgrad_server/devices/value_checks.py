@@ -4,10 +4,10 @@ from dataclasses import astuple
 
 import aclgrad_native as native
 from aclgrad.masks import MaskLayout, Pooling
-from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, WindowRule
+from aclgrad.operators.values import ArgmaxRule, BoxRule, IndexRule, ValueRule, VarianceRule, WindowRule
 from aclgrad.tensors import TensorType
 
-ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck
+ValueCheck = native.IndexCheck | native.ArgmaxCheck | native.BoxCheck | native.VarianceCheck
 
 
 def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tuple[ValueCheck | None, bool]:
@@ -16,6 +16,8 @@ def check_of(rule: ValueRule | None, type: TensorType, max_roi_work: int) -> tup
         return native.IndexCheck(rule.bound, type.dtype.itemsize), False
     if isinstance(rule, BoxRule):
         return native.BoxCheck(native.RoiAlign(*astuple(rule)), max_roi_work), False
+    if isinstance(rule, VarianceRule):
+        return native.VarianceCheck(rule.eps, rule.tolerance, rule.is_converted), False
     if isinstance(rule, ArgmaxRule):
         return _mask_check(rule, type), True
     if isinstance(rule, WindowRule):

@@ -1,7 +1,9 @@
 """The client for asyncio; its names are those of the synchronous client."""
 
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -17,10 +19,10 @@ from aclgrad._client.attempts.retry import Attempts
 from aclgrad._client.base_client import BaseClient
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.batch import BaseBatch, BatchRun
-from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchanges import Exchange, Execution, operators_query, status_query
 from aclgrad._client.calls.message_limit import MessageLimit
-from aclgrad._client.calls.outgoing import LARGE_BYTES, Input, SentValues, copies_much
+from aclgrad._client.calls.outgoing import LARGE_BYTES, Inputs, SentValues, copies_much
 from aclgrad._client.calls.readiness import HEALTH, Readiness
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.server.operators import OperatorDescription
@@ -37,7 +39,7 @@ _Result = TypeVar("_Result")
 _Done = TypeVar("_Done")
 
 
-class AsyncClient(BaseClient[Awaitable[Array]]):
+class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
     """Computes gradients on the server at `target` (`host:port` or `unix:path`), in the event loop of its first call.
 
     async with aclgrad.AsyncClient("127.0.0.1:50051") as client:
@@ -56,14 +58,15 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
     async def execute(
         self,
         name: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> Array:
         attempts = self._start(Execution.method, timeout_s)
-        prepare = partial(Execution, name, inputs, attributes, self._sent_values, self._limit, out)
+        prepare = partial(Execution, name, inputs, attributes, self._sent_values, self._limit, out, outputs)
         if not copies_much(inputs):
             return await self._run(prepare(), attempts)
         try:
@@ -75,7 +78,7 @@ class AsyncClient(BaseClient[Awaitable[Array]]):
         attempts.connect_from_now()
         return await self._run(call, attempts)
 
-    def batch(self) -> "AsyncBatch":
+    def batch(self) -> AsyncBatch:
         return AsyncBatch(self, self._sent_values, self._limit)
 
     async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:

@@ -1,5 +1,7 @@
 """Calls that are collected and sent together, without any input or output: both clients share it."""
 
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,11 +10,11 @@ from typing import Any, Final
 from aclgrad._client.attempts.retry import is_worth_a_retry
 from aclgrad._client.attempts.rpc_errors import error_of_status, unreadable_reply
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.destination import Destination, Output
+from aclgrad._client.calls.destination import Destination, Outputs
 from aclgrad._client.calls.exchanges import ChunkedCall, destination_of, gradient_of
 from aclgrad._client.calls.message_limit import MessageLimit
 from aclgrad._client.calls.operator_methods import OperatorMethods
-from aclgrad._client.calls.outgoing import Input, OutgoingCall, SentValues, outgoing_call
+from aclgrad._client.calls.outgoing import Inputs, OutgoingCall, SentValues, outgoing_call
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad.errors import (
     AclgradError,
@@ -54,18 +56,17 @@ class _Encoded:
         return len(self.request) + _KEY_BYTES
 
     @classmethod
-    def of(cls, outgoing: OutgoingCall, out: Output | None) -> "_Encoded":
+    def of(cls, outgoing: OutgoingCall, out: Outputs | None) -> _Encoded:
         copies = {
             tensor.name: outgoing.withheld[tensor.name].astype(tensor.type.dtype.numpy, copy=False).tobytes()
             for tensor in outgoing.call.inputs
             if tensor.name in outgoing.withheld
         }
-        output = outgoing.output()
-        output_bytes = output.size_bytes + _OUTPUT_FIELDS_BYTES if output else 0
+        output_bytes = sum(each.type.size_bytes + _OUTPUT_FIELDS_BYTES for each in outgoing.outputs())
         destination = destination_of(out, outgoing)
         return cls(outgoing.call.operator, encode_request(outgoing.call), copies, output_bytes, destination)
 
-    def with_values(self) -> "_Encoded":
+    def with_values(self) -> _Encoded:
         """Returns the call with the values that were withheld."""
         call = decode_request(self.request)
         inputs = tuple(
@@ -89,11 +90,12 @@ class BaseBatch(OperatorMethods[int]):
     def execute(
         self,
         name: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> int:
         """Adds the call of any operator of the server, by its wire names, and returns its position.
 
@@ -107,7 +109,7 @@ class BaseBatch(OperatorMethods[int]):
         if timeout_s is not DEFAULT:
             problem = "a call in a batch has no timeout_s of its own"
             raise InvalidSettingError(problem, field="timeout_s", remedy="give it to run()")
-        self._calls.append(_Encoded.of(outgoing_call(name, inputs, attributes, self._sent_values), out))
+        self._calls.append(_Encoded.of(outgoing_call(name, inputs, attributes, self._sent_values, outputs), out))
         return len(self._calls) - 1
 
     @abstractmethod
@@ -121,7 +123,7 @@ class BaseBatch(OperatorMethods[int]):
         chunks. `timeout_s` bounds all of them together.
         """
 
-    def to_send(self, return_errors: bool) -> "BatchRun":
+    def to_send(self, return_errors: bool) -> BatchRun:
         """Returns the calls to send."""
         return BatchRun(self._calls, self._sent_values, self._limit, return_errors=return_errors)
 
@@ -215,7 +217,7 @@ class BatchRun:
             # An `out` that does not fit concerns no other call.
             return error
 
-    def amend(self, error: AclgradError) -> "BatchRun | None":
+    def amend(self, error: AclgradError) -> BatchRun | None:
         """Returns the call with values that the server asks for, or smaller if a message was too large, else None."""
         if isinstance(error, InputValuesRequiredError):
             if len(self._sent) == 1:

@@ -1,14 +1,15 @@
 """A call in chunks: what is sent, and how the answer is read, without any input or output: both clients share it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.destination import Destination
+from aclgrad._client.calls.destination import Destination, Place
 from aclgrad._client.calls.outgoing import LARGE_BYTES
 from aclgrad.errors import MalformedRequestError, ServerFaultError
 from aclgrad.tensors import TensorView
@@ -31,7 +32,7 @@ def chunked_messages(call: OperatorCall, chunk_bytes: int) -> Iterator[bytes]:
     names = [tensor.name for tensor in chunked]
     inputs = tuple(TensorView(each.name, each.type) if each.name in names else each for each in call.inputs)
     # At once: gRPC does not report to the caller what fails while it asks for messages.
-    header = encode_header(OperatorCall(call.operator, inputs, call.attributes), names, chunk_bytes)
+    header = encode_header(replace(call, inputs=inputs), names, chunk_bytes)
     return chain((header,), _chunks(chunked, chunk_bytes))
 
 
@@ -45,47 +46,64 @@ def _chunks(tensors: Sequence[TensorView], chunk_bytes: int) -> Iterator[bytes]:
 
 
 class ChunkedAnswer:
-    """Takes the messages of the answer one by one, each byte to its place in the gradient."""
+    """Takes the messages of the answer one by one, each byte to its place in the gradients."""
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
-        self._gradient: Array | None = None
-        self._bytes = memoryview(b"")
+        self._outputs: tuple[TensorView, ...] = ()
+        self._places: tuple[Place, ...] = ()
+        self._gradients: list[Array] = []
+        self._index = 0
+        """The output that continues at `_done`."""
         self._done = 0
 
     def take(self, message: bytes) -> None:
         """Raises ServerFaultError for a message that does not belong here, InvalidFieldError if `out` does not fit."""
-        if self._gradient is None:
+        if not self._gradients:
             self._begin(message)
             return
+        self._skip_complete()
+        bytes_left = self._bytes_left()
         try:
             chunk = decode_chunk(message)
-            if chunk.tensor or chunk.offset != self._done or len(chunk.data) > len(self._bytes) - self._done:
+            if (chunk.tensor, chunk.offset) != (self._index, self._done) or len(chunk.data) > bytes_left:
                 what = f"{len(chunk.data)} bytes at byte {chunk.offset} of output {chunk.tensor}"
-                due = f"byte {self._done} of {len(self._bytes)}"
+                due = f"byte {self._done} of output {self._index}, which has {bytes_left} left,"
                 raise MalformedRequestError(f"a chunk of {what} came where {due} was due")
         except ValueError as error:
             raise unreadable_reply(error) from error
-        self._bytes[self._done : self._done + len(chunk.data)] = chunk.data
+        gradient = self._gradients[self._index].reshape(-1).view(np.uint8).data
+        gradient[self._done : self._done + len(chunk.data)] = chunk.data
         self._done += len(chunk.data)
 
     def _begin(self, message: bytes) -> None:
         try:
-            (output,) = decode_response_header(message)
-            gradient = self._destination.buffer(output.type)
+            outputs = decode_response_header(message)
+            places = self._destination.places(outputs)
+            gradients = [place.buffer(output.type) for place, output in zip(places, outputs, strict=True)]
         except ValueError as error:
             raise unreadable_reply(error) from error
-        self._destination.check(output.type)
-        self._gradient, self._bytes = gradient, gradient.reshape(-1).view(np.uint8).data
+        self._destination.check(outputs)
+        self._outputs, self._places, self._gradients = outputs, places, gradients
+
+    def _bytes_left(self) -> int:
+        return self._gradients[self._index].nbytes - self._done
+
+    def _skip_complete(self) -> None:
+        while self._index + 1 < len(self._gradients) and not self._bytes_left():
+            self._index, self._done = self._index + 1, 0
 
     @property
     def copies_much(self) -> bool:
         """Whether `gradient` copies more than an event loop should."""
-        gradient = self._gradient
-        return gradient is not None and gradient.nbytes > LARGE_BYTES and self._destination.copies(gradient)
+        pairs = zip(self._places, self._gradients, strict=True)
+        return sum(gradient.nbytes for place, gradient in pairs if place.copies(gradient)) > LARGE_BYTES
 
     def gradient(self) -> Array:
         """Returns the whole; raises ServerFaultError where the answer ended early."""
-        if self._gradient is None or self._done != self._gradient.nbytes:
-            raise ServerFaultError(f"the reply of the server ended after {self._done} bytes")
-        return self._destination.take(self._gradient)
+        if self._gradients:
+            self._skip_complete()
+        if not self._gradients or self._index + 1 < len(self._gradients) or self._bytes_left():
+            raise ServerFaultError(f"the reply of the server ended after {self._done} bytes of output {self._index}")
+        taken = [place.take(gradient) for place, gradient in zip(self._places, self._gradients, strict=True)]
+        return cast(Array, self._destination.result(self._outputs, taken))

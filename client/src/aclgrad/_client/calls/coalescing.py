@@ -55,7 +55,7 @@ class Waiting(ABC):
         self.call = call
         self.attempts = attempts
         self.request = call.request
-        self.reply_bytes = call.output.size_bytes if call.output else 0
+        self.reply_bytes = sum(each.type.size_bytes for each in call.outputs)
         self.turn: Sequence[Waiting] | None = None
         """When its turn has come to send the next message: the others that go with it."""
 
@@ -196,7 +196,7 @@ class Coalescer:
 
     def lane(self, call: Execution, limit_s: float | None) -> Lane | None:
         """Returns the lane of a call that has so much time left, or None for a call that goes by itself."""
-        if not self.is_served or call.output is None or call.size_bytes > SMALL_BYTES:
+        if not self.is_served or not call.outputs or call.size_bytes > SMALL_BYTES:
             return None
         if call.in_chunks(call.size_bytes) or (limit_s is not None and not 0 < limit_s < math.inf):
             return None

@@ -1,62 +1,70 @@
 """Where a gradient goes: into a new array, or into the caller's `out`."""
 
-from collections.abc import Iterable
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import combinations
 from typing import Any, Final, cast
 
 import numpy as np
 
 from aclgrad._client.calls.arrays import Array, SupportsDlpack, as_array
 from aclgrad.errors import InvalidFieldError
+from aclgrad.gradients import GRADIENTS
 from aclgrad.tensors import TensorType, TensorView, array_of_view
 
 Output = Array | SupportsDlpack | memoryview
 """What a gradient can be written to: a writable array, or a CPU tensor of another library."""
+Outputs = Output | tuple[Output | None, ...]
+"""What all gradients of a call can be written to; None for one that is not wanted, or that goes to a new array."""
 
 
-class Destination:
-    """Takes one gradient, by whichever way it comes. A call that fails may leave a part of it in `out`."""
+class Place:
+    """Takes one output, by whichever way it comes. A call that fails may leave a part of it in `out`."""
 
-    def __init__(self, out: Output | None = None) -> None:
-        """Raises InvalidFieldError if nothing can be written to `out`."""
+    def __init__(self, out: Output | None = None, field: str = "out") -> None:
+        """Raises InvalidFieldError if nothing can be written to `out`, which the field names."""
         self._out = out
-        self._array = None if out is None else _memory_of(out)
+        self.field = field
+        self.array = None if out is None else _memory_of(field, out)
 
     def check(self, type: TensorType) -> None:
         """Raises InvalidFieldError if `out` does not have this dtype and shape."""
-        array = self._array
+        array = self.array
         if array is not None and (array.shape != type.shape or array.dtype != type.dtype.numpy):
             problem = f"is {array.dtype}[{', '.join(map(str, array.shape))}], and the gradient is {type}"
-            raise InvalidFieldError.at("out", problem, "give an array of that dtype and shape")
+            raise InvalidFieldError.at(self.field, problem, "give an array of that dtype and shape")
 
     def check_apart(self, inputs: Iterable[TensorView]) -> None:
         """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
-        for tensor in inputs if self._array is not None else ():
-            if isinstance(tensor.data, memoryview) and np.may_share_memory(self._array, np.asarray(tensor.data)):
-                raise InvalidFieldError.at("out", f"shares memory with inputs[{tensor.name}]", "give another array")
+        for tensor in inputs if self.array is not None else ():
+            if isinstance(tensor.data, memoryview) and np.may_share_memory(self.array, np.asarray(tensor.data)):
+                problem = f"shares memory with inputs[{tensor.name}]"
+                raise InvalidFieldError.at(self.field, problem, "give another array")
+
+    def check_apart_from(self, other: "Place") -> None:
+        """Raises InvalidFieldError if one of the gradients would be written over the other."""
+        if self.array is not None and other.array is not None and np.may_share_memory(self.array, other.array):
+            raise InvalidFieldError.at(other.field, f"shares memory with {self.field}", "give another array")
 
     def read(self, tensor: TensorView) -> Array:
         """Returns the gradient of a reply; raises ValueError as `array_of_view` does."""
-        return self._result(array_of_view(tensor, self._array))
+        return self._result(array_of_view(tensor, self.array))
 
     def buffer(self, type: TensorType) -> Array:
         """Returns an array for the bytes of a gradient that comes in pieces; `take` has to get it then."""
-        if self._array is not None and self._array.flags.c_contiguous:
-            return self._array
+        if self.array is not None and self.array.flags.c_contiguous:
+            return self.array
         return np.empty(type.shape, type.dtype.numpy)
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the caller has an array for the gradient."""
-        return self._array is not None
 
     def copies(self, gradient: Array) -> bool:
         """Whether `take` copies this gradient to where it belongs."""
-        return self._array is not None and gradient is not self._array
+        return self.array is not None and gradient is not self.array
 
     def take(self, gradient: Array) -> Array:
         """Returns the gradient where it belongs; copies it unless it is there."""
-        if self._array is not None and self.copies(gradient):
-            self._array[...] = gradient
+        if self.array is not None and self.copies(gradient):
+            self.array[...] = gradient
         return self._result(gradient)
 
     def _result(self, gradient: Array) -> Array:
@@ -64,16 +72,81 @@ class Destination:
         return gradient if self._out is None else cast(Array, self._out)
 
 
+_NEW: Final = Place()
+
+
+@lru_cache
+def gradients_type(operator: str, names: tuple[str, ...]) -> Callable[..., tuple[Array | None, ...]]:
+    """Returns the type of several gradients: a NamedTuple with the names of the outputs."""
+    # A server may have operators that this client does not know.
+    return GRADIENTS.get(operator) or namedtuple("Gradients", names)
+
+
+class Destination:
+    """Takes the outputs of one call: as one array, or as a NamedTuple of several."""
+
+    def __init__(
+        self, out: Any = None, names: Sequence[str] = (), wanted: Sequence[str] = (), operator: str = ""
+    ) -> None:
+        """Takes the names of all outputs of the operator, none if it is not known, and of those that are wanted.
+
+        Raises InvalidFieldError if nothing can be written to `out`, or to one of its parts for several outputs.
+        """
+        self._operator = operator
+        self._names = tuple(names)
+        wanted = [each for each in names if not wanted or each in wanted]
+        self.is_given = out is not None
+        """Whether the caller has arrays for the gradients."""
+        if len(self._names) < 2:
+            self._places: tuple[Place, ...] = () if out is None and not names else (Place(out),)
+            return
+        if out is not None and (not isinstance(out, tuple | list) or len(out) != len(names)):
+            problem = f"is not a tuple of {len(names)}"
+            raise InvalidFieldError.at("out", problem, f"give one for each of {', '.join(names)}")
+        each_out = dict(zip(names, out or (None,) * len(names), strict=True))
+        for name, given in each_out.items():
+            if given is not None and name not in wanted:
+                raise InvalidFieldError.at(f"out[{name}]", "is for an output that is not wanted", "give None there")
+        self._places = tuple(Place(each_out[name], f"out[{name}]") for name in wanted)
+        for first, second in combinations(self._places, 2):
+            first.check_apart_from(second)
+
+    def places(self, outputs: Sequence[TensorView]) -> tuple[Place, ...]:
+        """Returns where each output goes; raises ValueError if there are more or fewer than the call has."""
+        count = len(self._places) or max(len(outputs), 1)
+        if len(outputs) != count:
+            raise ValueError(f"it has {len(outputs)} outputs instead of {count}")
+        return self._places or (_NEW,) * count
+
+    def check(self, outputs: Sequence[TensorView]) -> None:
+        """Raises InvalidFieldError if `out` does not have the dtypes and shapes of these outputs."""
+        for place, output in zip(self.places(outputs), outputs, strict=True):
+            place.check(output.type)
+
+    def check_apart(self, inputs: Sequence[TensorView]) -> None:
+        """Raises InvalidFieldError if `out` overlaps an input, which another attempt would then send changed."""
+        for place in self._places:
+            place.check_apart(inputs)
+
+    def result(self, outputs: Sequence[TensorView], arrays: Sequence[Array]) -> Any:
+        """Returns the only array, or several by the names of their outputs, None for one that is not wanted."""
+        names = self._names or tuple(each.name for each in outputs)
+        if len(names) == 1:
+            return arrays[0]
+        found = {each.name: array for each, array in zip(outputs, arrays, strict=True)}
+        return gradients_type(self._operator, names)(*(found.get(name) for name in names))
+
+
 NEW: Final = Destination()
 """A new array for each gradient."""
 
 
-def _memory_of(out: Any) -> Array:
-    array = as_array("out", out)
+def _memory_of(field: str, out: Any) -> Array:
+    array = as_array(field, out)
     # Only conversions that share the memory of `out` share it with each other.
-    if array is not out and array.size and not np.may_share_memory(array, as_array("out", out)):
+    if array is not out and array.size and not np.may_share_memory(array, as_array(field, out)):
         problem = f"is a {type(out).__name__}, whose memory numpy cannot write to"
-        raise InvalidFieldError.at("out", problem, "give an array")
+        raise InvalidFieldError.at(field, problem, "give an array")
     if not array.flags.writeable:
-        raise InvalidFieldError.at("out", "is read-only", "give an array that can be written to")
+        raise InvalidFieldError.at(field, "is read-only", "give an array that can be written to")
     return array

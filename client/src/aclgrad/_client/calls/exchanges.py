@@ -1,22 +1,23 @@
 """What goes to a server and comes back, without any input or output: both clients share it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
 from aclgrad._client.attempts.rpc_errors import unreadable_reply
 from aclgrad._client.calls.arrays import Array
-from aclgrad._client.calls.destination import NEW, Destination, Output
+from aclgrad._client.calls.destination import NEW, Destination, Outputs
 from aclgrad._client.calls.message_limit import MessageLimit
-from aclgrad._client.calls.outgoing import Input, OutgoingCall, SentValues, outgoing_call
+from aclgrad._client.calls.outgoing import Inputs, OutgoingCall, SentValues, outgoing_call
 from aclgrad._client.server.operators import OperatorDescription, operators_of
 from aclgrad._client.server.status import ServerStatus, status_of
 from aclgrad.errors import AclgradError, InputValuesRequiredError, ServerFaultError
 from aclgrad.operators.attributes import AttributeLike
-from aclgrad.tensors import TensorType, TensorView
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.tensors import TensorView
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.messages import OperatorCall, decode_response, encode_request, parse_message
 
@@ -77,26 +78,28 @@ class Execution:
     def __init__(
         self,
         operator: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None,
         sent: SentValues,
         limit: MessageLimit,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> None:
         """Raises InvalidFieldError as `outgoing_call` does, and for an `out` that does not fit."""
         self._arguments = (operator, inputs, attributes)
         self._out = out
+        self._wanted = outputs
         self._sent = sent
         self._limit = limit
         self._chunk_bytes: int | None = None
         """The size of chunks that a refusal led to."""
-        self.outgoing = outgoing_call(operator, inputs, attributes, sent)
+        self.outgoing = outgoing_call(operator, inputs, attributes, sent, outputs)
         self.destination = destination_of(out, self.outgoing)
 
     @cached_property
-    def output(self) -> TensorType | None:
-        """The type of the gradient, or None where the call is not legal: the server will say why."""
-        return self.outgoing.output()
+    def outputs(self) -> tuple[TensorView, ...]:
+        """Names and types of the gradients; none where the call is not legal: the server will say why."""
+        return self.outgoing.outputs()
 
     @cached_property
     def size_bytes(self) -> int:
@@ -131,7 +134,7 @@ class Execution:
             self._sent.require(self._arguments[0])
             if not self.outgoing.withheld:
                 return None
-            return Execution(*self._arguments, self._sent, self._limit, self._out)
+            return Execution(*self._arguments, self._sent, self._limit, self._out, self._wanted)
         if not self._limit.learn(error):
             return None
         before, self._chunk_bytes = self._chunk_bytes, self._limit.chunk_bytes
@@ -168,28 +171,31 @@ def only_reply(replies: Iterable[bytes]) -> bytes:
     return reply
 
 
-def destination_of(out: Output | None, outgoing: OutgoingCall) -> Destination:
+def destination_of(out: Outputs | None, outgoing: OutgoingCall) -> Destination:
     """Returns where the gradient of the call goes; raises InvalidFieldError for an `out` that does not fit."""
-    if out is None:
+    spec = OPERATORS.get(outgoing.call.operator)
+    if out is None and (spec is None or len(spec.outputs) == 1):
         return NEW
-    destination, type = Destination(out), outgoing.output()
-    if type is not None:
-        destination.check(type)
+    names = () if spec is None else [each.name for each in spec.outputs]
+    destination = Destination(out, names, outgoing.call.outputs, outgoing.call.operator)
+    if outputs := outgoing.outputs():
+        destination.check(outputs)
     destination.check_apart(outgoing.call.inputs)
     return destination
 
 
 def gradient_of(outputs: tuple[TensorView, ...], destination: Destination = NEW) -> Array:
-    """Returns the only output; raises ServerFaultError if there is none, InvalidFieldError if it does not fit `out`."""
+    """Returns the gradients; raises ServerFaultError if one is missing, InvalidFieldError if one does not fit `out`."""
     try:
-        (output,) = outputs
+        places = destination.places(outputs)
     except ValueError as error:
         raise unreadable_reply(error) from error
-    destination.check(output.type)
+    destination.check(outputs)
     try:
-        return destination.read(output)
+        gradients = [place.read(output) for place, output in zip(places, outputs, strict=True)]
     except ValueError as error:
         raise unreadable_reply(error) from error
+    return cast(Array, destination.result(outputs, gradients))
 
 
 def _reader(kind: type[_Reply], convert: Callable[[_Reply], _Result]) -> Callable[[bytes], _Result]:

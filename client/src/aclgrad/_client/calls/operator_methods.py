@@ -1,15 +1,18 @@
 """One method for each operator. Generated from the operator table by `make generate`; do not edit."""
 
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from aclgrad._client.calls.arrays import TensorLike
-from aclgrad._client.calls.destination import Output
-from aclgrad._client.calls.outgoing import Input
+from aclgrad._client.calls.arrays import Array, TensorLike
+from aclgrad._client.calls.destination import Output, Outputs
+from aclgrad._client.calls.outgoing import Input, Inputs
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+from aclgrad.gradients import BatchNormGradients, GridSampler2DGradients, LayerNormGradients
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -20,28 +23,25 @@ class OperatorMethods(ABC, Generic[Result]):
     """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
 
     With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
-    position in a batch, depending on the subclass.
+    position in a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays,
+    with None for those that are not among the wanted `outputs`; `out` is a tuple like that then.
     """
 
     @abstractmethod
     def execute(
         self,
         name: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> Result:
         """Calls an operator by its wire names."""
 
     def adaptive_avg_pool2d_backward(
-        self,
-        grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
-        *,
-        timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        self, grad_output: TensorLike, input: Input, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -60,16 +60,11 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("adaptive_avg_pool2d_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def adaptive_avg_pool3d_backward(
-        self,
-        grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
-        *,
-        timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        self, grad_output: TensorLike, input: Input, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
         """Spreads the gradient of each pooled cell evenly over the cells that were averaged into it.
 
@@ -88,13 +83,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("adaptive_avg_pool3d_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def avg_pool2d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         kernel_size: int | Ints,
         stride: int | Ints = (),
         padding: int | Ints = (0,),
@@ -131,7 +126,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute(
             "avg_pool2d_backward",
             inputs,
@@ -148,10 +143,334 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    @overload
+    def batch_norm_backward(
+        self: OperatorMethods[Array],
+        grad_output: TensorLike,
+        input: TensorLike,
+        training: bool,
+        eps: float,
+        weight: TensorLike | None = None,
+        running_mean: TensorLike | None = None,
+        running_var: TensorLike | None = None,
+        save_mean: TensorLike | None = None,
+        save_invstd: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> BatchNormGradients: ...
+
+    @overload
+    def batch_norm_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        training: bool,
+        eps: float,
+        weight: TensorLike | None = None,
+        running_mean: TensorLike | None = None,
+        running_var: TensorLike | None = None,
+        save_mean: TensorLike | None = None,
+        save_invstd: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, BatchNormGradients]: ...
+
+    @overload
+    def batch_norm_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        training: bool,
+        eps: float,
+        weight: TensorLike | None = None,
+        running_mean: TensorLike | None = None,
+        running_var: TensorLike | None = None,
+        save_mean: TensorLike | None = None,
+        save_invstd: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def batch_norm_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        training: bool,
+        eps: float,
+        weight: TensorLike | None = None,
+        running_mean: TensorLike | None = None,
+        running_var: TensorLike | None = None,
+        save_mean: TensorLike | None = None,
+        save_invstd: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Computes the gradients of batch normalisation: of its input, its weight and its bias.
+
+        With invstd = save_invstd and mean = save_mean when training, invstd = 1 / sqrt(running_var + eps) and mean =
+        running_mean otherwise, xhat = (input - mean) * invstd, and sums over all but the channels: grad_bias =
+        sum(grad_output), grad_weight = sum(grad_output * xhat), grad_input = weight * invstd * grad_output, and when
+        training weight * invstd * (grad_output - (grad_bias + xhat * grad_weight) / n), with n elements in a channel
+        (PyTorch: aten::native_batch_norm_backward).
+
+        Args:
+            grad_output: The gradient of the result, shape (N, C) or (N, C, ...). bfloat16, float16, float32 (fewer on
+                some products).
+            input: The tensor that was normalised, shape of `grad_output`. bfloat16, float16, float32 (fewer on some
+                products).
+            weight: The factor of each channel, shape (C,), float32 or, but on the 950, of the input's dtype; left out:
+                ones. bfloat16, float16, float32 (fewer on some products).
+            running_mean: The mean that was subtracted without `training`, shape (C,), float32 or of the input's dtype.
+                bfloat16, float16, float32 (fewer on some products).
+            running_var: The variance that was divided by without `training`, with the shape and dtype of
+                `running_mean`. bfloat16, float16, float32 (fewer on some products).
+            save_mean: The mean of each channel of the batch, shape (C,), as the forward pass with `training` saved it.
+                float32 (fewer on some products).
+            save_invstd: The reciprocal 1 / sqrt(var + eps) of each channel of the batch, shape (C,), as PyTorch on a
+                CPU saves it. On all products but the 950, CANN's own forward pass saves the variance under this name:
+                do not send that. float32 (fewer on some products).
+            training: Whether the forward pass used the statistics of the batch, through which the gradient then also
+                goes.
+            eps: What the forward pass added to the variance, as float32.
+
+        Returns:
+            grad_input: The gradient of `input`, with its shape and dtype.
+            grad_weight: The gradient of `weight`, shape (C,), float32.
+            grad_bias: The gradient of the bias, shape (C,), float32.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "input": input,
+            "weight": weight,
+            "running_mean": running_mean,
+            "running_var": running_var,
+            "save_mean": save_mean,
+            "save_invstd": save_invstd,
+        }
+        return self.execute(
+            "batch_norm_backward",
+            inputs,
+            {"training": training, "eps": eps},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def grid_sampler2d_backward(
+        self: OperatorMethods[Array],
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> GridSampler2DGradients: ...
+
+    @overload
+    def grid_sampler2d_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, GridSampler2DGradients]: ...
+
+    @overload
+    def grid_sampler2d_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def grid_sampler2d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Adds the gradient of every sample to the cells that it was taken from, and to the place of its point.
+
+        A point (x, y) is at ((x + 1) W - 1) / 2, ((y + 1) H - 1) / 2 in cells, or with align_corners at (x + 1) / 2 (W
+        - 1), (y + 1) / 2 (H - 1), then padded: border moves it to the nearest cell, reflection mirrors it at the edges.
+        Its sample is the nearest cell (halves to even), or the mean of the four around it weighted bilinearly; cells
+        outside are 0. The gradient of a point that was moved to the border is 0, as it is for nearest. A point that is
+        not at a number is outside (PyTorch: aten::grid_sampler_2d_backward).
+
+        Args:
+            grad_output: The gradient of the samples, shape (N, C, oH, oW). bfloat16, float16, float32, float64 (fewer
+                on some products).
+            input: The images that were sampled, shape (N, C, H, W). bfloat16, float16, float32, float64 (fewer on some
+                products).
+            grid: The points, shape (N, oH, oW, 2): x and y, with the image between -1 and 1. bfloat16, float16,
+                float32, float64 (fewer on some products).
+            interpolation_mode: 0: bilinear, 1: nearest. 2, bicubic, exists from CANN 9.1 on and is not served.
+            padding_mode: 0: zeros, 1: border, 2: reflection.
+            align_corners: -1 and 1 are the centres of the outer cells, not edges.
+
+        Returns:
+            input_grad: The gradient of `input`, of its shape and dtype.
+            grid_grad: The gradient of `grid`, of its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "input": input, "grid": grid}
+        return self.execute(
+            "grid_sampler2d_backward",
+            inputs,
+            {"interpolation_mode": interpolation_mode, "padding_mode": padding_mode, "align_corners": align_corners},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def layer_norm_backward(
+        self: OperatorMethods[Array],
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: Input | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> LayerNormGradients: ...
+
+    @overload
+    def layer_norm_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: Input | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, LayerNormGradients]: ...
+
+    @overload
+    def layer_norm_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: Input | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def layer_norm_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        normalized_shape: int | Ints,
+        weight: TensorLike | None = None,
+        bias: Input | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of layer normalisation: of the input, the weight and the bias.
+
+        With x = (input - mean) * rstd and g = grad_output * weight: grad_input = rstd * (g - mean(g) - x * mean(g *
+        x)), where mean() is over normalized_shape; grad_weight is the sum over all rows of grad_output * x, and
+        grad_bias that of grad_output (PyTorch: aten::native_layer_norm_backward).
+
+        Args:
+            grad_output: The gradient of the normalised tensor, with its shape and dtype. bfloat16, float16, float32
+                (fewer on some products).
+            input: The tensor that was normalised, whose last sizes are normalized_shape. bfloat16, float16, float32
+                (fewer on some products).
+            mean: The mean of each row, as many elements as rows: float32, or the dtype of input. bfloat16, float16,
+                float32 (fewer on some products).
+            rstd: 1 / sqrt(variance + eps) of each row, with the shape and dtype of mean. bfloat16, float16, float32
+                (fewer on some products).
+            weight: What the normalised rows were multiplied by, of normalized_shape: float32, or the dtype of input.
+                Left out: ones. bfloat16, float16, float32 (fewer on some products).
+            bias: What was added, of normalized_shape; no gradient depends on it. bfloat16, float16, float32 (fewer on
+                some products). Only the shape is sent, unless the server needs the values; a tuple of sizes stands for
+                it, and its dtype is then that of the arrays.
+            normalized_shape: The last sizes of input, over which each row was normalised.
+
+        Returns:
+            grad_input: The gradient of input, with its shape and dtype.
+            grad_weight: The gradient of weight: float32, of normalized_shape.
+            grad_bias: The gradient of bias: float32, of normalized_shape.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {
+            "grad_output": grad_output,
+            "input": input,
+            "mean": mean,
+            "rstd": rstd,
+            "weight": weight,
+            "bias": bias,
+        }
+        return self.execute(
+            "layer_norm_backward",
+            inputs,
+            {"normalized_shape": normalized_shape},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
     def max_pool2d_with_indices_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         indices: TensorLike,
         kernel_size: int | Ints,
         stride: int | Ints = (),
@@ -185,7 +504,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "indices": indices}
         return self.execute(
             "max_pool2d_with_indices_backward",
             inputs,
@@ -203,7 +522,7 @@ class OperatorMethods(ABC, Generic[Result]):
     def max_pool2d_with_mask_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         indices: TensorLike,
         kernel_size: int | Ints,
         stride: int | Ints = (),
@@ -238,7 +557,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "indices": indices}
         return self.execute(
             "max_pool2d_with_mask_backward",
             inputs,
@@ -256,7 +575,7 @@ class OperatorMethods(ABC, Generic[Result]):
     def max_unpool2d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         indices: TensorLike,
         output_size: Ints,
         *,
@@ -284,13 +603,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "indices": indices}
         return self.execute("max_unpool2d_backward", inputs, {"output_size": output_size}, timeout_s=timeout_s, out=out)
 
     def max_unpool3d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         indices: TensorLike,
         output_size: Ints,
         stride: Ints = (1, 1, 1),
@@ -322,7 +641,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input, "indices": indices}
+        inputs: Inputs = {"grad_output": grad_output, "self": input, "indices": indices}
         return self.execute(
             "max_unpool3d_backward",
             inputs,
@@ -334,7 +653,7 @@ class OperatorMethods(ABC, Generic[Result]):
     def reflection_pad1d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         padding: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
@@ -359,13 +678,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("reflection_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def reflection_pad2d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         padding: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
@@ -390,13 +709,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("reflection_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def reflection_pad3d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         padding: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
@@ -421,13 +740,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("reflection_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad1d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         padding: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
@@ -451,13 +770,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("replication_pad1d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad2d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         padding: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
@@ -481,13 +800,13 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("replication_pad2d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def replication_pad3d_backward(
         self,
         grad_output: TensorLike,
-        input: TensorLike | tuple[int, ...],
+        input: Input,
         padding: Ints,
         *,
         timeout_s: Timeout = DEFAULT,
@@ -512,7 +831,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "self": input}
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
 
     def roi_align_v2_backward(
@@ -550,7 +869,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output, "boxes": boxes}
+        inputs: Inputs = {"grad_output": grad_output, "boxes": boxes}
         return self.execute(
             "roi_align_v2_backward",
             inputs,
@@ -594,7 +913,7 @@ class OperatorMethods(ABC, Generic[Result]):
 
         Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
         """
-        inputs = {"grad_output": grad_output}
+        inputs: Inputs = {"grad_output": grad_output}
         return self.execute(
             "upsample_nearest2d_backward",
             inputs,

@@ -17,10 +17,13 @@ from aclgrad.wire.messages import AttributeValue, OperatorCall, checked_name
 
 Input = TensorLike | tuple[int, ...]
 """An array, or a tuple of sizes: a tensor of that shape whose values the operator does not read."""
+Inputs = Mapping[str, Input | None]
+"""Inputs by wire name; None for one that is optional and left out."""
 
 LARGE_BYTES: Final = 2**20
 """More bytes are not copied on an event loop, and may not fit into the buffers of a connection."""
 _ATTRIBUTES = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
+_OPTIONAL = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
 _DEFAULTS = {spec.name: spec.defaults for spec in OPERATORS.values()}
 
 
@@ -58,23 +61,27 @@ class OutgoingCall:
     def size_bytes(self) -> int:
         """The larger of what goes each way over the connection: what is in shared memory does not."""
         sent = sum(tensor.data.nbytes for tensor in self.call.inputs if isinstance(tensor.data, memoryview))
-        output = None if self.call.output_memory else self.output()
-        return max(sent, output.size_bytes if output else 0)
+        received = [each for each in self.outputs() if each.name not in self.call.output_memory]
+        return max(sent, sum(each.type.size_bytes for each in received))
 
-    def output(self) -> TensorType | None:
-        """Returns the type of the output, or None where the call is not legal: the server will say why."""
+    def outputs(self) -> tuple[TensorView, ...]:
+        """Returns names and types of the wanted outputs; none where the call is not legal: the server will say why."""
         spec = OPERATORS.get(self.call.operator)
         if spec is None:
-            return None
+            return ()
         types = {tensor.name: tensor.type for tensor in self.call.inputs}
         try:
-            type = spec.output.infer(Arguments(types, {**_DEFAULTS[spec.name], **self.call.attributes}))
-            return TensorType(type.dtype, tuple(map(operator.index, type.shape)))
+            arguments = Arguments(types, {**_DEFAULTS[spec.name], **self.call.attributes})
+            wanted = self.call.outputs or [each.name for each in spec.outputs]
+            found = [(each.name, each.infer(arguments)) for each in spec.outputs if each.name in wanted]
+            return tuple(
+                TensorView(name, TensorType(type.dtype, tuple(map(operator.index, type.shape)))) for name, type in found
+            )
         except (LookupError, TypeError, ValueError):
-            return None
+            return ()
 
 
-def copies_much(inputs: Mapping[str, Input]) -> bool:
+def copies_much(inputs: Inputs) -> bool:
     """Whether planning the call would copy more than an event loop should: arrays that are not as the wire has them."""
     if not isinstance(inputs, Mapping):
         return False
@@ -87,18 +94,21 @@ def copies_much(inputs: Mapping[str, Input]) -> bool:
 
 def outgoing_call(
     operator: str,
-    inputs: Mapping[str, Input],
+    inputs: Inputs,
     attributes: Mapping[str, AttributeLike] | None,
     sent: SentValues,
+    outputs: Sequence[str] | None = None,
 ) -> OutgoingCall:
-    """Returns the call of one operator.
+    """Returns the call of one operator; `outputs` names those that are wanted, by default all.
 
-    An input that came as a shape has the dtype of the first input that is an array. Raises InvalidFieldError if an
-    array or an attribute has no form on the wire.
+    An input that is None is left out. One that came as a shape has the dtype of the first input that is an array.
+    Raises InvalidFieldError if an array or an attribute has no form on the wire.
     """
     if type(operator) is not str:
         checked_name("operator", operator)
     _check_mapping("inputs", inputs, "input names to arrays or shapes")
+    optional = _OPTIONAL.get(operator, ())
+    inputs = {name: value for name, value in inputs.items() if value is not None or name not in optional}
     arrays = {name: as_array(f"inputs[{name}]", value) for name, value in inputs.items() if not _is_shape(value)}
     unsent = sent.withheld(operator)
     withheld = {name: array for name, array in arrays.items() if name in unsent}
@@ -111,7 +121,17 @@ def outgoing_call(
             dtype = _shape_only_dtype(name, [each.type.dtype for each in tensors.values()])
             tensors[name] = TensorView(name, TensorType(dtype, value))  # type: ignore[arg-type]
     views = tuple(tensors[name] for name in inputs)
-    return OutgoingCall(OperatorCall(operator, views, _plain_attributes(operator, attributes)), withheld)
+    call = OperatorCall(operator, views, _plain_attributes(operator, attributes), outputs=_wanted(outputs))
+    return OutgoingCall(call, withheld)
+
+
+def _wanted(outputs: Sequence[str] | None) -> tuple[str, ...]:
+    if outputs is None:
+        return ()
+    if isinstance(outputs, str) or not isinstance(outputs, Sequence) or not outputs:
+        problem = f"is {outputs!r}, which names no outputs"
+        raise InvalidFieldError.at("outputs", problem, "give a sequence of names, or leave it out for all outputs")
+    return tuple(outputs)
 
 
 def _plain_attributes(operator: str, attributes: Mapping[str, AttributeLike] | None) -> dict[str, AttributeValue]:
@@ -129,7 +149,7 @@ def _check_mapping(field: str, value: object, of: str) -> None:
         raise InvalidFieldError.at(field, problem, remedy)
 
 
-def _is_shape(value: Input) -> bool:
+def _is_shape(value: Input | None) -> bool:
     return isinstance(value, tuple) and all(isinstance(size, (int, np.integer)) for size in value)
 
 

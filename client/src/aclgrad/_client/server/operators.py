@@ -17,7 +17,8 @@ class InputDescription:
     """One input of an operator.
 
     `dtypes` are those that the server's product takes, `ranks` the numbers of dimensions. With `shape_only` a shape may
-    stand for the array. `unknown_dtypes` are the numbers of dtypes that this client does not know.
+    stand for the array, and one that is `optional` may be left out. `unknown_dtypes` are the numbers of dtypes that
+    this client does not know.
     """
 
     name: str
@@ -26,6 +27,7 @@ class InputDescription:
     shape_only: bool
     summary: str
     unknown_dtypes: tuple[int, ...] = ()
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class AttributeDescription:
     """One attribute of an operator.
 
     `kind` is None if this client does not know it. `lengths` says how many values a list may have; it is empty if the
-    attribute is no list. `minimum` and `maximum` bound each value. An attribute that is not `required` has a `default`.
+    attribute is no list. `choices` are the possible texts. `minimum` and `maximum` bound each value. An attribute that
+    is not `required` has a `default`.
     """
 
     name: str
@@ -44,6 +47,7 @@ class AttributeDescription:
     minimum: float | None
     maximum: float | None
     summary: str
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def _input(message: pb.InputDescription) -> InputDescription:
         message.shape_only,
         message.summary,
         tuple(number for number, dtype in dtypes if dtype is None),
+        message.may_be_absent,
     )
 
 
@@ -105,4 +110,5 @@ def _attribute(message: pb.AttributeDescription) -> AttributeDescription:
         message.minimum if message.HasField("minimum") else None,
         message.maximum if message.HasField("maximum") else None,
         message.summary,
+        tuple(message.choices),
     )

@@ -3,8 +3,9 @@
 import ctypes
 import threading
 import weakref
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -14,10 +15,9 @@ from aclgrad._client.calls.exchanges import gradient_of
 from aclgrad._client.calls.outgoing import LARGE_BYTES, OutgoingCall
 from aclgrad._client.shared_memory.fork_copies import keep_apart
 from aclgrad._client.shared_memory.regions import Region, RegionPool
-from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.tensors import SharedRange, TensorType, TensorView
+from aclgrad.tensors import SharedRange, TensorView
 from aclgrad.wire import shared_memory as wire
-from aclgrad.wire.messages import OperatorCall, decode_response
+from aclgrad.wire.messages import decode_response
 
 
 class Loan:
@@ -28,22 +28,24 @@ class Loan:
         self._outgoing = outgoing
         self._destination = destination
         self._lent: list[Region] = []
-        self._output: Region | None = None
+        self._regions: dict[str, Region] = {}
+        """Where the large outputs are to go, by name."""
         # A caller that is cancelled may leave while another thread lends or reads.
         self._lock = threading.Lock()
         self._has_ended = False
 
     def lend(self) -> OutgoingCall:
         """Returns the call with its large tensors in regions; what there is no room for stays as it was."""
-        call, output = self._outgoing.call, self._outgoing.output()
+        call, outputs = self._outgoing.call, self._outgoing.outputs()
         inputs = tuple(map(self._share, call.inputs))
         memory = {}
-        if output is not None and output.size_bytes >= wire.SHARED_ABOVE_BYTES:
-            self._output = self._take(output.size_bytes)
-            if self._output is not None:
-                name = OPERATORS[call.operator].output.name
-                memory = {name: SharedRange(self._output.name, 0, output.size_bytes)}
-        return OutgoingCall(OperatorCall(call.operator, inputs, call.attributes, memory), self._outgoing.withheld)
+        for output in outputs:
+            size_bytes = output.type.size_bytes
+            region = self._take(size_bytes) if size_bytes >= wire.SHARED_ABOVE_BYTES else None
+            if region is not None:
+                self._regions[output.name] = region
+                memory[output.name] = SharedRange(region.name, 0, size_bytes)
+        return OutgoingCall(replace(call, inputs=inputs, output_memory=memory), self._outgoing.withheld)
 
     def __enter__(self) -> Self:
         return self
@@ -62,26 +64,32 @@ class Loan:
     @property
     def copies_much(self) -> bool:
         """Whether `read` copies more than an event loop should: a gradient that stays in its region is not copied."""
-        output = self._outgoing.output()
-        is_copied = self._output is None or self._destination.is_given
-        return output is not None and output.size_bytes > LARGE_BYTES and is_copied
+        copied = [
+            each for each in self._outgoing.outputs() if each.name not in self._regions or self._destination.is_given
+        ]
+        return sum(each.type.size_bytes for each in copied) > LARGE_BYTES
 
     def read(self, reply: bytes) -> np.ndarray[Any, Any]:
-        """Returns the gradient where it is; its region goes back when nobody has the array any more.
+        """Returns the gradients where they are; a region goes back when nobody has its array any more.
 
         Raises ServerFaultError for bytes that are no reply to this call.
         """
         try:
-            (output,) = decode_response(reply)
-            if isinstance(output.data, SharedRange):
-                return self._destination.take(self._take_over(output.type))
+            outputs = decode_response(reply)
+            if not any(isinstance(each.data, SharedRange) for each in outputs):
+                return gradient_of(outputs, self._destination)
+            places = self._destination.places(outputs)
+            gradients = [
+                place.take(self._take_over(each)) if isinstance(each.data, SharedRange) else place.read(each)
+                for place, each in zip(places, outputs, strict=True)
+            ]
         except ValueError as error:
             raise unreadable_reply(error) from error
-        return gradient_of((output,), self._destination)
+        return cast(np.ndarray[Any, Any], self._destination.result(outputs, gradients))
 
-    def _take_over(self, type: TensorType) -> np.ndarray[Any, Any]:
-        region = self._output
-        if region is None or type != self._outgoing.output():
+    def _take_over(self, output: TensorView) -> np.ndarray[Any, Any]:
+        type, region = output.type, self._regions.get(output.name)
+        if region is None or TensorView(output.name, type) not in self._outgoing.outputs():
             raise ValueError(f"it has {type} in shared memory that was not lent for that")
         held = (ctypes.c_char * type.size_bytes).from_buffer(region.memory)
         array = np.frombuffer(memoryview(held), type.dtype.numpy).reshape(type.shape)

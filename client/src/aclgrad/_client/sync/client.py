@@ -1,8 +1,10 @@
 """The client for synchronous code."""
 
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -14,7 +16,7 @@ from aclgrad._client.attempts.retry import Attempts
 from aclgrad._client.base_client import BaseClient
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.batch import BaseBatch, BatchRun
-from aclgrad._client.calls.destination import Output
+from aclgrad._client.calls.destination import Outputs
 from aclgrad._client.calls.exchanges import (
     Exchange,
     Execution,
@@ -22,7 +24,7 @@ from aclgrad._client.calls.exchanges import (
     status_query,
 )
 from aclgrad._client.calls.message_limit import MessageLimit
-from aclgrad._client.calls.outgoing import Input, SentValues
+from aclgrad._client.calls.outgoing import Inputs, SentValues
 from aclgrad._client.calls.readiness import HEALTH, Readiness
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.server.operators import OperatorDescription
@@ -65,22 +67,24 @@ class Client(BaseClient[Array]):
     def execute(
         self,
         name: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> Array:
-        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out), timeout_s)
+        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs), timeout_s)
 
     def submit(
         self,
         name: str,
-        inputs: Mapping[str, Input],
+        inputs: Inputs,
         attributes: Mapping[str, AttributeLike] | None = None,
         *,
         timeout_s: Timeout = DEFAULT,
-        out: Output | None = None,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> Future[Array]:
         """Begins a call as `execute` makes it, and returns its future; a wrong argument is raised here.
 
@@ -90,13 +94,13 @@ class Client(BaseClient[Array]):
         and `out` is not to be used, before the call has ended; a call that was cancelled may still write to `out` for a
         moment.
         """
-        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out)
+        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs)
         attempts = self._start(call.method, timeout_s)
         if self._closed.is_set():
             raise rpc_errors.closed_error(self.target)
         return self._submissions.submit(lambda: self._make(call, attempts))
 
-    def batch(self) -> "Batch":
+    def batch(self) -> Batch:
         return Batch(self, self._sent_values, self._limit)
 
     def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:

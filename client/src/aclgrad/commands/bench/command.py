@@ -22,19 +22,15 @@ from aclgrad.commands.common import (
     connection,
     exit_codes,
     fail,
-    json_option,
     print_json,
-    print_table,
-    target_option,
 )
 from aclgrad.commands.files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.samples import PLANES, samples_of
+from aclgrad.operators.samples import samples_of
 from aclgrad.products import Product
+from aclgrad.tables import table as columns
 
-_DEFAULT: Final = "adaptive_avg_pool2d_backward"
-_SIZES: Final = tuple(PLANES)[:-1]
 _REDRAW_S: Final = 0.25
 
 
@@ -55,30 +51,8 @@ class Options:
     as_json: bool
 
 
-@click.command()
-@click.option("--operator", type=click.Choice(tuple(OPERATORS)), default=_DEFAULT, show_default=True)
-@click.option("--dtype", help="The first dtype that the server takes by default.")
-@click.option("--size", type=click.Choice(_SIZES), default=_SIZES[0], show_default=True, help="Bytes of the gradient.")
-@click.option(
-    "--callers", type=click.IntRange(1, 1024), default=4, show_default=True, help="Callers of the closed loop."
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Calls a second, due whether earlier ones have ended or not (an open loop).",
-)
-@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True)
-@click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True)
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write a chart of the times (SVG).")
-@click.option("--force", is_flag=True, help="Replace the chart if the file exists.")
-@json_option
-@target_option
-def bench(**given: Any) -> None:
-    """Measures how many calls the server answers and how long they take, with arrays of legal values.
-
-    Exits with 0, with 1 if a call failed, with 2 for wrong usage, and with 130 after Ctrl-C, with a partial report.
-    """
-    options = Options(**given)
+def bench(options: Options) -> None:
+    """Runs the load and reports it, even if Ctrl-C ended it early."""
     with exit_codes("bench"):
         if options.plot is not None and options.plot.suffix != ".svg":
             raise ValueError(f"{options.plot} would hold SVG; end it with .svg")
@@ -144,9 +118,7 @@ async def _show(measured: Measured) -> None:
 
 
 def _table(measured: Measured) -> Table:
-    table = Table()
-    for heading in ("calls", "calls/s", "failed", "retries", *(f"{name} ms" for name in measured.percentiles())):
-        table.add_column(heading, justify="right")
+    table = columns("", "calls", "calls/s", "failed", "retries", *(f"{name} ms" for name in measured.percentiles()))
     figures = (f"{value:.2f}" for value in measured.percentiles().values())
     table.add_row(str(measured.answered), f"{measured.rate:.0f}", str(measured.failed), str(measured.retries), *figures)
     return table
@@ -172,7 +144,7 @@ def _report(options: Options, typed: TypedCase, measured: Measured, is_complete:
             }
         )
     else:
-        print_table(_table(measured))
+        Console().print(_table(measured))
         for reason, count in measured.errors.most_common():
             click.echo(f"{count} calls failed: {reason}")
     if not is_complete:

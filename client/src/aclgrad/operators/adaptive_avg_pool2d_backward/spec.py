@@ -53,7 +53,7 @@ SPEC = OperatorSpec(
         ),
     ),
     attributes=(),
-    output=OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),
+    outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
     tolerances={
         "float32": Tolerance(relative=1e-5, absolute=1e-6),

@@ -20,7 +20,7 @@ def _case(
         only=() if has_one else ("float32", "float16", "bfloat16"),
         products=products or (tuple(Product) if has_one else _PRODUCTS),
         grad_output=(*leading, *pooled),
-        input=(*leading, *size),
+        self=(*leading, *size),
     )
 
 

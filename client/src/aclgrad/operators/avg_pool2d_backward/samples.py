@@ -28,7 +28,7 @@ def _case(
     **attributes: AttributeValue,
 ) -> Case:
     pooled = pooled_shape(input, {**windows, **attributes})
-    return case(name, {**windows, **attributes}, products=products, only=only, grad_output=pooled, input=input)
+    return case(name, {**windows, **attributes}, products=products, only=only, grad_output=pooled, self=input)
 
 
 def _draw(integer: Integer) -> Case:

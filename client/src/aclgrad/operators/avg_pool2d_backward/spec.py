@@ -142,7 +142,7 @@ SPEC = OperatorSpec(
             maximum=3,
         ),
     ),
-    output=GRAD_INPUT,
+    outputs=(GRAD_INPUT,),
     check=_check,
     tolerances=TOLERANCES,
     # A convolution in FLOAT16, with a divisor that is rounded to it.

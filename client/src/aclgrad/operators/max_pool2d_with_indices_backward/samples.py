@@ -32,7 +32,7 @@ def _case(name: str, form: str, input: tuple[int, ...], attributes: Windows, *pr
         fixed={"indices": form},
         products=products or tuple(Product),
         grad_output=pooled,
-        input=input,
+        self=input,
         indices=pooled,
     )
 

@@ -85,7 +85,7 @@ SPEC = OperatorSpec(
         ),
         CEIL_MODE,
     ),
-    output=GRAD_INPUT,
+    outputs=(GRAD_INPUT,),
     check=_check,
     tolerances=TOLERANCES,
 )

@@ -39,7 +39,7 @@ def _case(name: str, form: str, input: tuple[int, ...], attributes: Windows) -> 
         products=(Product.ATLAS_A2, Product.ATLAS_A3) if form == MASK else tuple(Product),
         in_pytorch=form != MASK,
         grad_output=pooled,
-        input=input,
+        self=input,
         indices=pooling_of(input, attributes).mask_shape(input[:-2]) if form == MASK else pooled,
     )
 

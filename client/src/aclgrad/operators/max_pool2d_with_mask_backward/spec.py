@@ -80,7 +80,7 @@ SPEC = OperatorSpec(
         AttributeSpec("dilation", "Always 1.", AttributeKind.INTS, (1, 2), default=(1,), minimum=1, maximum=1),
         CEIL_MODE,
     ),
-    output=GRAD_INPUT,
+    outputs=(GRAD_INPUT,),
     check=_check,
     tolerances=TOLERANCES,
     # The chip casts to half for the whole computation.

@@ -25,7 +25,7 @@ def _case(name: str, form: str, input: tuple[int, ...], output_size: tuple[int, 
         {"output_size": output_size},
         fixed={"indices": form},
         grad_output=grad_output,
-        input=input,
+        self=input,
         indices=input,
     )
 

@@ -85,7 +85,7 @@ SPEC = OperatorSpec(
     attributes=(
         AttributeSpec("output_size", "Height and width of the unpooled tensor.", AttributeKind.INTS, (2,), minimum=0),
     ),
-    output=OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),
+    outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
     tolerances=dict.fromkeys(_DTYPES[Product.ATLAS_A2], Tolerance(relative=0.0, absolute=0.0)),
 )

@@ -27,7 +27,7 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
 def _case(name: str, input: tuple[int, ...], output_size: tuple[int, ...], **attributes: tuple[int, ...]) -> Case:
     grad_output = (*input[:-_SPATIAL], *output_size)
     given = {"output_size": output_size, **attributes}
-    return case(name, given, fixed={"indices": "int64"}, grad_output=grad_output, input=input, indices=input)
+    return case(name, given, fixed={"indices": "int64"}, grad_output=grad_output, self=input, indices=input)
 
 
 def _draw(integer: Integer) -> Case:

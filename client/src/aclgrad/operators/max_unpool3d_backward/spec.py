@@ -88,7 +88,7 @@ SPEC = OperatorSpec(
         ),
         AttributeSpec("padding", "Taken by CANN and not used.", AttributeKind.INTS, (3,), default=(0, 0, 0)),
     ),
-    output=OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),
+    outputs=(OutputSpec("out", "The gradient of `self`, with its shape and dtype.", _out),),
     check=_check,
     tolerances=dict.fromkeys(_DTYPES[Product.ATLAS_A2], _EXACT),
 )

@@ -12,8 +12,9 @@ from aclgrad.wire.messages import AttributeValue
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
     """Boxes with corners in and around the image; the case's name may ask for special ones."""
-    images, _, height, width = example.attributes["input_shape"]  # type: ignore[misc]
-    scale = float(example.attributes.get("spatial_scale", 1.0))  # type: ignore[arg-type]
+    attributes: Mapping[str, Any] = example.attributes
+    images, _, height, width = attributes["input_shape"]
+    scale = float(attributes.get("spatial_scale", 1.0))
     count = example.shapes["boxes"][0]
     low = generator.uniform(-0.2, 0.7, (count, 2)) * (width, height)
     size = generator.uniform(0.05, 0.6, (count, 2)) * (width, height)

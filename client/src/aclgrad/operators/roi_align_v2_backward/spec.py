@@ -124,7 +124,7 @@ SPEC = OperatorSpec(
             "aligned", "Shifts boxes by half a cell, so that cells are points.", AttributeKind.BOOL, default=False
         ),
     ),
-    output=OutputSpec("grad_input", "The gradient of the pooled tensor, of input_shape.", _grad_input),
+    outputs=(OutputSpec("grad_input", "The gradient of the pooled tensor, of input_shape.", _grad_input),),
     check=_check,
     tolerances={"float32": Tolerance(relative=1e-3, absolute=1e-4)},
     work=_work,

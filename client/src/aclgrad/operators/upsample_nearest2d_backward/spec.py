@@ -98,7 +98,9 @@ SPEC = OperatorSpec(
         AttributeSpec("scales_h", _SCALE.format("The scale of rows"), AttributeKind.DOUBLE, default=0.0, minimum=0),
         AttributeSpec("scales_w", _SCALE.format("The scale of columns"), AttributeKind.DOUBLE, default=0.0, minimum=0),
     ),
-    output=OutputSpec("grad_input", "The gradient, of shape `input_size` and the dtype of `grad_output`.", _grad_input),
+    outputs=(
+        OutputSpec("grad_input", "The gradient, of shape `input_size` and the dtype of `grad_output`.", _grad_input),
+    ),
     check=_check,
     tolerances={
         "float32": Tolerance(relative=1e-5, absolute=1e-5),

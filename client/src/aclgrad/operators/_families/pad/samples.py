@@ -85,7 +85,7 @@ def _case(name: str, rule: str, input: tuple[int, ...], padding: tuple[int, ...]
     padded = tuple(size + more for size, more in zip(input[-len(both) :], both, strict=True))
     dtypes = DTYPES if name in (*_WITH_EVERY_DTYPE, _DRAWN) else ("float32", "float16")
     only = tuple(each for each in dtypes if each != "bfloat16" or sums_bfloat16(rule, padding))
-    return case(name, {"padding": padding}, only=only, grad_output=(*input[: -len(both)], *padded), input=input)
+    return case(name, {"padding": padding}, only=only, grad_output=(*input[: -len(both)], *padded), self=input)
 
 
 def _draw(integer: Integer, rule: str, axes: int) -> Case:

@@ -91,7 +91,7 @@ def pad_spec(rule: str, axes: int, dtypes: Mapping[Product, tuple[str, ...]]) ->
                 maximum=_MAX_PADDING,
             ),
         ),
-        output=OutputSpec("grad_input", "The gradient of `self`, with its shape and dtype.", _grad_input),
+        outputs=(OutputSpec("grad_input", "The gradient of `self`, with its shape and dtype.", _grad_input),),
         check=lambda arguments, _: _check(rule, axes, arguments),
         tolerances=_TOLERANCES,
     )

@@ -1,0 +1,189 @@
+"""The clients' methods and what they return, as code: `generate.py` writes it."""
+
+import textwrap
+
+from aclgrad.operators.spec import AttributeKind, AttributeSpec, InputSpec, OperatorSpec
+
+WIDTH = 120
+
+GRADIENTS = '''\
+"""What operators with several outputs return: arrays by the names of the outputs."""
+
+# Generated from the operator table by `make generate`; do not edit.
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+{classes}
+GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {{
+{rows}
+}}
+"""The types by the wire names of the operators."""
+'''
+
+
+METHODS = '''\
+"""One method for each operator. Generated from the operator table by `make generate`; do not edit."""
+
+from __future__ import annotations  # `help` shows the names of unions, and not their members
+
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from aclgrad._client.calls.arrays import Array, TensorLike
+from aclgrad._client.calls.destination import Output, Outputs
+from aclgrad._client.calls.outgoing import Input, Inputs
+from aclgrad._client.settings.timeouts import DEFAULT, Timeout
+{types}from aclgrad.operators.attributes import AttributeLike
+
+Result = TypeVar("Result")
+Ints = Sequence[int] | np.ndarray[Any, Any]
+
+
+class OperatorMethods(ABC, Generic[Result]):
+    """The operators as methods; `timeout_s` is the time limit of one call, None for no limit, by default the client's.
+
+    With `out`, the gradient is written to that array. A method returns the gradient, an awaitable of it, or its
+    position in a batch, depending on the subclass. An operator with several outputs returns a NamedTuple of arrays,
+    with None for those that are not among the wanted `outputs`; `out` is a tuple like that then.
+    """
+
+    @abstractmethod
+    def execute(
+        self,
+        name: str,
+        inputs: Inputs,
+        attributes: Mapping[str, AttributeLike] | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Result:
+        """Calls an operator by its wire names."""
+'''
+
+
+PYTHON_TYPES = {
+    AttributeKind.BOOL: "bool",
+    AttributeKind.INT: "int",
+    AttributeKind.DOUBLE: "float",
+    AttributeKind.INTS: "Ints",
+    AttributeKind.TEXT: "str",
+}
+
+
+def gradients_name(spec: OperatorSpec) -> str:
+    return spec.symbol.removeprefix("aclnn").removesuffix("Backward").removesuffix("Grad") + "Gradients"
+
+
+def gradients_class(spec: OperatorSpec) -> str:
+    # A gradient that was asked for is never None: nobody has to say so to a type checker.
+    fields = "".join(f'    {each.name}: Array | Any\n    """{each.rule}"""\n' for each in spec.outputs)
+    about = f"The gradients of `{spec.name}`; one that is not wanted is None."
+    return f'\nclass {gradients_name(spec)}(NamedTuple):\n    """{about}"""\n\n{fields}\n'
+
+
+def method(spec: OperatorSpec) -> str:
+    is_several = len(spec.outputs) > 1
+    arguments = [input_parameter(each) for each in spec.inputs] + [
+        attribute_parameter(each) for each in spec.attributes
+    ]
+    # Python wants those without a default first.
+    arguments.sort(key=lambda each: " = " in each)
+    options = ["timeout_s: Timeout = DEFAULT"]
+    options += ["out: Outputs | None = None", "outputs: Sequence[str] | None = None"] if is_several else []
+    options += [] if is_several else ["out: Output | None = None"]
+    parameters = ", ".join([*arguments, "*", *options])
+    sent = ", ".join(f'"{each.name}": {each.python_name}' for each in spec.inputs)
+    given = ", ".join(f'"{each.name}": {each.name}' for each in spec.attributes)
+    passed = ", ".join(
+        f"{each}={each}" for each in (["timeout_s", "out", "outputs"] if is_several else ["timeout_s", "out"])
+    )
+    forms = overloads(spec, parameters) if is_several else ""
+    body = f'''{forms}
+def {spec.name}(self, {parameters}) -> {"Any" if is_several else "Result"}:
+    """{docstring(spec)}
+    """
+    inputs: Inputs = {{{sent}}}
+    return self.execute("{spec.name}", inputs, {{{given}}}, {passed})
+'''
+    return textwrap.indent(body, "    ")
+
+
+def overloads(spec: OperatorSpec, parameters: str) -> str:
+    """Returns the types of the method in each subclass: a type variable cannot stand for what holds a result."""
+    several = gradients_name(spec)
+    results = {
+        "Array": several,
+        "Coroutine[Any, Any, Array]": f"Coroutine[Any, Any, {several}]",
+        "int": "int",
+    }
+    return "".join(
+        f"\n@overload\ndef {spec.name}(self: OperatorMethods[{one}], {parameters}) -> {result}: ...\n"
+        for one, result in results.items()
+    )
+
+
+def input_parameter(spec: InputSpec) -> str:
+    kind = "TensorLike" if spec.unread_on is None else "Input"
+    return f"{spec.python_name}: {kind}{' | None = None' if spec.is_optional else ''}"
+
+
+def attribute_parameter(spec: AttributeSpec) -> str:
+    default = "" if spec.default is None else f" = {spec.default!r}"
+    alone = "int | " if 1 in spec.lengths else ""
+    return f"{spec.name}: {alone}{PYTHON_TYPES[spec.kind]}{default}"
+
+
+def docstring(spec: OperatorSpec) -> str:
+    def paragraph(text: str, indent: str = "    ") -> str:
+        return textwrap.fill(text, WIDTH - 4, initial_indent=indent, subsequent_indent=indent)
+
+    def entry(name: str, summary: str) -> str:
+        summary = summary.replace("`self`", "`input`")
+        return textwrap.fill(f"{name}: {summary}", WIDTH - 4, initial_indent=" " * 8, subsequent_indent=" " * 12)
+
+    arguments = [entry(each.python_name, input_summary(each)) for each in spec.inputs]
+    arguments += [entry(each.name, each.summary) for each in spec.attributes]
+    return "\n".join(
+        [
+            spec.summary,
+            "",
+            paragraph(spec.formula),
+            "",
+            "    Args:",
+            *arguments,
+            "",
+            *returned(spec),
+            "",
+            "    Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.",
+        ]
+    )
+
+
+def returned(spec: OperatorSpec) -> list[str]:
+    rules = {each.name: each.rule.replace("`self`", "`input`") for each in spec.outputs}
+    if len(rules) == 1:
+        return [f"    Returns: {rule}" for rule in rules.values()]
+    return ["    Returns:", *(f"        {name}: {rule}" for name, rule in rules.items())]
+
+
+def input_summary(spec: InputSpec) -> str:
+    shape = (
+        ""
+        if spec.unread_on is None
+        else " Only the shape is sent, unless the server needs the values; a tuple of sizes stands for it, and its "
+        "dtype is then that of the arrays."
+    )
+    return f"{spec.summary} {', '.join(dtypes(spec))} (fewer on some products).{shape}"
+
+
+def dtypes(spec: InputSpec) -> list[str]:
+    """Returns the dtypes that at least one product takes."""
+    return sorted({dtype for each in spec.dtypes.values() for dtype in each})

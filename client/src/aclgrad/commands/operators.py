@@ -1,0 +1,146 @@
+"""`aclgrad operators`: what a server serves, or what this client knows of every product."""
+
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import click
+from rich.console import Console
+
+from aclgrad._client.server.operators import (
+    AttributeDescription,
+    InputDescription,
+    OperatorDescription,
+    operators_of,
+)
+from aclgrad._client.sync.client import Client
+from aclgrad.commands.common import chosen, connection, exit_codes, plain, print_json
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.describe import describe_operator
+from aclgrad.operators.spec import counts
+from aclgrad.products import Product
+from aclgrad.tables import table as columns
+from aclgrad.v1 import operator_service_pb2 as pb
+
+_EXACT: Final = 2.0**53
+_WIDE: Final = 72
+ByProduct = Mapping[str, OperatorDescription]
+"""An operator as each product has it; of a server there is one product."""
+
+
+def operators(name: str | None, as_json: bool, target: str | None) -> None:
+    """Shows a table of all operators, or one of them with what it takes."""
+    with exit_codes("operators"):
+        known = _of_catalogue() if target is None else _of_server(target)
+        if name is not None:
+            known = {name: chosen(name, known, "known" if target is None else "served there")}
+    if as_json:
+        described = (each for by_product in known.values() for each in by_product.items())
+        print_json([{"product": product, **plain(each)} for product, each in described])
+    elif name is not None:
+        _show_one(known[name])
+    else:
+        _show_all(known)
+
+
+def _of_server(target: str) -> dict[str, ByProduct]:
+    with Client.from_env(**connection(target)) as client:
+        product = client.server_status().product
+        return {each.name: {product: each} for each in client.list_operators()}
+
+
+def _of_catalogue() -> dict[str, ByProduct]:
+    return {
+        spec.name: {
+            product: operators_of(pb.ListOperatorsResponse(operators=[describe_operator(spec, product)]))[0]
+            for product in Product
+            if product in spec.products
+        }
+        for spec in OPERATORS.values()
+    }
+
+
+def _show_all(known: Mapping[str, ByProduct]) -> None:
+    table = columns("operator products dtypes dimensions")
+    console = Console()
+    # A name is to be copied, so that the other columns go on in further lines, if they have room.
+    table.columns[0].no_wrap = console.width >= _WIDE
+    for name, by_product in known.items():
+        first = [each.inputs[0] for each in by_product.values()]
+        dtypes = dict.fromkeys(dtype for each in first for dtype in _dtypes(each))
+        table.add_row(name, ", ".join(by_product), ", ".join(sorted(dtypes)), _ranks(first[0]))
+    console.print(table)
+
+
+def _show_one(by_product: ByProduct) -> None:
+    each = next(iter(by_product.values()))
+    known = OPERATORS.get(each.name)
+    _print(f"{each.name} ({each.symbol}), on {', '.join(by_product)}")
+    _print(each.summary, 4)
+    if known is not None:
+        _print(known.formula, 4)
+    for position, input in enumerate(each.inputs):
+        # The client's methods have another name for what CANN calls `self`.
+        parameter = " (parameter `input`)" if input.name == "self" else ""
+        parameter += ", optional" if input.optional else ""
+        on = {product: _taken(described.inputs[position]) for product, described in by_product.items()}
+        _print(f"{input.name}{parameter}: {_ranks(input)} dimensions; {_by_product(on)}", 4)
+        _print(input.summary, 8)
+    for attribute in each.attributes:
+        _print(f"{attribute.name}: {_attribute(attribute)}", 4)
+        _print(attribute.summary, 8)
+    for output in each.outputs:
+        _print(f"returns {output.name}: {output.summary}", 4)
+
+
+def _print(text: str, indent: int = 0) -> None:
+    """Prints a paragraph, which a terminal gets wrapped at words; for a program that reads it, it stays one line."""
+    console = Console()
+    width = console.width if console.is_terminal else sys.maxsize
+    lead = " " * indent
+    click.echo(textwrap.fill(text, max(width, 2 * indent), initial_indent=lead, subsequent_indent=lead))
+
+
+def _by_product(texts: Mapping[str, str]) -> str:
+    """Returns the text that all products have, or each with its products."""
+    products: dict[str, list[str]] = {}
+    for product, text in texts.items():
+        products.setdefault(text, []).append(product)
+    if len(products) == 1:
+        return next(iter(products))
+    return "; ".join(f"{text} on {', '.join(those)}" for text, those in products.items())
+
+
+def _taken(input: InputDescription) -> str:
+    return ", ".join(_dtypes(input)) + (", or its shape" if input.shape_only else "")
+
+
+def _dtypes(input: InputDescription) -> Iterator[str]:
+    yield from map(str, input.dtypes)
+    yield from (f"DataType {number}" for number in input.unknown_dtypes)
+
+
+def _ranks(input: InputDescription) -> str:
+    return counts(input.ranks)
+
+
+def _attribute(attribute: AttributeDescription) -> str:
+    kind = attribute.kind.name.lower() if attribute.kind else "of an unknown kind"
+    lengths = f" of {counts(attribute.lengths)}" if attribute.lengths else ""
+    lengths += f" {' or '.join(attribute.choices)}" if attribute.choices else ""
+    bounds = [("at least", attribute.minimum), ("at most", attribute.maximum)]
+    limits = "".join(f", {word} {_number(bound)}" for word, bound in bounds if bound is not None)
+    return f"{kind}{lengths}{limits}, {_default(attribute)}"
+
+
+def _number(bound: float) -> str:
+    return f"{bound:.0f}" if bound.is_integer() and abs(bound) < _EXACT else f"{bound:.6g}"
+
+
+def _default(attribute: AttributeDescription) -> str:
+    if attribute.required:
+        return "required"
+    value = attribute.default
+    shown = (",".join(map(str, value)) or "empty") if isinstance(value, Sequence) else value
+    return f"{shown} by default"

@@ -1,0 +1,48 @@
+"""What operators with several outputs return: arrays by the names of the outputs."""
+
+# Generated from the operator table by `make generate`; do not edit.
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class BatchNormGradients(NamedTuple):
+    """The gradients of `batch_norm_backward`; one that is not wanted is None."""
+
+    grad_input: Array | Any
+    """The gradient of `input`, with its shape and dtype."""
+    grad_weight: Array | Any
+    """The gradient of `weight`, shape (C,), float32."""
+    grad_bias: Array | Any
+    """The gradient of the bias, shape (C,), float32."""
+
+
+class GridSampler2DGradients(NamedTuple):
+    """The gradients of `grid_sampler2d_backward`; one that is not wanted is None."""
+
+    input_grad: Array | Any
+    """The gradient of `input`, of its shape and dtype."""
+    grid_grad: Array | Any
+    """The gradient of `grid`, of its shape and dtype."""
+
+
+class LayerNormGradients(NamedTuple):
+    """The gradients of `layer_norm_backward`; one that is not wanted is None."""
+
+    grad_input: Array | Any
+    """The gradient of input, with its shape and dtype."""
+    grad_weight: Array | Any
+    """The gradient of weight: float32, of normalized_shape."""
+    grad_bias: Array | Any
+    """The gradient of bias: float32, of normalized_shape."""
+
+
+GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
+    "batch_norm_backward": BatchNormGradients,
+    "grid_sampler2d_backward": GridSampler2DGradients,
+    "layer_norm_backward": LayerNormGradients,
+}
+"""The types by the wire names of the operators."""

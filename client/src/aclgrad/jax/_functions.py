@@ -1,0 +1,132 @@
+"""The functions with gradients of several arguments."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from aclgrad._client.sync.client import Client
+from aclgrad.errors import InvalidFieldError
+from aclgrad.jax import _nonlinear
+from aclgrad.jax._checks import checked_sizes
+from aclgrad.jax._several import differentiable_by_several
+
+_MODES = ("bilinear", "nearest")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+def layer_norm(
+    input: Array,
+    normalized_shape: int | Sequence[int],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *,
+    client: Client,
+) -> Array:
+    """Normalises the last axes, of the sizes `normalized_shape`, as `torch.nn.functional.layer_norm`.
+
+    One call has the gradients of `input`, `weight` and `bias`; they have no derivatives of their own. Takes float32,
+    float16 and bfloat16, and parameters of float32 or the input's dtype.
+    """
+    count = len(normalized_shape) if isinstance(normalized_shape, Sequence | np.ndarray) else 1
+    sizes = checked_sizes("normalized_shape", normalized_shape, count)
+    _check_eps(eps)
+    if not sizes or None in sizes or sizes != np.shape(input)[-len(sizes) :]:
+        problem, remedy = f"is {sizes} for an input of {np.shape(input)}", "give its last sizes"
+        raise InvalidFieldError.at("normalized_shape", problem, remedy)
+    return differentiable_by_several(
+        client,
+        "layer_norm",
+        "layer_norm_backward",
+        _nonlinear.layer_norm,
+        {"normalized_shape": sizes, "eps": float(eps)},
+        {"input": input, "weight": weight, "bias": bias},
+        lambda _: {"weight": sizes, "bias": sizes},
+    )[0]
+
+
+def batch_norm(
+    input: Array,
+    running_mean: Array | None,
+    running_var: Array | None,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    client: Client,
+) -> tuple[Array, Array | None, Array | None]:
+    """Normalises each channel of (N, C, ...), as `torch.nn.functional.batch_norm`, and returns the running statistics.
+
+    With `training` by the statistics of the batch: the returned ones are the new running ones, or None if none were
+    given. Without it by the running ones, which are returned as they are. One call has the gradients of `input`,
+    `weight` and `bias`; they have no derivatives of their own, and statistics have no gradient. Takes float32, float16
+    and bfloat16, and the others in float32 or the input's dtype.
+    """
+    _check_eps(eps)
+    shape = np.shape(input)
+    if not isinstance(training, bool):
+        raise InvalidFieldError.at("training", f"is {training!r}", "give a bool")
+    if (running_mean is None) != (running_var is None) or (running_mean is None and not training):
+        name = "running_mean" if running_mean is None else "running_var"
+        raise InvalidFieldError.at(name, "is None", "give both running statistics, or neither with training")
+    if training and len(shape) > 1 and int(np.prod(shape)) == shape[1]:
+        raise InvalidFieldError.at("input.shape", f"is {shape}, one value per channel", "give more values to train on")
+    running = {"running_mean": running_mean, "running_var": running_var}
+    stopped = {name: each if each is None else jax.lax.stop_gradient(each) for name, each in running.items()}
+    parameters = ("weight", "bias", *running)
+    output, *statistics = differentiable_by_several(
+        client,
+        "batch_norm",
+        "batch_norm_backward",
+        _nonlinear.batch_norm,
+        {"training": training, "momentum": float(momentum), "eps": float(eps)},
+        {"input": input, "weight": weight, "bias": bias, **stopped},
+        lambda shape: dict.fromkeys(parameters, shape[1:2]),
+    )
+    found: list[Any] = [jax.lax.stop_gradient(each) for each in statistics] or [None, None]
+    return output, found[0], found[1]
+
+
+def grid_sample(
+    input: Array,
+    grid: Array,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+    *,
+    client: Client,
+) -> Array:
+    """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), as `torch.nn.functional.grid_sample`.
+
+    The modes are "bilinear" and "nearest". One call has the gradients of `input` and `grid`; they have no derivatives
+    of their own. Takes float32, float16 and bfloat16, and both in one dtype.
+    """
+    if mode not in _MODES:
+        raise InvalidFieldError.at("mode", f"is {mode!r}", f"give {' or '.join(map(repr, _MODES))}")
+    if padding_mode not in _PADDINGS:
+        raise InvalidFieldError.at("padding_mode", f"is {padding_mode!r}", f"give {' or '.join(map(repr, _PADDINGS))}")
+    points = np.shape(grid)[1:3]
+    static = {
+        "interpolation_mode": _MODES.index(mode),
+        "padding_mode": _PADDINGS.index(padding_mode),
+        "align_corners": align_corners,
+    }
+    return differentiable_by_several(
+        client,
+        "grid_sample",
+        "grid_sampler2d_backward",
+        _nonlinear.grid_sample,
+        static,
+        {"input": input, "grid": grid},
+        lambda shape: {"grid": (shape[0], *points, 2)},
+    )[0]
+
+
+def _check_eps(eps: Any) -> None:
+    if not isinstance(eps, float | int) or not 0 < eps < np.inf:
+        raise InvalidFieldError.at("eps", f"is {eps!r}", "give a number above 0")

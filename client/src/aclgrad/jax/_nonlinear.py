@@ -1,0 +1,100 @@
+"""Forward passes that are not linear: normalisation, and sampling at the points of a grid.
+
+Each returns its outputs, and what the operator of its gradients takes beside the arguments.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jax import Array
+from jax import numpy as jnp
+
+from aclgrad.operators.grid_sampler2d_backward.spec import NEAREST, Padding
+
+Arrays = Mapping[str, Array]
+Result = tuple[tuple[Array, ...], dict[str, Any]]
+_OUTSIDE = -100.0
+"""Where a point is that is not at a number: outside any image, as in PyTorch."""
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+def layer_norm(arrays: Arrays, *, normalized_shape: tuple[int, ...], eps: float) -> Result:
+    input = _wide(arrays["input"])
+    axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    mean = input.mean(axes, keepdims=True)
+    rstd = jax.lax.rsqrt(input.var(axes, keepdims=True) + eps)
+    output = (input - mean) * rstd
+    if "weight" in arrays:
+        output = output * arrays["weight"]
+    if "bias" in arrays:
+        output = output + arrays["bias"]
+    # No gradient depends on the bias.
+    return (output.astype(arrays["input"].dtype),), {"mean": mean, "rstd": rstd, "bias": None}
+
+
+def batch_norm(arrays: Arrays, *, training: bool, momentum: float, eps: float) -> Result:
+    """Returns the output and the new running statistics, as far as there are any."""
+    input = _wide(arrays["input"])
+    axes, columns = (0, *range(2, input.ndim)), (-1, *[1] * (input.ndim - 2))
+    running = [arrays[name] for name in ("running_mean", "running_var") if name in arrays]
+    if training:
+        count = input.size // max(input.shape[1], 1)
+        mean, var = input.mean(axes), input.var(axes)
+        invstd = jax.lax.rsqrt(var + eps)
+        unused: dict[str, Any] = {"running_mean": None, "running_var": None}
+        saved = {"save_mean": mean, "save_invstd": invstd, **unused}
+        if count:
+            seen = mean, var * (count / max(count - 1, 1))
+            running = [
+                ((1 - momentum) * each + momentum * new).astype(each.dtype)
+                for each, new in zip(running, seen, strict=False)
+            ]
+    else:
+        mean, var = map(_wide, running)
+        invstd, saved = jax.lax.rsqrt(var + eps), {}
+    output = (input - mean.reshape(columns)) * invstd.reshape(columns)
+    if "weight" in arrays:
+        output = output * arrays["weight"].reshape(columns)
+    if "bias" in arrays:
+        output = output + arrays["bias"].reshape(columns)
+    return (output.astype(arrays["input"].dtype), *running), saved
+
+
+def grid_sample(arrays: Arrays, *, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Result:
+    input, grid = arrays["input"], _wide(arrays["grid"])
+    height, width = input.shape[2:]
+    x = _places(grid[..., 0], width, padding_mode, align_corners)
+    y = _places(grid[..., 1], height, padding_mode, align_corners)
+    image = jnp.arange(input.shape[0])[:, None, None]
+    cells = jnp.moveaxis(_wide(input), 1, -1)
+
+    def taken(columns: Array, rows: Array, weight: Array) -> Array:
+        inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
+        column, row = (
+            jnp.clip(each, 0, size - 1).astype(jnp.int32) for each, size in ((columns, width), (rows, height))
+        )
+        return jnp.where(inside, weight, 0)[..., None] * jnp.where(inside[..., None], cells[image, row, column], 0)
+
+    if interpolation_mode == NEAREST:
+        sampled = taken(jnp.rint(x), jnp.rint(y), jnp.ones_like(x))
+    else:
+        corners = [(jnp.floor(x) + right, jnp.floor(y) + below) for below in (0, 1) for right in (0, 1)]
+        sampled = sum(taken(i, j, (1 - jnp.abs(x - i)) * (1 - jnp.abs(y - j))) for i, j in corners)
+    return (jnp.moveaxis(sampled, -1, 1).astype(input.dtype),), {}
+
+
+def _places(values: Array, size: int, padding_mode: int, align_corners: bool) -> Array:
+    """Returns where points are along one axis, with cells at whole numbers."""
+    at = (values + 1) / 2 * (size - 1) if align_corners else ((values + 1) * size - 1) / 2
+    if padding_mode == Padding.REFLECTION:
+        # The span of a single cell between centres is 0, and so is its place.
+        low, span = (0.0, max(size - 1.0, 1.0)) if align_corners else (-0.5, float(size))
+        phase = jnp.mod(at - low, 2 * span)
+        at = low + jnp.where(phase < span, phase, 2 * span - phase)
+    if padding_mode != Padding.ZEROS:
+        at = jnp.clip(at, 0, size - 1)
+    return jnp.where(jnp.isfinite(at), at, _OUTSIDE)

@@ -1,0 +1,1 @@
+"""aclnnBatchNormBackward: the gradients of batch normalisation."""

@@ -1,0 +1,1 @@
+"""aclnnLayerNormBackward: the gradients of layer normalisation."""

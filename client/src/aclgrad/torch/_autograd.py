@@ -1,0 +1,127 @@
+"""The functions of autograd that lead from a forward pass to its operator, one for each row of `_operations`.
+
+They are `torch.autograd.Function`s and not formulas registered with an operator of PyTorch, because `torch.func` takes
+those alone. The backward pass of a linear function is linear too, and its own backward pass is the forward pass again:
+that gives derivatives of any order. Of another function there is the first derivative alone.
+"""
+
+import sys
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from aclgrad.errors import AclgradError, InvalidFieldError
+from aclgrad.torch._account import Place, layer_of
+from aclgrad.torch._gradients import GRADIENTS
+from aclgrad.torch._operations import FORWARD, OPERATIONS, Operation
+
+Values = tuple[Any, ...]
+
+
+def _differentiable(row: Operation) -> type[torch.autograd.Function]:
+    forward_op = FORWARD[row.name]
+    tensors = tuple(each.python_name for each in row.spec.inputs[1:])
+    attributes = tuple(each.name for each in row.spec.attributes)
+    gradient_of = _gradient(row, tensors + attributes, lambda *values: Forward.apply(*values))
+    gradient_op = GRADIENTS[row.operator]
+    names, ranks = (*row.names, "client"), row.spec.inputs[0].ranks
+    # Apart from the row, which torch.compile cannot trace.
+    known_of, saved_of, sent_of, fold = row.known, row.saved, row.sent, row.fold
+    function, targets, is_several = row.function, row.targets, len(row.targets) > 1
+
+    class Forward(torch.autograd.Function):
+        @staticmethod
+        def forward(*values: Any) -> Any:
+            return forward_op(*values)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
+            known = known_of(inputs, output)
+            ctx.names = saved_of(known)
+            ctx.save_for_backward(*[known[name] for name in ctx.names])
+            ctx.shapes = {name: known[name].shape for name in tensors if name not in ctx.names}
+            ctx.attributes = [known[name] for name in attributes]
+            ctx.dtypes = [None if inputs[place] is None else inputs[place].dtype for place in targets]
+            ctx.client = inputs[-1]
+            if isinstance(output, tuple):
+                ctx.mark_non_differentiable(*output[1:])
+            if not torch.compiler.is_compiling():
+                ctx.place = Place(function, layer_of(sys._getframe(1)), None)  # noqa: SLF001
+
+        @staticmethod
+        def backward(ctx: Any, grad_output: Tensor, *_: Any) -> Any:
+            wanted = [ctx.needs_input_grad[place] for place in targets]
+            saved = dict(zip(ctx.names, ctx.saved_tensors, strict=True))
+            # No operator needs the values of the others, but some servers want any.
+            alone = {name: grad_output.new_zeros(()).expand(shape) for name, shape in ctx.shapes.items()}
+            known = sent_of({**saved, **alone, **dict(zip(attributes, ctx.attributes, strict=True))})
+            values = [grad_output, *[known[name] for name in tensors], *ctx.attributes]
+            values += [wanted, ctx.client] if is_several else [ctx.client]
+            gradients: list[Any] = [None] * len(names)
+            if True not in wanted:
+                return tuple(gradients)
+            if torch.compiler.is_compiling():
+                found = gradient_op(*values)
+            else:
+                try:
+                    found = gradient_of(*values)
+                except AclgradError as error:
+                    error.message = f"the gradient of {ctx.place}: {error.message}"
+                    raise
+            # A server may return more precise gradients of parameters than PyTorch keeps.
+            found = found if is_several else (found,)
+            for place, dtype, gradient, is_wanted in zip(targets, ctx.dtypes, found, wanted, strict=True):
+                if is_wanted:
+                    gradients[place] = gradient.to(dtype)
+            return tuple(gradients)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Values, *values: Any) -> Any:
+            return fold(Forward.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims, ranks)
+
+    return Forward
+
+
+def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
+    """Returns the function that calls the operator; `taken` is what it takes after the gradient of the output."""
+    gradient_op, fold, function, is_linear = GRADIENTS[row.operator], row.fold, row.function, row.is_linear
+    more = ("wanted", "client") if len(row.targets) > 1 else ("client",)
+    names, ranks = ("grad_output", *taken, *more), row.spec.inputs[0].ranks
+    again = row.again or forward
+    # What the function that is `again` takes after the gradient of the input.
+    taken_again = row.names[1:] if row.again is None else ("indices",)
+
+    class Gradient(torch.autograd.Function):
+        @staticmethod
+        def forward(*values: Any) -> Any:
+            return gradient_op(*values)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
+            if not is_linear:
+                return
+            known = {**row.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
+            values = [known[name] for name in taken_again]
+            ctx.values = [None if isinstance(each, Tensor) else each for each in values]
+            ctx.save_for_backward(*[each for each in values if isinstance(each, Tensor)])
+            ctx.client = inputs[-1]
+
+        @staticmethod
+        def backward(ctx: Any, grad_input: Tensor, *_: Any) -> Any:
+            if not is_linear:
+                problem = "has no second derivative on a server"
+                raise InvalidFieldError.at(function, problem, "call PyTorch's own function, outside of the block")
+            saved = iter(ctx.saved_tensors)
+            values = [next(saved) if each is None else each for each in ctx.values]
+            return again(grad_input, *values, ctx.client), *[None] * (len(names) - 1)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Values, *values: Any) -> Any:
+            return fold(Gradient.apply, info.batch_size, dict(zip(names, values, strict=True)), in_dims, ranks)
+
+    return Gradient.apply
+
+
+FUNCTIONS: Final = {row.name: _differentiable(row) for row in OPERATIONS.values()}
+"""The functions by the names of their rows; they take the row's arguments and the number of a client."""

@@ -1,0 +1,64 @@
+"""Runs one function with a gradient from a server, or says why there would be none."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from aclgrad._client.served import REFUSALS
+from aclgrad._client.sync.client import Client
+from aclgrad.errors import InvalidFieldError
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.torch._account import LocalError
+from aclgrad.torch._autograd import FUNCTIONS
+from aclgrad.torch._clients import number_of
+from aclgrad.torch._operations import OPERATIONS
+from aclgrad.torch._tensors import dtype_name
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def public(function: Function) -> Function:
+    """Returns the function as users call it by name: what would stay local in a block is an error here."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except LocalError as reason:
+            problem = f"has a gradient that no operator computes: {reason}"
+            raise InvalidFieldError.at(function.__name__, problem, "call PyTorch's own function") from None
+
+    return cast(Function, call)
+
+
+def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
+    """Returns the result of a row with a gradient from the client's server; raises LocalError if it would have none.
+
+    A client of None stands for that of a block which is not open in this thread.
+    """
+    if name not in OPERATIONS:
+        raise LocalError(f"there is no operator for {name}")
+    grad_output = OPERATORS[OPERATIONS[name].operator].inputs[0]
+    if not any(dtype_name(input) in dtypes for dtypes in grad_output.dtypes.values()):
+        raise LocalError(f"no product takes {dtype_name(input)}")
+    if input.dim() not in grad_output.ranks:
+        ranks = " or ".join(map(str, grad_output.ranks))
+        raise LocalError(f"the input has {input.dim()} dims, and the operator takes {ranks}")
+    if client is None:
+        raise LocalError("a thread that begins in the block has to enter it itself")
+    if torch.compiler.is_compiling():
+        return FUNCTIONS[name].apply(input, *rest, number_of(client))
+    if torch.jit.is_tracing():
+        raise LocalError("torch.jit.trace records PyTorch's own functions alone")
+    # By the thread: PyTorch has no other way to know.
+    if forward_ad._current_level >= 0:  # noqa: SLF001
+        raise LocalError("forward-mode derivatives are not the operators'; use reverse mode (grad, vjp, jacrev)")
+    number = number_of(client)
+    try:
+        return FUNCTIONS[name].apply(input, *rest, number)
+    except REFUSALS as refused:
+        raise LocalError(str(refused)) from None

@@ -1,0 +1,104 @@
+"""The functions with gradients of several arguments: one call computes those that are needed."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from aclgrad._client.sync.client import Client
+from aclgrad.torch._account import LocalError
+from aclgrad.torch._batch_norm import update
+from aclgrad.torch._run import run
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    client: Client,
+) -> Tensor:
+    """Normalises each channel of (N, C, ...), as `torch.nn.functional.batch_norm` does.
+
+    With `training` by the statistics of the batch, which also update the running ones in place, and otherwise by the
+    running ones. The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second
+    derivatives. Raises InvalidFieldError for what its product does not compute.
+    """
+    parameters = running_mean, running_var, weight, bias
+    if input.dim() < 2 or any(each is not None and each.shape != input.shape[1:2] for each in parameters):
+        raise LocalError("PyTorch refuses statistics and parameters that do not have the size of the channels")
+    if training:
+        check: Callable[..., None] = vars(functional)["_verify_batch_size"]
+        check(input.size())
+    elif running_mean is None or running_var is None:
+        raise LocalError("PyTorch refuses to normalise without training if there are no running statistics")
+    normalised, _, _, *statistics = run("batch_norm", client, input, *parameters, training, momentum, eps)
+    if training:
+        update(running_mean, statistics[0])
+        update(running_var, statistics[1])
+    result: Tensor = normalised
+    return result
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+    *,
+    client: Client,
+) -> Tensor:
+    """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), as PyTorch's function does.
+
+    The gradients of `input` and `grid` are those of the client's server, and have no second derivatives. Raises
+    InvalidFieldError for volumes, for the mode "bicubic" and for what its product does not compute.
+    """
+    modes, paddings = ("bilinear", "nearest"), ("zeros", "border", "reflection")
+    if mode not in modes or padding_mode not in paddings:
+        raise LocalError(f"there is no operator for the mode {mode} with the padding mode {padding_mode}")
+
+    def sample_nothing(input: Tensor, grid: Tensor) -> Tensor:
+        return functional.grid_sample(input.reshape(0, 1, 1, 1), grid.reshape(0, 1, 1, 2), align_corners=False)
+
+    input, grid = _of_autocast(sample_nothing, input, grid)
+    rule = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
+    sampled: Tensor = run("grid_sampler_2d", client, input, grid, *rule)
+    return sampled
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    client: Client,
+) -> Tensor:
+    """Normalises the last axes, of the sizes `normalized_shape`, as `torch.nn.functional.layer_norm` does.
+
+    The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
+    Raises InvalidFieldError for what its product does not compute.
+    """
+    input, weight, bias = _of_autocast(
+        lambda input, *_: functional.layer_norm(input.reshape(0, 1), (1,)), input, weight, bias
+    )
+    normalised: Tensor = run("layer_norm", client, input, list(normalized_shape), weight, bias, eps)[0]
+    return normalised
+
+
+def _of_autocast(function: Callable[..., Tensor], *tensors: Any) -> Any:
+    """Returns the tensors in the dtype to which autocast takes them for a function; that one takes empty vectors."""
+    device = tensors[0].device.type
+    if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+        return tensors
+    dtype = function(*[None if each is None else each.new_empty(0) for each in tensors]).dtype
+    return [None if each is None else each.to(dtype) for each in tensors]

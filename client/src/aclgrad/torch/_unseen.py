@@ -1,0 +1,138 @@
+"""Calls that the function mode of a block misses or misjudges: those in threads and in reentrant checkpoints.
+
+A function mode belongs to one thread, so calls in a thread that begins in the block are noted as local. A reentrant
+checkpoint records no gradient until backward() computes it again, which may be after the block has ended, so it is
+computed again within the same blocks.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any, Final, Protocol
+
+import torch
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+from torch.utils.checkpoint import CheckpointFunction
+
+from aclgrad.torch._account import LocalError
+from aclgrad.torch._blocks import OPEN
+
+_REENTRANT: Final = CheckpointFunction.forward.__code__
+_LOCK: Final = threading.Lock()
+_watched: list["Unseen"] = []
+_previous_profile: list[Any] = []
+
+
+class _Block(Protocol):
+    """A `remote_backward`."""
+
+    def call(self, function: Any, args: tuple[Any, ...], options: Mapping[str, Any], *, is_here: bool) -> Any: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *error: object) -> None: ...
+
+
+class Unseen:
+    """Watches for one block while it is open in any thread."""
+
+    def __init__(self, block: _Block) -> None:
+        self.block = block
+        self._entries = 0
+
+    def watch(self) -> None:
+        with _LOCK:
+            self._entries += 1
+            if self._entries == 1:
+                if not _watched:
+                    # Called for the first event of a thread that begins from now on.
+                    _previous_profile[:] = [threading.getprofile()]
+                    threading.setprofile(_follow)
+                _watched.append(self)
+
+    def leave(self) -> None:
+        with _LOCK:
+            self._entries -= 1
+            if not self._entries:
+                _watched.remove(self)
+                # Somebody else may have set one since.
+                if not _watched and threading.getprofile() is _follow:
+                    threading.setprofile(_previous_profile[0])
+
+
+def _follow(frame: FrameType, event: str, arg: object) -> None:
+    """Puts a thread that begins while blocks are open under the eyes of these and of later ones."""
+    sys.setprofile(_previous_profile[0])
+    _OfThread().__enter__()
+
+
+class _OfThread(TorchFunctionMode):
+    """Tells open blocks what a thread that began in a block keeps local, until it enters a block itself."""
+
+    @torch.compiler.disable
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        with ExitStack() as stack:
+            for unseen in () if OPEN.has_had_one else tuple(_watched):
+                stack.enter_context(_Told(unseen))
+            return function(*args, **(kwargs or {}))
+
+
+class _Told(TorchFunctionMode):
+    """Tells a block of one call in another thread."""
+
+    def __init__(self, unseen: Unseen) -> None:
+        super().__init__()
+        self._unseen = unseen
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return self._unseen.block.call(function, args, kwargs or {}, is_here=False)
+
+
+class _Again:
+    """The function of a reentrant checkpoint, computed again within the blocks that were open at first."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.blocks: list[_Block] = []
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        with ExitStack() as stack:
+            # The outermost was noticed last.
+            for block in reversed(self.blocks):
+                if block not in _get_current_function_mode_stack():
+                    stack.enter_context(block)
+            return self.function(*args, **options)
+
+
+def is_checkpointed(block: _Block) -> bool:
+    """Says whether a reentrant checkpoint runs, and has the block taken part when backward() computes it again.
+
+    Raises LocalError if PyTorch keeps the function of the checkpoint somewhere else than it did.
+    """
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - nothing else tells what a call is part of
+    found = False
+    while frame is not None:
+        if frame.f_code is _REENTRANT:
+            found = True
+            ctx: Any = frame.f_locals.get("ctx")
+            function = getattr(ctx, "run_function", None)
+            if function is None:
+                raise LocalError("a reentrant checkpoint records no gradient here; give it use_reentrant=False")
+            if not isinstance(function, _Again):
+                function = ctx.run_function = _Again(function)
+            if block not in function.blocks:
+                function.blocks.append(block)
+        frame = frame.f_back
+    return found

@@ -1,0 +1,38 @@
+// How the rows are divided: the sums over them must not depend on the number of threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "computation.h"
+
+namespace acl_host {
+
+// The elements of a tile: a few whole rows, or a part of a long one.
+constexpr int64_t kTileElements = 8192;
+
+// Chunks of rows have sums over the columns of their own, which are added up at the end. Their memory is little beside
+// the rows.
+inline int64_t RowsOfChunk(const LayerNorm& norm) {
+  constexpr int64_t kMostChunks = 32;
+  constexpr int64_t kLeastRows = 32;
+  constexpr int64_t kLeastElements = 65536;
+  return std::max({kLeastRows, (norm.rows - 1) / kMostChunks + 1, kLeastElements / norm.columns});
+}
+
+inline int64_t CountChunks(const LayerNorm& norm) { return (norm.rows - 1) / RowsOfChunk(norm) + 1; }
+
+// The parts of a row.
+inline int64_t CountParts(const LayerNorm& norm) { return (norm.columns - 1) / kTileElements + 1; }
+
+// The scratch memory: two sums of each part of a long row, and two of each column of a chunk if there are several.
+inline bool NeedsRowSums(const LayerNorm& norm) { return norm.grad_input && CountParts(norm) > 1; }
+inline uint64_t RowSumsBytes(const LayerNorm& norm) {
+  return static_cast<uint64_t>(norm.rows * CountParts(norm)) * 2 * sizeof(float);
+}
+inline bool NeedsColumnSums(const LayerNorm& norm) { return norm.sums_columns() && CountChunks(norm) > 1; }
+inline uint64_t ColumnSumsBytes(const LayerNorm& norm) {
+  return static_cast<uint64_t>(CountChunks(norm) * norm.columns) * 2 * sizeof(float);
+}
+
+}  // namespace acl_host

@@ -1,0 +1,172 @@
+"""Batch normalisation: the running statistics are those of PyTorch, whatever runs around it."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+import aclgrad
+import aclgrad.torch
+from aclgrad.products import Product
+from tools.serving import Server, write_host_config
+
+from .conftest import RecordingClient
+from .several import random
+
+INPUT = random(4, 3, 5, 5)
+LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "default": lambda: nn.BatchNorm2d(3),
+    "momentum": lambda: nn.BatchNorm2d(3, momentum=0.7),
+    "cumulative": lambda: nn.BatchNorm2d(3, momentum=None),
+    "without_statistics": lambda: nn.BatchNorm2d(3, track_running_stats=False),
+    "without_parameters": lambda: nn.BatchNorm2d(3, affine=False),
+}
+
+
+def equal_buffers(found: nn.Module, expected: nn.Module) -> None:
+    for mine, theirs in zip(found.buffers(), expected.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_statistics_are_those_of_pytorch(client: RecordingClient, name: str) -> None:
+    found = LAYERS[name]()
+    expected = deepcopy(found)
+    for step in range(3):
+        inputs = [(INPUT * (step + 1)).requires_grad_() for _ in range(2)]
+        with aclgrad.torch.remote_backward(client, strict=True):
+            found(inputs[0]).pow(3).sum().backward()
+        expected(inputs[1]).pow(3).sum().backward()
+        equal_buffers(found, expected)
+        torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=1e-4, atol=1e-4)
+    assert client.called == ["batch_norm_backward"] * 3
+
+
+def test_a_layer_may_run_again_before_its_backward_pass(client: RecordingClient) -> None:
+    """As the critic of a GAN does: the update is no change of what the first pass saved."""
+    found, expected = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+    with aclgrad.torch.remote_backward(client, strict=True):
+        (found(INPUT).pow(3).sum() + found(-2 * INPUT).pow(3).sum()).backward()
+    (expected(INPUT).pow(3).sum() + expected(-2 * INPUT).pow(3).sum()).backward()
+    equal_buffers(found, expected)
+    torch.testing.assert_close(found.weight.grad, expected.weight.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_torch_func_updates_statistics_that_a_function_captures(client: RecordingClient) -> None:
+    def gradient(*running: Tensor) -> Tensor:
+        found: Tensor = torch.func.grad(lambda x: functional.batch_norm(x, *running, training=True).pow(3).sum())(INPUT)
+        return found
+
+    found, expected = ((torch.zeros(3), torch.ones(3)) for _ in range(2))
+    with aclgrad.torch.remote_backward(client, strict=True):
+        remote = gradient(*found)
+    torch.testing.assert_close(remote, gradient(*expected), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert client.called == ["batch_norm_backward"]
+
+
+def test_vmap_updates_the_statistics_of_each_element_and_refuses_common_ones(client: RecordingClient) -> None:
+    def loss(input: Tensor, *running: Tensor, **options: Any) -> Tensor:
+        function = aclgrad.torch.batch_norm if options else functional.batch_norm
+        return function(input, *running, training=True, **options).pow(3).sum()
+
+    inputs, found = torch.stack([INPUT, -2 * INPUT]), [torch.zeros(2, 3), torch.ones(2, 3)]
+    expected = [each.clone() for each in found]
+    gradients = torch.vmap(torch.func.grad(lambda *each: loss(*each, client=client)))(inputs, *found)
+    torch.testing.assert_close(gradients, torch.vmap(torch.func.grad(loss))(inputs, *expected), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found, expected)
+    assert client.called == ["batch_norm_backward"]
+    with pytest.raises(aclgrad.InvalidFieldError, match="running statistics in common"):
+        torch.vmap(lambda each: loss(each, torch.zeros(3), torch.ones(3), client=client))(inputs)
+
+
+@pytest.mark.parametrize("is_reentrant", [True, False])
+def test_a_checkpoint_updates_them_as_often_as_that_of_pytorch(client: RecordingClient, is_reentrant: bool) -> None:
+    found = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3), nn.ReLU(), nn.LayerNorm(5))
+    expected = deepcopy(found)
+    inputs = [INPUT.clone().requires_grad_() for _ in range(2)]
+    with aclgrad.torch.remote_backward(client, strict=True):
+        loss = checkpoint(found, inputs[0], use_reentrant=is_reentrant).pow(3).sum()
+    loss.backward()
+    checkpoint(expected, inputs[1], use_reentrant=is_reentrant).pow(3).sum().backward()
+    assert sorted(client.called) == ["batch_norm_backward", "layer_norm_backward"]
+    equal_buffers(found, expected)
+    torch.testing.assert_close(inputs[0].grad, inputs[1].grad, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+@pytest.mark.parametrize("training", [True, False])
+def test_a_compiled_model_updates_them(client: RecordingClient, training: bool) -> None:
+    found = nn.Sequential(nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)).train(training)
+    expected = deepcopy(found)
+    compiled = torch.compile(found, backend="aot_eager", fullgraph=True)
+    for step in range(2):
+        with aclgrad.torch.remote_backward(client, strict=True):
+            compiled(INPUT + step).pow(3).sum().backward()
+        expected(INPUT + step).pow(3).sum().backward()
+    assert client.called == ["batch_norm_backward"] * 2
+    for mine, theirs in zip(found.buffers(), expected.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+    torch.testing.assert_close(found[0].weight.grad, expected[0].weight.grad, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("input", "options"),
+    [
+        (INPUT, {"running_mean": torch.zeros(5), "running_var": torch.ones(5)}),
+        (INPUT, {"running_mean": None, "running_var": None}),
+        (INPUT, {"running_mean": None, "running_var": None, "weight": torch.ones(4), "training": True}),
+        (INPUT[:1, :, 0, 0], {"running_mean": None, "running_var": None, "training": True}),
+    ],
+)
+def test_what_pytorch_refuses_is_refused_in_its_words(client: RecordingClient, input: Tensor, options: Any) -> None:
+    leaf = input.clone().requires_grad_()
+    with pytest.raises((RuntimeError, ValueError)) as expected:
+        functional.batch_norm(leaf, **options)
+    with aclgrad.torch.remote_backward(client), pytest.raises(expected.type) as caught:
+        functional.batch_norm(leaf, **options)
+    assert str(caught.value) == str(expected.value)
+    with pytest.raises((aclgrad.InvalidFieldError, ValueError)):
+        aclgrad.torch.batch_norm(leaf, **options, client=client)
+
+
+def test_a_product_without_the_operator_leaves_it_local(tmp_path: Any) -> None:
+    config = write_host_config(tmp_path, product=Product.ATLAS_INFERENCE)
+    network = nn.Sequential(nn.BatchNorm2d(3), nn.LayerNorm(5))
+    with Server("--acl-config", config) as server, RecordingClient(server.address) as client:
+        with aclgrad.torch.remote_backward(client) as block:
+            network(INPUT).sum().backward()
+        assert client.called == ["layer_norm_backward"]
+    reasons = {place.function: place.because for place in block.account.calls}
+    assert reasons["layer_norm"] is None
+    assert "batch_norm_backward" in reasons["batch_norm"]
+
+
+def test_instance_norm_is_told_as_local(client: RecordingClient) -> None:
+    """It is made of a batch_norm that no block sees being called."""
+    with aclgrad.torch.remote_backward(client) as block:
+        functional.instance_norm(INPUT.clone().requires_grad_()).sum().backward()
+    assert [(place.function, place.whose) for place in block.account.calls] == [("batch_norm", "local")]
+
+
+@pytest.mark.parametrize("eps", [1e-7, 2e-5, 3e-5, 1e-5])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_dead_channel_of_half_precision_has_its_gradient(
+    client: RecordingClient, dtype: torch.dtype, eps: float
+) -> None:
+    """PyTorch saves 1 / sqrt(eps) in that precision, which may round it up."""
+    gradients = []
+    for block in (nullcontext(), aclgrad.torch.remote_backward(client)):
+        input = torch.zeros(4, 3, 5, 5, dtype=dtype, requires_grad=True)
+        grad = torch.arange(300).reshape(4, 3, 5, 5).remainder(7).to(dtype)
+        with block:
+            functional.batch_norm(input, None, None, None, None, True, 0.1, eps).backward(grad)
+        gradients.append(input.grad)
+    assert client.called == ["batch_norm_backward"]
+    torch.testing.assert_close(*gradients, rtol=2e-2, atol=1e-1 * float(gradients[0].abs().max()))

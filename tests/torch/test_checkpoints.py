@@ -1,0 +1,121 @@
+"""Gradient checkpointing: what is saved is what PyTorch saves, and both forms take gradients from the server."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.checkpoint import checkpoint
+
+import aclgrad
+import aclgrad.torch
+from aclgrad.torch import _unseen
+
+from .calls import CALLS, Call
+from .conftest import RecordingClient
+
+INPUT = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+LAYERS = (nn.ReflectionPad2d(1), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Upsample(scale_factor=2), nn.AvgPool2d(2))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_what_is_saved_is_what_pytorch_saves(client: RecordingClient, call: Call) -> None:
+    def saved() -> list[tuple[Any, ...]]:
+        found = []
+
+        def pack(tensor: Tensor) -> Tensor:
+            found.append((tuple(tensor.shape), tensor.dtype, tensor.device))
+            return tensor
+
+        with saved_tensors_hooks(pack, lambda tensor: tensor):
+            call.locally()
+        return found
+
+    expected = saved()
+    with aclgrad.torch.remote_backward(client):
+        assert saved() == expected
+    assert client.called == [call.operator]
+
+
+def model() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), *LAYERS)
+
+
+@pytest.mark.parametrize("is_reentrant", [True, False], ids=["reentrant", "hooks"])
+@pytest.mark.parametrize("is_within", [True, False], ids=["backward_within", "backward_after"])
+@pytest.mark.parametrize("is_nested", [True, False], ids=["nested", "single"])
+def test_a_checkpoint_takes_its_gradients_from_the_server(
+    client: RecordingClient, *, is_reentrant: bool, is_within: bool, is_nested: bool
+) -> None:
+    def run(network: nn.Module, input: Tensor) -> Tensor:
+        if is_nested:
+            inner = partial(checkpoint, network, use_reentrant=is_reentrant)
+            return checkpoint(inner, input, use_reentrant=is_reentrant)
+        return checkpoint(network, input, use_reentrant=is_reentrant)
+
+    network, expected = model(), model()
+    input, same = INPUT.clone().requires_grad_(), INPUT.clone().requires_grad_()
+    expected(same).square().sum().backward()
+    with aclgrad.torch.remote_backward(client, strict=True) as remote:
+        loss = run(network, input).square().sum()
+        if is_within:
+            loss.backward()
+    if not is_within:
+        loss.backward()
+    assert len(client.called) == len(LAYERS)
+    assert {place.whose for place in remote.account.calls} == {"remote"}
+    torch.testing.assert_close(input.grad, same.grad)
+    for found, each in zip(network.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(found.grad, each.grad)
+
+
+def test_a_reentrant_checkpoint_is_computed_again_within_all_blocks(client: RecordingClient) -> None:
+    network = nn.Sequential(nn.MaxPool2d(2), nn.MaxPool2d(2, dilation=2))
+    with aclgrad.torch.remote_backward(client) as outer, aclgrad.torch.remote_backward(client) as inner:
+        loss = checkpoint(network, INPUT.clone().requires_grad_(), use_reentrant=True).sum()
+    loss.backward()
+    assert [place.whose for place in inner.account.calls] == ["remote", "local"]
+    assert [place.whose for place in outer.account.calls] == ["local"]
+    assert client.called == ["max_pool2d_with_mask_backward"]
+
+
+class KeptElsewhere(torch.autograd.Function):
+    """Runs its function without a gradient, as a reentrant checkpoint, and keeps it under another name."""
+
+    @staticmethod
+    def forward(ctx: Any, function: nn.Module, input: Tensor) -> Tensor:
+        ctx.function = function
+        return function(input)
+
+
+class OtherContext(torch.autograd.Function):
+    """The same with another name for the context."""
+
+    @staticmethod
+    def forward(context: Any, function: nn.Module, input: Tensor) -> Tensor:
+        context.run_function = function
+        return function(input)
+
+
+@pytest.mark.parametrize("changed", [KeptElsewhere, OtherContext])
+def test_a_checkpoint_that_keeps_its_function_elsewhere_is_told_as_local(
+    client: RecordingClient, monkeypatch: pytest.MonkeyPatch, changed: type[torch.autograd.Function]
+) -> None:
+    """As a release of PyTorch might that changes its reentrant checkpoint."""
+    monkeypatch.setattr(_unseen, "_REENTRANT", changed.forward.__code__)
+    input = INPUT.clone().requires_grad_()
+    with aclgrad.torch.remote_backward(client) as remote:
+        output = changed.apply(nn.MaxPool2d(2), input)
+    assert [place.because for place in remote.account.calls] == [
+        "a reentrant checkpoint records no gradient here; give it use_reentrant=False"
+    ]
+    torch.testing.assert_close(output, nn.MaxPool2d(2)(INPUT))
+    with (
+        aclgrad.torch.remote_backward(client, strict=True),
+        pytest.raises(aclgrad.InvalidFieldError, match=r"max_pool2d .*would stay local: .*use_reentrant=False"),
+    ):
+        changed.apply(nn.MaxPool2d(2), input)
+    assert client.called == []

@@ -1,0 +1,129 @@
+"""Failures of servers, hooks and code in a block; blocks in blocks; models that are frozen or moved."""
+
+import signal
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import aclgrad
+import aclgrad.torch
+from aclgrad.torch._blocks import OPEN
+from tools.serving import Server
+
+from .conftest import RecordingClient
+
+INPUT = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.MaxPool2d(2))
+        self.head = nn.Sequential(nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 1))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.head(self.stem(input))
+
+
+def test_a_server_that_dies_in_backward_is_told_with_the_layer() -> None:
+    torch.manual_seed(1)
+    network, calls = Net(), []
+    with Server() as server, RecordingClient(server.address, timeout_s=1) as client:
+
+        def execute(name: str, *args: object, **options: object) -> object:
+            calls.append(name)
+            if len(calls) == 2:
+                server.send(signal.SIGKILL)
+                server.exit_code()
+            return RecordingClient.execute(client, name, *args, **options)
+
+        client.execute = execute
+        with aclgrad.torch.remote_backward(client):
+            loss = network(INPUT).sum()
+        with pytest.raises(
+            aclgrad.ConnectionLostError, match=r"the gradient of max_pool2d of Net\.stem\.1: "
+        ) as caught:
+            loss.backward()
+    assert caught.value.operator == "max_pool2d_with_mask_backward"
+    assert str(caught.value).startswith("the gradient of max_pool2d of Net.stem.1: ")
+    # What was computed before stays.
+    assert network.head[0].weight.grad is not None
+    assert network.stem[0].weight.grad is None
+    with Server() as server, aclgrad.Client(server.address) as client, aclgrad.torch.remote_backward(client):
+        network(INPUT).sum().backward()
+    assert network.stem[0].weight.grad is not None
+
+
+def test_a_server_that_is_down_is_told_in_the_forward_pass() -> None:
+    with aclgrad.Client("127.0.0.1:1", timeout_s=1) as client, aclgrad.torch.remote_backward(client):
+        functional.pad(INPUT.clone().requires_grad_(), (1, 1))
+        with pytest.raises(aclgrad.ServerUnreachableError, match=r"^max_pool2d of MaxPool2d: "):
+            nn.MaxPool2d(2)(INPUT.clone().requires_grad_())
+
+
+def test_a_block_left_by_an_exception_is_closed(client: RecordingClient) -> None:
+    @aclgrad.torch.remote_backward(client, strict=True)
+    def fail() -> None:
+        functional.max_pool2d(INPUT.clone().requires_grad_(), 2)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert OPEN.blocks == []
+    functional.max_pool2d(INPUT.clone().requires_grad_(), 2).sum().backward()
+    assert client.called == []
+
+
+def test_the_inner_of_two_blocks_has_the_gradients(client: RecordingClient, server: Server) -> None:
+    input = INPUT.clone().requires_grad_()
+    with (
+        RecordingClient(server.address) as other,
+        aclgrad.torch.remote_backward(client) as outer,
+        aclgrad.torch.remote_backward(other) as inner,
+    ):
+        loss = functional.max_pool2d(input, 2).sum()
+        loss.backward()
+    assert (client.called, other.called) == ([], ["max_pool2d_with_mask_backward"])
+    assert (outer.account.calls.total(), inner.account.calls.total()) == (0, 1)
+
+
+def test_a_hook_that_raises_leaves_the_gradients_of_before(client: RecordingClient) -> None:
+    network = Net()
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    network.stem[0].weight.register_hook(fail)
+    with aclgrad.torch.remote_backward(client):
+        loss = network(INPUT).sum()
+    with pytest.raises(ZeroDivisionError):
+        loss.backward()
+    assert network.head[0].weight.grad is not None
+    assert len(client.called) == 2
+
+
+def test_parameters_without_gradients_need_no_call(client: RecordingClient) -> None:
+    network = Net()
+    network.stem.requires_grad_(requires_grad=False)
+    with aclgrad.torch.remote_backward(client) as remote:
+        network(INPUT).sum().backward()
+    assert client.called == ["adaptive_avg_pool2d_backward"]
+    assert {place.layer: place.whose for place in remote.account.calls} == {
+        "Net.stem.1": "none", "Net.head.1": "remote"
+    }  # fmt: skip
+
+
+def test_a_model_may_be_moved_between_blocks(client: RecordingClient) -> None:
+    network = Net()
+    with aclgrad.torch.remote_backward(client) as remote:
+        network(INPUT).sum().backward()
+        network.double()
+        network.zero_grad()
+        network(INPUT.double()).sum().backward()
+        network.to("meta")
+        network(INPUT.double().to("meta")).sum().backward()
+    assert len(client.called) == 2
+    reasons = {(place.function, place.because) for place in remote.account.calls}
+    assert ("max_pool2d", "no product takes float64") in reasons
