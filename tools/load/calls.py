@@ -15,6 +15,7 @@ from typing import Any, Final
 import grpc
 
 import aclgrad
+from aclgrad.operators.cases import arrays_of
 from aclgrad.tensors import TensorView, array_of_view
 from aclgrad.wire.chunks import decode_chunk, decode_response_header
 from aclgrad.wire.messages import decode_response
@@ -89,10 +90,10 @@ def client(
 
     def call() -> int:
         known = random.choice(random.choice(groups))
-        gradient = connection.execute(known.operator, known.inputs, known.attributes)
+        reply = connection.execute(known.operator, known.inputs, known.attributes)
         if sampler.wants_next():
-            sampler.compare(known, gradient)
-        return _sent_bytes(known) + gradient.nbytes
+            sampler.compare(known, reply)
+        return _sent_bytes(known) + sum(gradient.nbytes for gradient in arrays_of(reply))
 
     return call
 
