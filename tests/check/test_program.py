@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from aclgrad.check.console import Display
-from aclgrad.check.report import Report
-from aclgrad.check.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judgement.console import Display
+from aclgrad.judgement.report import Report
+from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
 from aclgrad.operators.catalogue import OPERATORS
 
 LIBRARIES = {"click": "--help", "rich": "operators", "jinja2": "check", "safetensors": "call"}

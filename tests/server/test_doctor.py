@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad.check.rows import Verdict
+from aclgrad.judgement.rows import Verdict
 from aclgrad_server import doctor
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import read_settings

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from aclgrad.check.rows import Finding, Origin, Row, Verdict
+from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.cli import main as server_command

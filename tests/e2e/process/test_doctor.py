@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from aclgrad.check.report import read_rows
-from aclgrad.check.rows import Row, Verdict
+from aclgrad.judgement.report import read_rows
+from aclgrad.judgement.rows import Row, Verdict
 from tests.e2e.fault_plans import once, write_config
 from tools.serving import run_to_end
 

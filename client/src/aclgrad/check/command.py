@@ -10,13 +10,13 @@ import click
 from rich.console import Console
 
 from aclgrad._client.channel.targets import targets_of
-from aclgrad.check.console import Display
-from aclgrad.check.html import render
-from aclgrad.check.report import End, Report, read_rows, write_line
-from aclgrad.check.rows import Row
 from aclgrad.check.run import plan, run
 from aclgrad.check.target import CheckError, open_target
 from aclgrad.errors import AclgradError
+from aclgrad.judgement.console import Display
+from aclgrad.judgement.html import render
+from aclgrad.judgement.report import End, Report, read_rows, write_line
+from aclgrad.judgement.rows import Row
 
 _UNUSABLE = 2
 _INTERRUPTED = 130
@@ -40,7 +40,7 @@ def check(options: Options) -> None:
     """Checks the servers, shows and writes the rows, and exits."""
     try:
         sys.exit(_check(options))
-    except (CheckError, AclgradError, OSError) as error:
+    except (AclgradError, OSError, ValueError) as error:
         click.echo(f"aclgrad check: {error}", err=True)
         sys.exit(_UNUSABLE)
     except KeyboardInterrupt:

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 
 from aclgrad import reference
-from aclgrad.check import judgement
-from aclgrad.check.rows import Finding, Task, Verdict
 from aclgrad.check.selection import Selection, free_inputs, patterned, task
 from aclgrad.check.target import Target
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding, Task, Verdict
 from aclgrad.masks import mask_of_argmax
 from aclgrad.operators.cases import TypedCase, arrays_of
 from aclgrad.operators.values import ArgmaxRule
@@ -46,11 +46,11 @@ def fills(selection: Selection) -> Iterator[Task]:
 def _accuracy(target: Target, typed: TypedCase) -> Finding:
     inputs = typed.arrays()
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
-    if wrong := judgement.wrong_type(gradients, typed.outputs):
+    if wrong := comparison.wrong_type(gradients, typed.outputs):
         return wrong
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
-    judge = partial(judgement.against_truth, tolerance=typed.spec.tolerance(target.product, typed.dtype))
-    return judgement.each_output(judge, typed.outputs, gradients, truth)
+    judge = partial(comparison.against_truth, tolerance=typed.spec.tolerance(target.product, typed.dtype))
+    return comparison.each_output(judge, typed.outputs, gradients, truth)
 
 
 def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Finding:
@@ -60,9 +60,9 @@ def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Fi
         target.client.execute(typed.spec.name, {**inputs, name: each}, typed.case.attributes)
         for each in (inputs[name], mask)
     ]
-    if judgement.same_bits(*gradients):
+    if comparison.same_bits(*gradients):
         return Finding(Verdict.PASSED, f"{rule.layout.value}")
-    how = judgement.difference(*gradients)
+    how = comparison.difference(*gradients)
     return Finding(Verdict.FAILED, f"{rule.layout.value}: of the gradients of argmax and mask {how}")
 
 
@@ -73,8 +73,8 @@ def _fill(target: Target, typed: TypedCase) -> Finding:
     first = typed.spec.inputs[0].name
     inputs = {**arrays, first: np.ones_like(arrays[first])}
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
-    if wrong := judgement.wrong_type(gradients, typed.outputs):
+    if wrong := comparison.wrong_type(gradients, typed.outputs):
         return wrong
     truths = [arrays_of(reference.define(typed.spec.name, each, typed.case.attributes)) for each in (inputs, arrays)]
     untouched = tuple((ones == 0) & (others == 0) for ones, others in zip(*truths, strict=True))
-    return judgement.each_output(judgement.zeros, typed.outputs, gradients, untouched)
+    return comparison.each_output(comparison.zeros, typed.outputs, gradients, untouched)

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.check import judgement
-from aclgrad.check.rows import Finding, Task, Verdict
 from aclgrad.check.selection import Selection, free_inputs, patterned, task
 from aclgrad.check.target import Target
 from aclgrad.errors import InputValuesRequiredError
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding, Task, Verdict
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.samples import Arrays
 
@@ -63,11 +63,11 @@ def _repeated(target: Target, typed: TypedCase, inputs: Arrays, runs: int) -> li
 
 def _determinism(target: Target, typed: TypedCase) -> Finding:
     first, *others = _repeated(target, typed, typed.arrays(), _RUNS)
-    different = [each for each in others if not judgement.same_bits(first, each)]
+    different = [each for each in others if not comparison.same_bits(first, each)]
     figures = {"runs": float(len(others) + 1), "different": float(len(different))}
     if not different:
         return Finding(Verdict.PASSED, figures=figures)
-    message = f"{len(different)} of {len(others)} repeated runs differ: {judgement.difference(first, different[0])}"
+    message = f"{len(different)} of {len(others)} repeated runs differ: {comparison.difference(first, different[0])}"
     if target.status.deterministic:
         return Finding(Verdict.FAILED, message, figures)
     return Finding(Verdict.NOTED, f"{message}; the server runs without --deterministic true", figures)
@@ -88,8 +88,8 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
             gradients[variant] = target.sender.execute(typed.spec.name, inputs, typed.case.attributes)
     figures = {"unsent": float("no values" in gradients)}
     for variant, gradient in gradients.items():
-        if not judgement.same_bits(first, gradient):
-            how = f"{', '.join(names)} with {variant}: {judgement.difference(first, gradient)}"
+        if not comparison.same_bits(first, gradient):
+            how = f"{', '.join(names)} with {variant}: {comparison.difference(first, gradient)}"
             # A server that needs the values may read them.
             return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
     return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
@@ -99,7 +99,7 @@ def _against(off: Target, on: Target, typed: TypedCase) -> Finding:
     inputs = typed.arrays()
     first = off.client.execute(typed.spec.name, inputs, typed.case.attributes)
     for number, gradient in enumerate(_repeated(on, typed, inputs, _AGAIN), 1):
-        if not judgement.same_bits(first, gradient):
-            how = judgement.difference(first, gradient)
+        if not comparison.same_bits(first, gradient):
+            how = comparison.difference(first, gradient)
             return Finding(Verdict.FAILED, f"call {number} differs from {off.origin.target}: {how}")
     return Finding(Verdict.PASSED)

@@ -6,8 +6,6 @@ from typing import Final
 
 from aclgrad.check.gradients import accuracy, fills, layouts
 from aclgrad.check.repetition import against, determinism, shape_only
-from aclgrad.check.report import End, Report
-from aclgrad.check.rows import Finding, Row, Task, Verdict
 from aclgrad.check.selection import Selection
 from aclgrad.check.service import latency, listing, memory
 from aclgrad.check.switches import judge_all_switches
@@ -19,6 +17,8 @@ from aclgrad.errors import (
     LimitExceededError,
     ServerDrainingError,
 )
+from aclgrad.judgement.report import End, Report
+from aclgrad.judgement.rows import Finding, Row, Task, Verdict
 
 Check = Callable[[Selection], Iterator[Task]]
 

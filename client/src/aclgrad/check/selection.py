@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aclgrad.check.rows import Finding, Task
 from aclgrad.check.target import Target
+from aclgrad.judgement.rows import Finding, Task
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import PLANES, Arrays, samples_of

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 import aclgrad
-from aclgrad.check import judgement
-from aclgrad.check.rows import Finding, Task, Verdict
 from aclgrad.check.selection import SIZES, Selection, task
 from aclgrad.check.target import Target
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding, Task, Verdict
 from aclgrad.operators.cases import TypedCase, first_cases
 
 _RUNS: Final = {"16 KB": 200, "6 MB": 30, "100 MB": 10}
@@ -82,7 +82,7 @@ def _latency(target: Target, typed: TypedCase, runs: int) -> Finding:
         begin = time.perf_counter()
         gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
         times_s.append(time.perf_counter() - begin)
-    if wrong := judgement.wrong_type(gradients, typed.outputs):
+    if wrong := comparison.wrong_type(gradients, typed.outputs):
         return wrong
     first, *others = (1000 * each for each in times_s)
     p50, p99 = np.percentile(others, [50, 99])

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from aclgrad.check.report import SwitchFinding
-from aclgrad.check.rows import Row, Verdict
 from aclgrad.check.target import Target
+from aclgrad.judgement.report import SwitchFinding
+from aclgrad.judgement.rows import Row, Verdict
 
 SAFE, NOT_SAFE, NOT_COMPARED = "safe", "not safe", "not compared"
 

@@ -11,7 +11,7 @@ from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.server.status import ServerStatus
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
-from aclgrad.check.rows import Origin
+from aclgrad.judgement.rows import Origin
 from aclgrad.operators.cases import TypedCase, typed_cases
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.products import Product
@@ -19,7 +19,7 @@ from aclgrad.products import Product
 CONNECT_TIMEOUT_S: Final = 5.0
 
 
-class CheckError(Exception):
+class CheckError(ValueError):
     """The check cannot be made as asked; the message says why and what to do."""
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aclgrad.check.charts import Axis, chart, curve
+from aclgrad.judgement.charts import Axis, chart, curve
 
 _POINTS = 100
 

@@ -9,10 +9,10 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import aclgrad
-from aclgrad.check.charts import error_charts, latency_charts
-from aclgrad.check.console import line_of
-from aclgrad.check.report import Report
-from aclgrad.check.rows import Origin, Row, Verdict
+from aclgrad.judgement.charts import error_charts, latency_charts
+from aclgrad.judgement.console import line_of
+from aclgrad.judgement.report import Report
+from aclgrad.judgement.rows import Origin, Row, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def render(report: Report, compared: Sequence[Row] = (), compared_name: str = ""
     """Returns the page: the run's servers and, beside them, those of an earlier run."""
     sides = [*_sides(report.rows, "this run"), *_sides(compared, compared_name)]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("aclgrad.check").joinpath("report.html.j2").read_text("utf-8"))
+    template = environment.from_string(files("aclgrad.judgement").joinpath("report.html.j2").read_text("utf-8"))
     notable = [row for row in report.rows if row.verdict is not Verdict.PASSED]
     page: dict[str, Any] = {"changes": changes(report.rows, compared), "notable": notable, "sides": sides}
     return template.render(page, report=report, verdicts=tuple(Verdict), line_of=line_of, version=aclgrad.__version__)

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from aclgrad.check import judgement
-from aclgrad.check.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import DTYPES, TensorType
 
@@ -17,7 +17,7 @@ LIMIT = Tolerance(relative=1e-3, absolute=1e-4)
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 def test_the_definition_itself_passes(dtype: type) -> None:
-    finding = judgement.against_truth(TRUTH.astype(dtype), TRUTH, LIMIT)
+    finding = comparison.against_truth(TRUTH.astype(dtype), TRUTH, LIMIT)
     assert (finding.verdict, finding.figures["outside"]) == (Verdict.PASSED, 0)
 
 
@@ -35,7 +35,7 @@ def test_the_definition_itself_passes(dtype: type) -> None:
 def test_an_element_outside_its_own_limit_fails(element: tuple[int, int], error: float, verdict: Verdict) -> None:
     gradient = TRUTH.copy()
     gradient[element] += error
-    finding = judgement.against_truth(gradient, TRUTH, LIMIT)
+    finding = comparison.against_truth(gradient, TRUTH, LIMIT)
     assert finding.verdict is verdict
     if verdict is Verdict.FAILED:
         assert f"at {element}" in finding.message
@@ -43,7 +43,7 @@ def test_an_element_outside_its_own_limit_fails(element: tuple[int, int], error:
 
 
 def test_figures_are_those_of_the_largest_errors() -> None:
-    figures = judgement.against_truth(TRUTH + np.array([[0, 0.0005], [0, 0]]), TRUTH, Tolerance(1e-3, 0.0)).figures
+    figures = comparison.against_truth(TRUTH + np.array([[0, 0.0005], [0, 0]]), TRUTH, Tolerance(1e-3, 0.0)).figures
     assert figures["max_error"] == pytest.approx(0.0005)
     assert figures["max_relative_error"] == pytest.approx(0.0005)
     assert figures["mean_relative_error"] == pytest.approx(0.0005 / 3)
@@ -53,39 +53,39 @@ def test_figures_are_those_of_the_largest_errors() -> None:
 def test_an_exact_limit_takes_no_error_at_all() -> None:
     exact = Tolerance(0.0, 0.0)
     integers = np.array([3, -4], np.int32)
-    assert judgement.against_truth(integers, integers.astype(np.float64), exact).verdict is Verdict.PASSED
-    assert judgement.against_truth(integers + 1, integers.astype(np.float64), exact).verdict is Verdict.FAILED
+    assert comparison.against_truth(integers, integers.astype(np.float64), exact).verdict is Verdict.PASSED
+    assert comparison.against_truth(integers + 1, integers.astype(np.float64), exact).verdict is Verdict.FAILED
 
 
 def test_an_empty_gradient_passes() -> None:
     empty = np.zeros((0, 3))
-    assert judgement.against_truth(empty, empty, LIMIT).verdict is Verdict.PASSED
-    assert judgement.zeros(empty, empty == 0).verdict is Verdict.PASSED
+    assert comparison.against_truth(empty, empty, LIMIT).verdict is Verdict.PASSED
+    assert comparison.zeros(empty, empty == 0).verdict is Verdict.PASSED
 
 
 @pytest.mark.parametrize("left", [1e-30, np.nan, -1.0])
 def test_only_zero_is_zero(left: float) -> None:
     untouched = np.array([True, False, True])
-    assert judgement.zeros(np.array([0.0, 5.0, -0.0]), untouched).verdict is Verdict.PASSED
-    finding = judgement.zeros(np.array([0.0, 5.0, left]), untouched)
+    assert comparison.zeros(np.array([0.0, 5.0, -0.0]), untouched).verdict is Verdict.PASSED
+    finding = comparison.zeros(np.array([0.0, 5.0, left]), untouched)
     assert finding.verdict is Verdict.FAILED
     assert "at (2,)" in finding.message
 
 
 def test_bits_tell_zeros_and_types_apart() -> None:
     zero = np.zeros(2, np.float32)
-    assert judgement.same_bits(zero, zero.copy())
-    assert not judgement.same_bits(zero, -zero)
-    assert not judgement.same_bits(zero, zero.astype(np.int32))
-    assert not judgement.same_bits(zero, zero.reshape(1, 2))
-    assert judgement.difference(zero, np.array([0, 3], np.float32)) == "1 of 2 elements differ, by up to 3"
+    assert comparison.same_bits(zero, zero.copy())
+    assert not comparison.same_bits(zero, -zero)
+    assert not comparison.same_bits(zero, zero.astype(np.int32))
+    assert not comparison.same_bits(zero, zero.reshape(1, 2))
+    assert comparison.difference(zero, np.array([0, 3], np.float32)) == "1 of 2 elements differ, by up to 3"
 
 
 def test_another_shape_or_dtype_is_told() -> None:
     expected = {"out": TensorType(DTYPES["float32"], (2, 3))}
-    assert judgement.wrong_type(np.zeros((2, 3), np.float32), expected) is None
+    assert comparison.wrong_type(np.zeros((2, 3), np.float32), expected) is None
     for gradient in (np.zeros((3, 2), np.float32), np.zeros((2, 3), np.float64)):
-        finding = judgement.wrong_type(gradient, expected)
+        finding = comparison.wrong_type(gradient, expected)
         assert finding is not None
         assert finding.message.startswith("out is ")
         assert "instead of float32 (2, 3)" in finding.message
@@ -93,8 +93,8 @@ def test_another_shape_or_dtype_is_told() -> None:
 
 def test_of_several_outputs_the_worst_is_told() -> None:
     def judge(gradients: tuple[np.ndarray, ...]) -> Finding:
-        return judgement.each_output(
-            partial(judgement.against_truth, tolerance=LIMIT), ("grad_input", "grad_weight"), gradients, (TRUTH, TRUTH)
+        return comparison.each_output(
+            partial(comparison.against_truth, tolerance=LIMIT), ("grad_input", "grad_weight"), gradients, (TRUTH, TRUTH)
         )
 
     good, bad = TRUTH + 0.5e-4, TRUTH + 1
@@ -109,9 +109,9 @@ def test_of_several_outputs_the_worst_is_told() -> None:
 
 def test_the_bits_of_all_outputs_count() -> None:
     zero, other = np.zeros(2, np.float32), np.array([0, 3], np.float32)
-    assert judgement.same_bits((zero, other), (zero, other))
-    assert not judgement.same_bits((zero, zero), (zero, other))
-    assert judgement.difference((zero, zero), (zero, other)) == "1 of 2 elements differ, by up to 3"
+    assert comparison.same_bits((zero, other), (zero, other))
+    assert not comparison.same_bits((zero, zero), (zero, other))
+    assert comparison.difference((zero, zero), (zero, other)) == "1 of 2 elements differ, by up to 3"
 
 
 def test_a_row_is_the_same_after_json() -> None:

@@ -7,8 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
 
-from aclgrad.check.rows import Row, Verdict
-from aclgrad.check.target import CheckError
+from aclgrad.judgement.rows import Row, Verdict
 
 
 class End(StrEnum):
@@ -75,7 +74,7 @@ def write_line(file: TextIO, fields: object) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Returns the rows of a file that `--json` wrote; raises CheckError for another file."""
+    """Returns the rows of a file that `--json` wrote; raises ValueError for another file."""
     rows = []
     for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
         try:
@@ -83,5 +82,5 @@ def read_rows(path: Path) -> list[Row]:
             if "summary" not in fields:
                 rows.append(Row.from_json(fields))
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckError(f"line {number} of {path} is not a row: {error!r}; give a file of --json") from error
+            raise ValueError(f"line {number} of {path} is not a row: {error!r}; give a file of --json") from error
     return rows

@@ -2,9 +2,9 @@
 
 import re
 
-from aclgrad.check.html import changes, render
-from aclgrad.check.report import Report
-from aclgrad.check.rows import Origin, Row, Verdict
+from aclgrad.judgement.html import changes, render
+from aclgrad.judgement.report import Report
+from aclgrad.judgement.rows import Origin, Row, Verdict
 
 ORIGIN = Origin("a:1", "910B", "lib.so", "1.2.3")
 

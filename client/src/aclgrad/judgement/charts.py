@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from aclgrad.check.rows import Row
+from aclgrad.judgement.rows import Row
 
 _WIDTH, _HEIGHT = 460, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 24, 26, 40

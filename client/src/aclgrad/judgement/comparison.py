@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aclgrad.check.rows import Finding, Verdict
+from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import TensorType

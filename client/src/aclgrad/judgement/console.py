@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from aclgrad.check.report import Report
-from aclgrad.check.rows import Row, Verdict
+from aclgrad.judgement.report import Report
+from aclgrad.judgement.rows import Row, Verdict
 from aclgrad.tables import table as columns
 
 _STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
