@@ -1,5 +1,6 @@
 """Comparisons of gradients, on arrays whose outcome is plain."""
 
+import json
 from functools import partial
 
 import ml_dtypes
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from aclgrad.judgement import comparison
-from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.judgement.rows import Element, Finding, Origin, Row, Task, Verdict
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import DTYPES, TensorType
 
@@ -117,6 +118,87 @@ def test_the_bits_of_all_outputs_count() -> None:
 def test_a_row_is_the_same_after_json() -> None:
     origin = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
     task = Task(origin, "accuracy", "operator", "float32", (2, 3), "case", lambda: Finding(Verdict.PASSED))
-    row = Row.of(task, Finding(Verdict.NOTED, "told", {"p50_ms": 1.5, "error": float("inf")}), 0.25)
+    worst = (Element((1, 2), float("inf"), 0.5),)
+    row = Row.of(task, Finding(Verdict.NOTED, "told", {"p50_ms": 1.5, "error": float("inf")}, worst), 0.25)
     assert row.figures == {"p50_ms": 1.5, "error": None}
-    assert Row.from_json(row.to_json()) == row
+    assert Row.from_json(json.loads(json.dumps(row.to_json(), allow_nan=False))) == row
+
+
+def test_the_worst_elements_are_located_worst_first() -> None:
+    gradient = TRUTH.copy()
+    gradient[0, 1], gradient[1, 0] = 1.5, np.nan
+    finding = comparison.against_truth(gradient, TRUTH, LIMIT)
+    assert [each.index for each in finding.worst] == [(1, 0), (0, 1)]
+    assert (finding.worst[1].computed, finding.worst[1].expected, finding.worst[1].ratio) == (1.5, 1.0, 1.5)
+    assert "nan at (1, 0)" in finding.message
+
+
+GENERATOR = np.random.default_rng(0)
+EXACT = {"float32": Tolerance(1e-6, 1e-7), "float16": Tolerance(1e-3, 1e-3), "bfloat16": Tolerance(8e-3, 8e-3)}
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("wrong", ["", "1 % off", "one element off", "sign", "NaN", "unwritten tail"])
+def test_wrong_gradients_of_any_size_are_found(dtype: type, scale: float, wrong: str) -> None:
+    """With the tolerance of normalisation, whose absolute part is far larger than the small gradients."""
+    if dtype is np.float16 and scale != 1.0:
+        scale = 1e-3
+    truth = GENERATOR.standard_normal((8, 33)) * scale
+    benchmark = truth.astype(dtype)
+    gradient = (truth * (1.01 if wrong == "1 % off" else 1)).astype(dtype)
+    if wrong == "one element off":
+        gradient[3, 7] += np.abs(gradient).max() / 4
+    if wrong == "sign":
+        gradient = -gradient
+    if wrong == "NaN":
+        gradient[3, 7] = np.nan
+    if wrong == "unwritten tail":
+        gradient[-1, 20:] = np.frombuffer(b"\xcb" * 13 * gradient.itemsize, dtype)
+    finding = comparison.against_benchmark(gradient, truth, benchmark, EXACT[np.dtype(dtype).name])
+    assert finding.verdict is (Verdict.FAILED if wrong else Verdict.PASSED)
+    if wrong in ("one element off", "NaN"):
+        assert finding.worst[0].index == (3, 7)
+    if wrong == "1 % off":
+        assert finding.figures["slope"] == pytest.approx(1.01, abs=1e-3)
+
+
+def test_ten_times_the_error_of_pytorch_is_allowed_and_eleven_times_is_not() -> None:
+    truth = np.array([1.0, 2.0, -3.0])
+    benchmark = truth + np.array([0.0, 0.01, 0.0])
+    for error, verdict in ((0.099, Verdict.PASSED), (0.11, Verdict.FAILED)):
+        gradient = truth + np.array([0.0, error, 0.0])
+        assert comparison.against_benchmark(gradient, truth, benchmark, Tolerance(0, 0)).verdict is verdict
+
+
+def test_a_gradient_of_rounding_alone_is_noted() -> None:
+    truth, benchmark = np.full(4, 1e-17), np.full(4, 2e-9)
+    found = comparison.against_benchmark(np.full(4, -1e-8), truth, benchmark, LIMIT)
+    assert found.verdict is Verdict.NOTED
+    assert "0 but for rounding" in found.message
+    assert comparison.against_benchmark(np.full(4, 1e-3), truth, benchmark, LIMIT).verdict is Verdict.FAILED
+
+
+def test_what_overflows_in_pytorch_may_overflow() -> None:
+    truth = np.array([1.0, 1e6, np.nan, np.inf])
+    benchmark = np.array([1.0, np.inf, np.nan, np.inf], np.float16)
+    assert comparison.against_benchmark(benchmark.copy(), truth, benchmark, LIMIT).verdict is Verdict.PASSED
+    for index in range(4):
+        gradient = benchmark.copy()
+        gradient[index] = 5
+        assert comparison.against_benchmark(gradient, truth, benchmark, LIMIT).verdict is Verdict.FAILED
+
+
+def test_units_in_the_last_place_are_counted_by_stepping() -> None:
+    for dtype in (np.float16, np.float32, np.float64):
+        one = np.array([1.0, -1.0, 0.0, 2.0], dtype)
+        other = one.copy()
+        for _ in range(3):
+            other[:3] = np.nextafter(other[:3], dtype(2))
+        found = comparison.spread(one, other)
+        assert (found["max_ulps"], found["different"]) == (3, 0.75)
+        across = comparison.spread(np.nextafter(dtype(0), dtype(-1))[None], np.nextafter(dtype(0), dtype(1))[None])
+        assert across["max_ulps"] == 2
+    assert comparison.spread(one, one) == {"max_difference": 0, "max_ulps": 0, "different": 0}
+    assert comparison.spread(np.array([1, 5]), np.array([1, 2]))["max_ulps"] == 3
+    assert comparison.spread(one[:0], one[:0])["different"] == 0

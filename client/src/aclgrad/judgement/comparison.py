@@ -3,18 +3,25 @@
 A call has one gradient, an array, or a tuple of several.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from aclgrad.judgement.rows import Finding, Verdict
+from aclgrad.judgement.rows import Element, Finding, Verdict
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import Tolerance
 from aclgrad.tensors import TensorType
 
 Array = np.ndarray[Any, Any]
+
+_SHOWN: Final = 5
+_OF_BENCHMARK: Final = 10.0
+"""How many times PyTorch's own largest error is allowed: msprobe's limit of the largest relative error."""
+_SLOPE_ROUNDING: Final = 1e-9
+"""The error of a slope's own sums."""
 
 
 def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | None:
@@ -47,10 +54,58 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     Relative errors are those of the elements whose truth is not 0; `error_of_limit` is the largest error as a share of
     what the tolerance allows there.
     """
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(gradient.astype(truth.dtype) - truth)
+    return _within(gradient, truth, error, tolerance.limit(truth), tolerance)
+
+
+def against_benchmark(gradient: Array, truth: Array, benchmark: Array, tolerance: Tolerance) -> Finding:
+    """Passes if the error is one that PyTorch's own kernel, the `benchmark`, could have made in the same dtype.
+
+    Gradients of a user may be of any size, so the tolerance's absolute part is taken of the largest |truth|, and ten
+    times the benchmark's own largest error is allowed beside it, as msprobe's benchmark comparison has it. A dtype of
+    few bits would hide a small factor in all elements: `slope`, the factor that fits best, may differ from 1 by half
+    the relative tolerance. A gradient that is 0 but for rounding is noise, and is noted instead.
+    """
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        exact, own = gradient.astype(truth.dtype), benchmark.astype(truth.dtype)
+        # What overflows, or follows from an infinite input, is right if PyTorch has the same.
+        alike = ~np.isfinite(own) & ((exact == own) | (np.isnan(exact) & np.isnan(own)))
+        is_judged = np.isfinite(truth) & np.isfinite(own) & ~alike
+        error = np.where(alike | (exact == truth), 0.0, np.abs(exact - truth))
+        magnitude, noise = _largest(np.abs(truth)[is_judged]), _largest(np.abs(own - truth)[is_judged])
+        limit = tolerance.relative * np.abs(truth) + tolerance.absolute * magnitude + _OF_BENCHMARK * noise
+        finding = _within(gradient, truth, error, np.where(np.isfinite(limit), limit, 0.0), tolerance)
+        slopes = [_slope(each[is_judged], truth[is_judged]) for each in (exact, own)]
+    off, most = abs(slopes[0] - 1), tolerance.relative / 2 + _OF_BENCHMARK * abs(slopes[1] - 1) + _SLOPE_ROUNDING
+    told = replace(finding, figures={**finding.figures, "benchmark_error": noise, "slope": slopes[0]})
+    if finding.verdict is Verdict.FAILED:
+        return told
+    if magnitude <= noise:
+        message = f"the gradient is 0 but for rounding: at most {magnitude:.2g}, and PyTorch's own error is {noise:.2g}"
+        return replace(told, verdict=Verdict.NOTED, message=message) if noise else told
+    if off > most:
+        message = f"all elements together are {slopes[0]:.6g} times what is right; at most {most:.2g} off is allowed"
+        return replace(told, verdict=Verdict.FAILED, message=message, worst=_worst(gradient, truth, error, error > 0))
+    return told
+
+
+def spread(first: Array, second: Array) -> dict[str, float]:
+    """Returns how two gradients of one call differ: largest difference, units in the last place, share of elements."""
+    wide = np.complex128 if np.iscomplexobj(first) else np.float64
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(first.astype(wide) - second.astype(wide))
+    differs = (_bits(first) != _bits(second)).any(-1)
+    return {
+        "max_difference": _largest(error[differs]),
+        "max_ulps": _largest(_ulps(first, second)),
+        "different": float(differs.mean()) if first.size else 0.0,
+    }
+
+
+def _within(gradient: Array, truth: Array, error: Array, limit: Array, tolerance: Tolerance) -> Finding:
     magnitude = np.abs(truth)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        error = np.abs(gradient.astype(truth.dtype) - truth)
-        limit = tolerance.limit(truth)
         outside = ~(error <= limit)
         shares = np.where(error == 0, 0.0, error / limit)
         relative = (error / magnitude)[magnitude > 0]
@@ -66,10 +121,51 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     }
     if not count:
         return Finding(Verdict.PASSED, figures=figures)
-    worst = np.unravel_index(np.argmax(np.where(outside, np.nan_to_num(error, nan=np.inf), -1.0)), truth.shape)
-    place = tuple(map(int, worst))
-    values = f"{gradient[worst]} at {place} where the definition gives {truth[worst]:.9g}"
-    return Finding(Verdict.FAILED, f"{count} of {truth.size} elements are outside the tolerance: {values}", figures)
+    worst = _worst(gradient, truth, error, outside)
+    place = worst[0].index
+    values = f"{gradient[place]} at {place} where the definition gives {truth[place]:.9g}"
+    return Finding(
+        Verdict.FAILED, f"{count} of {truth.size} elements are outside the tolerance: {values}", figures, worst
+    )
+
+
+def _worst(gradient: Array, truth: Array, error: Array, outside: Array) -> tuple[Element, ...]:
+    """Returns the elements outside with the largest errors; what is not a number is worse than any error."""
+    ranked = np.where(outside, np.nan_to_num(error, nan=np.inf), -1.0).reshape(-1)
+    count = min(_SHOWN, int(outside.sum()))
+    chosen = np.argpartition(-ranked, count - 1)[:count] if count else np.empty(0, int)
+    places = [np.unravel_index(each, truth.shape) for each in chosen[np.argsort(-ranked[chosen], kind="stable")]]
+    return tuple(Element(tuple(map(int, each)), float(gradient[each].real), float(truth[each].real)) for each in places)
+
+
+def _slope(gradient: Array, truth: Array) -> float:
+    """Returns the factor by which the truth is nearest to the gradient."""
+    square = float(np.vdot(truth, truth).real)
+    return float(np.vdot(truth, gradient).real) / square if square > 0 and math.isfinite(square) else 1.0
+
+
+def _bits(array: Array) -> Array:
+    """Returns the elements as unsigned integers; of complex ones both parts, along a last axis."""
+    parts = np.ascontiguousarray(array).reshape(*array.shape, 1)
+    size = array.dtype.itemsize // (2 if np.iscomplexobj(array) else 1)
+    return parts.view(f"u{size}")
+
+
+def _ulps(first: Array, second: Array) -> Array:
+    """Returns the distance of the elements in units in the last place: of integers their difference."""
+    if first.dtype.kind in "iub":
+        return np.abs(first.astype(np.float64) - second.astype(np.float64))
+    ordered = []
+    for array in (first, second):
+        bits = _bits(array)
+        half = 1 << (8 * bits.itemsize - 1)
+        # The integers of floats are in their order if those below 0 are counted backwards.
+        ordered.append((bits & (half - 1)).astype(np.int64) * np.where(bits < half, 1, -1))
+    one, other = ordered
+    # In integers, where doubles would round; of different signs their sum could overflow.
+    is_exact = (one < 0) == (other < 0)
+    exact = np.abs(np.where(is_exact, one, 0) - np.where(is_exact, other, 0)).astype(np.float64)
+    return np.where(is_exact, exact, np.abs(one.astype(np.float64)) + np.abs(other.astype(np.float64)))
 
 
 def zeros(gradient: Array, untouched: Array) -> Finding:

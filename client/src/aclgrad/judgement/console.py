@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from aclgrad.judgement.report import Report
-from aclgrad.judgement.rows import Row, Verdict
+from aclgrad.judgement.rows import Element, Row, Verdict
 from aclgrad.tables import table as columns
 
 _STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
@@ -45,7 +45,10 @@ class Display:
             if row.verdict is Verdict.PASSED:
                 return
         style = _STYLES[row.verdict]
-        self._console.print(f"[{style}]{row.verdict:8}[/] {escape(line_of(row))}", soft_wrap=True, highlight=False)
+        lines = [f"[{style}]{row.verdict:8}[/] {escape(line_of(row))}"]
+        # The first is in the row's own message.
+        lines += [f"{'':8} {escape(element_of(each))}" for each in row.worst[1:]]
+        self._console.print(*lines, sep="\n", soft_wrap=True, highlight=False)
 
     def end(self, report: Report) -> None:
         """Shows the tables of each server, the switches and how the run ended."""
@@ -67,6 +70,12 @@ def line_of(row: Row) -> str:
     told = " ".join(part for part in (row.check, row.operator, row.dtype, shape, row.case) if part)
     figures = ", ".join(figures_of(row))
     return "; ".join(part for part in (told, figures, row.message) if part)
+
+
+def element_of(element: Element) -> str:
+    """Returns the text of one wrong element."""
+    place = ", ".join(map(str, element.index))
+    return f"at ({place}): {element.computed:.9g}, expected {element.expected:.9g}, ratio {element.ratio:.6g}"
 
 
 def figures_of(row: Row) -> Iterator[str]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 import aclgrad
 from aclgrad.judgement.charts import error_charts, latency_charts
 from aclgrad.judgement.console import line_of
-from aclgrad.judgement.report import Report
+from aclgrad.judgement.report import Report, worst_first
 from aclgrad.judgement.rows import Origin, Row, Verdict
 
 
@@ -60,13 +60,18 @@ class Side:
         )
 
 
-def render(report: Report, compared: Sequence[Row] = (), compared_name: str = "") -> str:
-    """Returns the page: the run's servers and, beside them, those of an earlier run."""
+def render(report: Report, compared: Sequence[Row] = (), compared_name: str = "", *, program: str = "check") -> str:
+    """Returns the page: the run's servers and, beside them, those of an earlier run. The worst rows come first."""
     sides = [*_sides(report.rows, "this run"), *_sides(compared, compared_name)]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files("aclgrad.judgement").joinpath("report.html.j2").read_text("utf-8"))
-    notable = [row for row in report.rows if row.verdict is not Verdict.PASSED]
-    page: dict[str, Any] = {"changes": changes(report.rows, compared), "notable": notable, "sides": sides}
+    notable = worst_first([row for row in report.rows if row.verdict is not Verdict.PASSED])
+    page: dict[str, Any] = {
+        "program": program,
+        "changes": changes(report.rows, compared),
+        "notable": notable,
+        "sides": sides,
+    }
     return template.render(page, report=report, verdicts=tuple(Verdict), line_of=line_of, version=aclgrad.__version__)
 
 

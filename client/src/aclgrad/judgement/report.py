@@ -1,6 +1,7 @@
 """The findings of a whole run, and its end."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,6 +19,9 @@ class End(StrEnum):
     SERVER_GONE = "server gone"
 
 
+_RANKS = {
+    verdict: rank for rank, verdict in enumerate((Verdict.FAILED, Verdict.NOTED, Verdict.PASSED, Verdict.SKIPPED))
+}
 _EXIT_CODES = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
 
 
@@ -65,6 +69,17 @@ class Report:
             "seconds": round(self.seconds, 1),
             "switches": {each.switch: {"verdict": each.verdict, "why": each.why} for each in self.switches},
         }
+
+
+def worst_first(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows in the order in which a reader needs them: failed ones first, by their error of the limit."""
+
+    def rank(row: Row) -> tuple[int, float]:
+        error = row.figures.get("error_of_limit")
+        # An error without a finite share of its limit is beyond all others.
+        return _RANKS[row.verdict], -(math.inf if error is None and row.worst else error or 0.0)
+
+    return sorted(rows, key=rank)
 
 
 def write_line(file: TextIO, fields: object) -> None:

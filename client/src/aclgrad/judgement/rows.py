@@ -19,12 +19,30 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """One element of a gradient that is not right, and what it should be; of a complex one the real part."""
+
+    index: tuple[int, ...]
+    computed: float
+    expected: float
+
+    @property
+    def ratio(self) -> float:
+        """What was computed over what was expected; not finite if the one or the other is not, or if 0 was expected."""
+        return self.computed / self.expected if self.expected else math.copysign(math.inf, self.computed)
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one task. Figures have their unit in their names; one that is not finite is None."""
+    """The outcome of one task. Figures have their unit in their names; one that is not finite is None.
+
+    `worst` has the elements that are furthest outside, the worst first.
+    """
 
     verdict: Verdict
     message: str = ""
     figures: Mapping[str, float | None] = field(default_factory=dict)
+    worst: tuple[Element, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +82,14 @@ class Row:
     message: str
     figures: Mapping[str, float | None]
     seconds: float
+    worst: tuple[Element, ...] = ()
 
     @classmethod
     def of(cls, task: Task, finding: Finding, seconds: float) -> Self:
         told = {name: getattr(task, name) for name in ("origin", "check", "operator", "dtype", "shape", "case")}
         figures = {key: _finite(value) for key, value in finding.figures.items()}
-        return cls(**told, verdict=finding.verdict, message=finding.message, figures=figures, seconds=seconds)
+        judged: dict[str, Any] = {"verdict": finding.verdict, "message": finding.message, "worst": finding.worst}
+        return cls(**told, **judged, figures=figures, seconds=seconds)
 
     @property
     def elements(self) -> int:
@@ -78,16 +98,26 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Returns the row as a flat object, its figures in an object of their own."""
         fields = asdict(self)
-        return {**fields.pop("origin"), **fields, "seconds": round(self.seconds, 4)}
+        # JSON has no numbers that are not finite.
+        worst = [{"index": each.index, **{n: repr(getattr(each, n)) for n in _VALUES}} for each in self.worst]
+        return {**fields.pop("origin"), **fields, "seconds": round(self.seconds, 4), "worst": worst}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Raises KeyError or ValueError for an object that is not a row."""
         given = {key: fields[key] for key in _FIELDS}
         origin = Origin(**{key: fields[key] for key in _ORIGIN_FIELDS})
-        return cls(origin, **given | {"shape": tuple(given["shape"]), "verdict": Verdict(given["verdict"])})
+        # Files of earlier versions have no elements.
+        worst = [Element(tuple(each["index"]), *(float(each[n]) for n in _VALUES)) for each in fields.get("worst", ())]
+        read: dict[str, Any] = {
+            "shape": tuple(given["shape"]),
+            "verdict": Verdict(given["verdict"]),
+            "worst": tuple(worst),
+        }
+        return cls(origin, **given | read)
 
 
+_VALUES: Final = ("computed", "expected")
 _ORIGIN_FIELDS: Final = ("target", "product", "library", "runtime_version")
 _FIELDS: Final = ("check", "operator", "dtype", "shape", "case", "verdict", "message", "figures", "seconds")
 
