@@ -12,6 +12,7 @@ It computes with the operators' float64 definitions and rounds the gradient to i
 batches and chunked calls, and lists operators. It is slow, so send small tensors. It does not accept shared memory.
 """
 
+from aclgrad.testing._gradients import assert_gradients_match
 from aclgrad.testing._server import TestServer, serve
 
-__all__ = ["TestServer", "serve"]
+__all__ = ["TestServer", "assert_gradients_match", "serve"]

@@ -11,6 +11,7 @@ client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
 from aclgrad.torch import _functions, _several
+from aclgrad.torch._compared import compare_backward
 from aclgrad.torch._mode import remote_backward
 from aclgrad.torch._run import public
 
@@ -19,6 +20,7 @@ __all__ = [
     "adaptive_avg_pool3d",
     "avg_pool2d",
     "batch_norm",
+    "compare_backward",
     "grid_sample",
     "interpolate",
     "layer_norm",

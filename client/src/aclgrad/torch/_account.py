@@ -4,6 +4,7 @@ import logging
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final
@@ -47,6 +48,12 @@ class Place:
         return f"{self.function} of {self.layer}" if self.layer else self.function
 
 
+def aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Returns the rows as lines whose columns stand below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, [*widths[:-1], 0])).rstrip() for row in rows]
+
+
 class Account:
     """Counts the calls in the forward pass. A function that stays local for a new reason is logged once, as INFO."""
 
@@ -71,13 +78,9 @@ class Account:
         for place, count in calls:
             rows.append((str(count), place.whose, place.function, place.layer, place.because or ""))
             sums[place.whose] += count
-        widths = [max(len(row[column]) for row in rows) for column in range(4)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
-        ]
         more = f"; none is recorded for {sums['none']} more" if sums["none"] else ""
         last = f"{sums['remote']} of {sums['remote'] + sums['local']} gradients come from the server{more}"
-        return "\n".join([*lines, last])
+        return "\n".join([*aligned(rows), last])
 
 
 def layer_of(frame: FrameType | None) -> str:

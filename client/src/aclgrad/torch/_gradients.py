@@ -5,9 +5,13 @@ one that is not wanted is returned empty. It is opaque to torch.compile, which t
 gets the output's type from the table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +30,33 @@ _SCHEMA_TYPES: Final = {
     AttributeKind.INTS: "SymInt[]",
     AttributeKind.TEXT: "str",
 }
+
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SentCall:
+    """One call as a client sent it, by wire names, and its gradients by the names of the outputs."""
+
+    operator: str
+    inputs: Mapping[str, Array]
+    attributes: Mapping[str, Any]
+    gradients: Mapping[str, Array]
+
+
+_SENT: Final[ContextVar[list[SentCall] | None]] = ContextVar("sent calls", default=None)
+
+
+@contextmanager
+def record_sent_calls() -> Iterator[list[SentCall]]:
+    """Yields a list of the calls that this thread sends within the block; they hold their arrays."""
+    sent: list[SentCall] = []
+    token = _SENT.set(sent)
+    try:
+        yield sent
+    finally:
+        _SENT.reset(token)
 
 
 def _registered(spec: OperatorSpec) -> Any:
@@ -62,11 +93,12 @@ def _registered(spec: OperatorSpec) -> Any:
         except AclgradError as error:
             error.operator = name
             raise
-        found = zip(spec.outputs, arrays_of(gradients), strict=True)
+        outputs = zip(spec.outputs, arrays_of(gradients), strict=True)
+        found = {each.name: array for each, array in outputs if array is not None}
+        if (sent := _SENT.get()) is not None:
+            sent.append(SentCall(name, arrays, attributes, found))
         device = values[0].device
-        return returned_of(
-            values, {each.name: tensor_of(array).to(device) for each, array in found if array is not None}
-        )
+        return returned_of(values, {name: tensor_of(array).to(device) for name, array in found.items()})
 
     def infer(*values: Any) -> Any:
         inputs, attributes = split(values)

@@ -1,0 +1,168 @@
+"""One call of PyTorch, and its gradients by three hands: in float64, by PyTorch's own kernels, and by a server.
+
+It is what a dump's entry and a step of a user's own training have in common, so that both are judged alike.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from aclgrad._client.served import served_by
+from aclgrad._client.sync.client import Client
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.torch._account import ForeignError
+from aclgrad.torch._functions import rerouted
+from aclgrad.torch._gradients import SentCall, record_sent_calls
+from aclgrad.torch._tensors import Array, array_of, dtype_name
+
+_WIDE: Final = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    torch.complex64: torch.complex128,
+}
+Gradients = dict[str, Tensor]
+"""By the place of the tensor: "0", "1", ... among the positional tensors, or the name of the argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A differentiable call of one of PyTorch's functions, with tensors on any device.
+
+    Tensors of `args`, nested in lists or not, and of `kwargs` that require grad get a gradient. `grad_output` is the
+    gradient of the output, or of the first of several outputs. `autocast` is the dtype of the autocast that was on.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    grad_output: Tensor
+    autocast: torch.dtype | None = None
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Returns the tensors by their places."""
+        positional = {str(number): each for number, each in enumerate(_tensors(self.args))}
+        return {**positional, **{name: each for name, each in self.kwargs.items() if isinstance(each, Tensor)}}
+
+    def names(self) -> dict[str, str]:
+        """Returns the names of the function's parameters by the places of the tensors."""
+        parameters = list(inspect.signature(rerouted()[self.function]).parameters) if self.is_known else []
+        names, place = {}, 0
+        for number, argument in enumerate(self.args):
+            within = list(_tensors(argument))
+            own = parameters[number] if number < len(parameters) else str(number)
+            for index in range(len(within)):
+                names[str(place)] = own if len(within) == 1 else f"{own}[{index}]"
+                place += 1
+        return {**names, **{name: name for name in self.kwargs}}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether an operator computes gradients of the function."""
+        return self.function in rerouted()
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its tensors, each counted once."""
+        return sum(each.numel() * each.element_size() for each in (*self.inputs().values(), self.grad_output))
+
+    def gradients(
+        self, function: Callable[..., Any] | None = None, *, device: str | None = None, wide: bool = False
+    ) -> Gradients:
+        """Returns the gradients that PyTorch computes with the function, by default the call's own.
+
+        With `wide` everything is float64, or complex128, and on the CPU.
+        """
+        copies: dict[int, Tensor] = {}
+
+        def leaf(tensor: Tensor) -> Tensor:
+            if id(tensor) not in copies:
+                dtype = _WIDE.get(tensor.dtype, tensor.dtype) if wide else tensor.dtype
+                copy = tensor.detach().to(device="cpu" if wide else device or tensor.device, dtype=dtype)
+                # Some functions change arguments that need no gradient, such as running statistics.
+                copies[id(tensor)] = copy.requires_grad_() if tensor.requires_grad else copy.clone()
+            return copies[id(tensor)]
+
+        inputs = {name: leaf(tensor) for name, tensor in self.inputs().items() if tensor.requires_grad}
+        kind = self.grad_output.device.type if device is None else torch.device(device).type
+        with torch.enable_grad(), torch.autocast(kind, self.autocast, enabled=not wide and self.autocast is not None):
+            output = (function or self.function)(*_mapped(leaf, self.args), **_mapped(leaf, dict(self.kwargs)))
+        first = output[0] if isinstance(output, tuple | list) else output
+        found = torch.autograd.grad(first, tuple(inputs.values()), self.grad_output.detach().to(first))
+        return dict(zip(inputs, found, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the gradients of a call should be (`truths`, float64), and what PyTorch's own kernels make of them."""
+
+    truths: Mapping[str, Array]
+    benchmarks: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, call: RecordedCall, device: str | None = None) -> "Expected":
+        """Computes both, the second on the call's own device or on the one named."""
+        return cls(_arrays(call.gradients(wide=True)), _arrays(call.gradients(device=device)))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server computed of a call, and what it was sent for that."""
+
+    gradients: Mapping[str, Array]
+    sent: tuple[SentCall, ...]
+
+    @classmethod
+    def of(cls, call: RecordedCall, client: Client) -> "Served":
+        """Raises LocalError, or ForeignError, with the reason, if no operator of the server computes the gradients."""
+        if not call.is_known:
+            raise ForeignError(f"no operator computes the gradient of {call.function.__name__}")
+        reroute = rerouted()[call.function]
+        with record_sent_calls() as sent:
+            gradients = call.gradients(partial(reroute, client=client), device="cpu")
+        return cls(_arrays(gradients), tuple(sent))
+
+    def judge(self, name: str, expected: Expected, client: Client) -> Finding:
+        """Compares one gradient with what it should be, by the operator's tolerance on the server's product."""
+        operator = OPERATORS[self.sent[0].operator]
+        product = served_by(client).product or min(operator.products)
+        dtype = self.sent[0].inputs[operator.inputs[0].name].dtype.name
+        tolerance = operator.tolerance(product, dtype)
+        return comparison.against_benchmark(
+            self.gradients[name], expected.truths[name], expected.benchmarks[name], tolerance
+        )
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+    match value:
+        case Tensor():
+            return change(value)
+        case dict():
+            return {name: _mapped(change, each) for name, each in value.items()}
+        case torch.Size():
+            return value
+        case list() | tuple():
+            return type(value)(_mapped(change, each) for each in value)
+    return value
+
+
+def _arrays(gradients: Gradients) -> dict[str, Array]:
+    return {name: array_of(each) for name, each in gradients.items()}
+
+
+def dtype_of(call: RecordedCall) -> str:
+    """Returns the name of the dtype of the call's gradient."""
+    return dtype_name(call.grad_output)

@@ -1,0 +1,167 @@
+"""compare_backward and assert_gradients_match around training steps, with right servers and wrong ones."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import nn
+from torch.nn import functional
+
+import aclgrad
+import aclgrad.torch
+from aclgrad.testing import assert_gradients_match
+from aclgrad.torch import compare_backward
+from tests.torch.conftest import RecordingClient
+from tools.serving import Server
+
+INPUT = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.MaxPool2d(2))
+        self.head = nn.Sequential(nn.ReplicationPad2d(1), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.LayerNorm(16))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self.head(self.stem(input))
+
+
+def step(network: nn.Module, input: torch.Tensor = INPUT) -> None:
+    torch.manual_seed(2)
+    output = network(input)
+    (output * torch.randn(output.shape)).sum().backward()
+
+
+class WrongClient(RecordingClient):
+    """Changes the gradients of one operator."""
+
+    operator, factor, index = "", 1.0, ()
+
+    def execute(self, name: str, *args: object, **options: object) -> object:
+        found = super().execute(name, *args, **options)
+        if name == self.operator:
+            first = found[0] if isinstance(found, tuple) else found
+            first[self.index] *= self.factor
+        return found
+
+
+@pytest.fixture
+def wrong(server: Server) -> Iterator[WrongClient]:
+    with WrongClient(server.address) as client:
+        yield client
+
+
+def test_a_step_keeps_its_own_gradients_and_state_bit_by_bit(client: RecordingClient) -> None:
+    torch.manual_seed(1)
+    alone, compared = Net(), Net()
+    compared.load_state_dict(alone.state_dict())
+    step(alone)
+    with compare_backward(client) as found:
+        step(compared)
+    for (name, one), other in zip(alone.named_parameters(), compared.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad), name
+    for (name, one), other in zip(alone.named_buffers(), compared.buffers(), strict=True):
+        assert torch.equal(one, other), name
+    gradients = {(row.operator, row.case): row.verdict for row in found.rows}
+    assert gradients == {
+        ("layer_norm", "Net.head.3 input"): "passed",
+        ("layer_norm", "Net.head.3 weight"): "passed",
+        ("layer_norm", "Net.head.3 bias"): "passed",
+        ("adaptive_avg_pool2d", "Net.head.1 input"): "passed",
+        ("pad", "Net.head.0 input"): "passed",
+        ("max_pool2d", "Net.stem.2 input"): "passed",
+        ("batch_norm", "Net.stem.1 input"): "passed",
+        ("batch_norm", "Net.stem.1 weight"): "passed",
+        ("batch_norm", "Net.stem.1 bias"): "passed",
+    }
+    assert not found.failed
+    assert str(found).endswith("9 passed, 0 failed, 0 noted, 0 skipped")
+
+
+@pytest.mark.parametrize(("factor", "index"), [(1.01, ...), (-1.0, ...), (np.nan, (1, 2, 3, 4)), (1.5, (1, 2, 3, 4))])
+def test_a_wrong_gradient_is_found_named_and_located(
+    wrong: WrongClient, factor: float, index: object, tmp_path: Path
+) -> None:
+    wrong.operator, wrong.factor, wrong.index = "batch_norm_backward", factor, index
+    network = Net()
+    with pytest.raises(AssertionError, match=r"gradients of .* are wrong") as caught:
+        assert_gradients_match(lambda: step(network), wrong)
+    assert "failed   1          " in str(caught.value)
+    with compare_backward(wrong) as found:
+        step(network)
+    (row,) = found.failed
+    assert (row.operator, row.case) == ("batch_norm", "Net.stem.1 input")
+    if index is not ...:
+        assert row.worst[0].index == index
+    found.save(tmp_path / "worst.safetensors")
+    tensors = load_file(tmp_path / "worst.safetensors")
+    with safe_open(tmp_path / "worst.safetensors", "pt") as file:
+        told = file.metadata()
+    assert (told["function"], told["gradient"]) == ("batch_norm", "Net.stem.1 input")
+    # What was saved is enough to see it again.
+    input = tensors["input"].double().requires_grad_()
+    output = functional.batch_norm(input, None, None, tensors["weight"].double(), tensors["bias"].double(), True)
+    (truth,) = torch.autograd.grad(output, input, tensors["grad_output"].double())
+    torch.testing.assert_close(tensors["expected.input"], truth)
+    assert not torch.allclose(tensors["gradient.input"].double(), truth, rtol=1e-3, atol=0)
+
+
+def test_backward_may_follow_the_block_and_half_precision_is_compared(client: RecordingClient) -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        network = Net().to(dtype)
+        with compare_backward(client) as found:
+            output = network(INPUT.to(dtype)).sum()
+        output.backward()
+        assert {row.dtype for row in found.rows} == {str(dtype).removeprefix("torch.")}
+        assert not found.failed
+
+
+def test_autocast_is_that_of_the_step(client: RecordingClient) -> None:
+    with compare_backward(client) as found, torch.autocast("cpu", torch.bfloat16):
+        step(Net())
+    assert len(found.rows) == 9
+    assert not found.failed
+    assert {row.verdict for row in found.rows} <= {"passed", "noted", "skipped"}
+
+
+def test_what_cannot_be_compared_is_skipped_with_its_reason(client: RecordingClient) -> None:
+    with compare_backward(client) as found:
+        functional.max_pool2d(INPUT.clone().requires_grad_(), 3, dilation=2).sum().backward()
+        functional.pad(INPUT.clone().requires_grad_(), (1, 1)).sum().backward()
+    (row,) = found.rows
+    assert (row.operator, row.verdict) == ("max_pool2d", "skipped")
+    assert "no dilation" in row.message
+    with pytest.raises(AssertionError, match="no gradient was compared"):
+        assert_gradients_match(lambda: functional.relu(INPUT.clone().requires_grad_()).sum().backward(), client)
+    with pytest.raises(ValueError, match="no gradient was compared, so there is none to save"):
+        compare_backward(client).save("nowhere")
+
+
+def test_arguments_that_were_changed_in_place_are_not_compared(client: RecordingClient) -> None:
+    """PyTorch keeps no input of an interpolation, so it lets the step go on."""
+    with compare_backward(client) as found:
+        hidden = INPUT.clone().requires_grad_() * 1
+        scaled = functional.interpolate(hidden, scale_factor=2)
+        hidden.add_(1)
+        scaled.sum().backward()
+    (row,) = found.rows
+    assert row.verdict == "skipped"
+    assert "changed in place" in row.message
+
+
+def test_a_server_that_goes_away_does_not_end_the_step() -> None:
+    network = Net()
+    with Server() as server, aclgrad.Client(server.address, timeout_s=1) as client:
+        with compare_backward(client) as found:
+            output = network(INPUT).square().sum()
+        server.send(signal.SIGKILL)
+        server.exit_code()
+        output.backward()
+    assert network.stem[0].weight.grad is not None
+    assert {row.verdict for row in found.rows} == {"skipped"}
