@@ -10,7 +10,7 @@ import numpy as np
 
 import aclgrad
 from aclgrad import reference
-from aclgrad.operators.cases import TypedCase, first_cases
+from aclgrad.operators.cases import TypedCase, arrays_of, first_cases
 from aclgrad.products import Product
 
 ROW = "{:<32} {:<10} {:<22} {:>9} {:>12}  {}"
@@ -33,18 +33,21 @@ def running_server() -> Iterator[str]:
 
 
 def check(client: aclgrad.Client, typed: TypedCase) -> bool:
-    """Makes the call, prints its row, and says whether the gradient is right."""
+    """Makes the call, prints a row for each gradient, and says whether all are right."""
     inputs = typed.arrays()
     start = time.perf_counter()
-    gradient = client.execute(typed.spec.name, inputs, typed.case.attributes)
+    gradients = arrays_of(client.execute(typed.spec.name, inputs, typed.case.attributes))
     elapsed_ms = (time.perf_counter() - start) * 1e3
-    truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
+    truths = arrays_of(reference.define(typed.spec.name, inputs, typed.case.attributes))
     tolerance = typed.spec.tolerances[typed.dtype]
-    right = gradient.shape == truth.shape and np.allclose(gradient, truth, tolerance.relative, tolerance.absolute)
-    error = float(np.abs(gradient - truth).max())
-    told = (str(gradient.shape), f"{elapsed_ms:.2f} ms", f"{error:.1e}", "ok" if right else "WRONG")
-    print(ROW.format(typed.spec.name, typed.dtype, *told))
-    return right
+    all_right = True
+    for gradient, truth in zip(gradients, truths, strict=True):
+        right = gradient.shape == truth.shape and np.allclose(gradient, truth, tolerance.relative, tolerance.absolute)
+        error = float(np.abs(gradient - truth).max())
+        told = (str(gradient.shape), f"{elapsed_ms:.2f} ms", f"{error:.1e}", "ok" if right else "WRONG")
+        print(ROW.format(typed.spec.name, typed.dtype, *told))
+        all_right &= right
+    return all_right
 
 
 def main() -> int:
