@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 Array = np.ndarray[Any, Any]
@@ -47,7 +48,11 @@ class Row:
     def cells(self, name: str) -> list[str]:
         """Returns the 23 cells of the row; `name` is, for example, "Functional.pad.0.backward.output.0"."""
         figures = (_text(self.figures[column]) if column in self.figures else SPACE for column in TITLE[4:-2])
-        return [name, *self.types, *figures, self.status, self.message]
+        return [name, *self.types, *figures, self.status, self.message[:_LONGEST_MESSAGE]]
+
+
+_LONGEST_MESSAGE: Final = 1000
+"""In characters: a message may quote an error of any length."""
 
 
 def _text(value: float) -> str:
@@ -68,7 +73,8 @@ def row(truth: Array, device: Array, dtype: str) -> Row:
     """Compares the device's gradient, of `dtype`, with its reference, which has the dtype `reference_dtype(dtype)`.
 
     Both have the same shape, or the row is an error. A bfloat16 gradient comes as ml_dtypes' or widened to float32.
-    The share of unequal elements, 二进制一致错误率, is filled in every row: msprobe up to 8.3 judges `pad` by it.
+    二进制一致错误率, the share of elements that differ from the reference in the device's dtype, is filled in every
+    row: msprobe up to 8.3 judges `pad` by it.
     """
     types = (f"torch.{truth.dtype}", f"torch.{dtype}", str(tuple(map(int, device.shape))))
     status, message, figures = _compared(truth, device.astype(np.float32) if dtype == "bfloat16" else device, dtype)
@@ -80,7 +86,7 @@ def _compared(truth: Array, device: Array, dtype: str) -> tuple[Status, str, Fig
         return Status.ERROR, f"The reference has the shape {truth.shape}, the device's gradient {device.shape}.", {}
     if truth.size == 0:
         return Status.SKIP, "The gradient has no elements.", {}
-    unequal = {"二进制一致错误率": int((truth != device).sum()) / truth.size}
+    unequal = {"二进制一致错误率": _unequal(truth, device, dtype)}
     if truth.dtype.kind == "c":
         return Status.SKIP, "acc_check does not compare complex gradients.", unequal
     if truth.dtype.kind != "f":
@@ -90,6 +96,12 @@ def _compared(truth: Array, device: Array, dtype: str) -> tuple[Status, str, Fig
         pair = _Pair.of(truth, device, dtype)
         status, message, figures = _judged(pair)
         return status, message, unequal | _benchmark(pair) | figures
+
+
+def _unequal(truth: Array, device: Array, dtype: str) -> float:
+    with np.errstate(all="ignore"):
+        rounded = truth.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else device.dtype).astype(device.dtype)
+    return int((rounded != device).sum()) / truth.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,21 +199,22 @@ def _direction(pair: _Pair) -> tuple[float | None, Status, str]:
     if device_is_zero and truth_is_zero:
         return None, Status.PASS, "Both gradients are 0. "
     if device_is_zero or truth_is_zero:
-        return (
-            None,
-            Status.ERROR,
-            f"The {'device' if device_is_zero else 'reference'}'s gradient is 0, the other is not.",
-        )
+        zero, other = ("device", "reference") if device_is_zero else ("reference", "device")
+        return None, Status.ERROR, f"The {zero}'s gradient is 0, the {other}'s is not.{_noise(pair)}"
     device, truth = (np.ravel(a).astype(float) / top for a, top in zip((pair.device, pair.truth), largest, strict=True))
     cosine = float(np.clip(np.dot(device, truth) / (np.linalg.norm(device) * np.linalg.norm(truth)), -1, 1))
     if np.isnan(cosine):
         return cosine, Status.PASS, "Elements that are not finite leave no direction to compare. "
     if cosine > 0.99:
         return cosine, Status.PASS, ""
-    noise = (
-        " A reference this small may be 0 but for rounding: then the angle means nothing." if pair.small.all() else ""
-    )
-    return cosine, Status.ERROR, f"The cosine similarity is not above 0.99.{noise}"
+    return cosine, Status.ERROR, f"The cosine similarity is not above 0.99.{_noise(pair)}"
+
+
+def _noise(pair: _Pair) -> str:
+    """Returns a warning about gradients that are mathematically 0, whose rounding errors acc_check compares."""
+    if not pair.small.all() or np.abs(pair.device).max() > _SMALL.get(pair.dtype, 0.0):
+        return ""
+    return " Gradients this small may be 0 but for rounding: then their directions mean nothing."
 
 
 def _relative_status(pair: _Pair) -> tuple[Status, str, Figures]:
