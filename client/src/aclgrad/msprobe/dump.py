@@ -1,0 +1,224 @@
+"""Reads msprobe's dump.json: the calls of PyTorch that a training step made, with their arguments.
+
+A dump is somebody's file: all of it is checked here or where it is used, and a broken entry is that entry's problem.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+from aclgrad import units
+from aclgrad.tensors import DTYPES
+
+MAX_BYTES: Final = 256 * 2**20
+"""The largest dump.json, about 300,000 calls; reading one takes up to six times its size."""
+_NAME: Final = "dump.json"
+_FOLDERS: Final = ("", "rank*/", "proc*/", "step*/", "step*/rank*/", "step*/proc*/")
+_CALL: Final = re.compile(r"(?!.{255})(\w+(?:\.\w+){1,2}\.\d+)\.(forward|backward)", re.ASCII)
+"""Names of three or four parts, and which half of the call; those of modules are built differently."""
+_SIZES: Final = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"bool": 1}
+_MAX_RANK: Final = 8
+_MAX_DEPTH: Final = 32
+
+
+class DumpError(ValueError):
+    """A dump that cannot be replayed; the message says how to make one that can."""
+
+
+class EntryError(ValueError):
+    """One call of a dump that cannot be replayed."""
+
+
+class Found(NamedTuple):
+    """A dump.json, and the folder of its output below that of all output: "." or, for example, "step0/rank1"."""
+
+    path: Path
+    folder: Path
+
+
+def find_dumps(path: Path) -> list[Found]:
+    """Returns the dump that `path` names, or all of a folder's steps and ranks, step2 before step10.
+
+    Raises DumpError if there is none.
+    """
+    if not path.is_dir():
+        return [Found(path, Path())]
+    found = {each for folder in _FOLDERS for each in path.glob(folder + _NAME)}
+    if not found:
+        places = f"neither {path / _NAME} nor step*/rank*/{_NAME} or step*/proc*/{_NAME} below it"
+        remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"
+        raise DumpError(f"{path} holds no dump: there is {places}; {remedy}")
+    return sorted((Found(each, each.parent.relative_to(path)) for each in found), key=_natural)
+
+
+def _natural(found: Found) -> list[tuple[int, str]]:
+    return [(int(digits or 0), text) for text, digits in re.findall(r"(\D*)(\d*)", found.folder.as_posix())]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What a dump tells of a tensor."""
+
+    dtype: str
+    """Its name without "torch."."""
+    shape: tuple[int, ...]
+    requires_grad: bool
+    bounds: tuple[Any, Any]
+    """The smallest and the largest element, unless the dump has none; they may be anything."""
+    data_name: str | None
+    """The name of its file, which has no folder in it."""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Self:
+        """Raises EntryError for a dtype, a shape or a file's name that is none."""
+        dtype, shape, name = str(raw.get("dtype")).removeprefix("torch."), raw.get("shape"), raw.get("data_name")
+        if dtype not in _SIZES:
+            raise EntryError(f"The dtype {dtype[:40]} cannot be replayed; those that can are {', '.join(_SIZES)}.")
+        if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+            raise EntryError(f"The shape of a {dtype} tensor is no list of sizes.")
+        if len(shape) > _MAX_RANK:
+            raise EntryError(f"A {dtype} tensor has {len(shape)} dimensions; {_MAX_RANK} is the most.")
+        if name is not None and (not isinstance(name, str) or not re.fullmatch(r"[^/\\\0]+\.(pt|npy)", name)):
+            raise EntryError("The data_name of a tensor is no name of a .pt or .npy file in dump_tensor_data.")
+        bounds = raw.get("Min"), raw.get("Max")
+        return cls(dtype, tuple(shape), raw.get("requires_grad") is True, bounds, name)
+
+    @property
+    def size_bytes(self) -> int:
+        size = _SIZES[self.dtype]
+        for each in self.shape:
+            size *= each
+        return size
+
+
+def is_tensor(raw: Any) -> bool:
+    """Returns whether this argument of a call is a tensor."""
+    return isinstance(raw, dict) and raw.get("type") in ("torch.Tensor", "torch.nn.parameter.Parameter")
+
+
+def tensors(raw: Any, depth: int = 0) -> Iterator[TensorInfo]:
+    """Yields the tensors of an argument or of nested lists of them; raises EntryError at the first broken one."""
+    if depth > _MAX_DEPTH:
+        raise EntryError(f"Lists are nested deeper than {_MAX_DEPTH}.")
+    if isinstance(raw, list):
+        for each in raw:
+            yield from tensors(each, depth + 1)
+    elif is_tensor(raw):
+        yield TensorInfo.of(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call; arguments are as dump.json has them, for `aclgrad.msprobe.values`. Properties raise EntryError."""
+
+    name: str
+    """For example "Functional.max_pool2d.0" or "torchvision.ops.roi_align.0"."""
+    forward: Any
+    backward: Any
+    """None, if the dump has no backward pass of the call."""
+
+    @property
+    def prefix(self) -> str:
+        return self.name.rsplit(".", 2)[0]
+
+    @property
+    def api(self) -> str:
+        return self.name.rsplit(".", 2)[1]
+
+    @property
+    def args(self) -> list[Any]:
+        """The positional arguments."""
+        return _member(self.forward, "input_args", [])
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        """The arguments by keyword."""
+        return _member(self.forward, "input_kwargs", {})
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the call returned: one output, or the elements of a tuple; empty if the dump does not tell."""
+        return _member(self.forward, "output", [])
+
+    @property
+    def grad_outputs(self) -> list[Any]:
+        """What the backward pass was given; the first is the gradient of the first output."""
+        return [] if self.backward is None else _member(self.backward, "input", [])
+
+
+T = TypeVar("T", list[Any], dict[str, Any])
+
+
+def _member(raw: Any, name: str, default: T) -> T:
+    value = raw.get(name, default) if isinstance(raw, dict) else None
+    if not isinstance(value, type(default)):
+        raise EntryError(f"The call's {name} is no {'list' if isinstance(default, list) else 'object'} in dump.json.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """The calls of one rank in one step."""
+
+    path: Path
+    entries: tuple[Entry, ...]
+    """In the order of their forward passes, which is the file's."""
+
+    @property
+    def tensor_folder(self) -> Path:
+        """Where the tensors' files are; the folder that dump.json itself names is the writer's."""
+        return self.path.parent / "dump_tensor_data"
+
+
+def read_dump(path: Path, *, max_bytes: int = MAX_BYTES) -> Dump:
+    """Reads a dump.json; raises DumpError for one that holds nothing to replay, and OSError if it cannot be read."""
+    data = _parsed(path, _bytes(path, max_bytes))
+    calls: dict[str, dict[str, Any]] = {"forward": {}, "backward": {}}
+    for key, value in data.items():
+        if match := _CALL.fullmatch(key):
+            calls[match[2]][match[1]] = value
+    entries = tuple(Entry(name, forward, calls["backward"].get(name)) for name, forward in calls["forward"].items())
+    if not entries:
+        held = "only modules" if data else "no call"
+        raise DumpError(f'{path} holds {held}; dump again with level="L1", and start() before the forward pass.')
+    if all(entry.backward is None for entry in entries):
+        remedy = 'dump again with data_mode ["all"], and call backward() before stop()'
+        raise DumpError(f"{path} holds forward passes only; {remedy}.")
+    return Dump(path, entries)
+
+
+def _bytes(path: Path, max_bytes: int) -> bytes:
+    if not path.is_file():
+        raise DumpError(f"There is no file {path}; name a dump.json, or the dump_path of PrecisionDebugger.")
+    if (size := path.stat().st_size) > max_bytes:
+        remedy = "dump fewer steps or, with `list`, fewer APIs"
+        raise DumpError(f"{path} has {units.size(size)}, more than {units.size(max_bytes)}; {remedy}.")
+    return path.read_bytes()
+
+
+def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+    """Returns the member `data`, after checks of the others."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError) and _is_cut(error):
+            raise DumpError(f"{path} is cut off: the process ended before stop(); dump again.") from error
+        raise DumpError(f"{path} is not JSON as msprobe writes it: {error}; name the dump.json of a dump.") from error
+    if not isinstance(content, dict) or not isinstance(content.get("data"), dict):
+        raise DumpError(f"{path} has no data; name the dump.json of a dump, not its stack.json or construct.json.")
+    if (framework := content.get("framework", "pytorch")) != "pytorch":
+        raise DumpError(f"{path} is of {str(framework)[:40]}; only calls of PyTorch can be replayed.")
+    if b'"data_name"' not in text and b'"Max"' not in text and content["data"]:
+        remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
+        raise DumpError(f"{path} holds neither data nor statistics of its tensors; {remedy}.")
+    data: dict[str, Any] = content["data"]
+    return data
+
+
+def _is_cut(error: json.JSONDecodeError) -> bool:
+    """Returns whether an object ends where more was expected, perhaps within a word or a string."""
+    is_at_end = len(error.doc[error.pos :].strip()) < len("-Infinity") or error.msg.startswith("Unterminated")
+    return not error.doc.strip() or (error.doc.lstrip().startswith("{") and is_at_end)
