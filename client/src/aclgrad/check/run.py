@@ -10,14 +10,8 @@ from aclgrad.check.selection import Selection
 from aclgrad.check.service import latency, listing, memory
 from aclgrad.check.switches import judge_all_switches
 from aclgrad.check.target import CheckError, Target
-from aclgrad.errors import (
-    AclgradError,
-    ConnectionLostError,
-    DeviceLostError,
-    LimitExceededError,
-    ServerDrainingError,
-)
-from aclgrad.judgement.report import End, Report
+from aclgrad.errors import AclgradError, LimitExceededError
+from aclgrad.judgement.report import GONE, End, Report
 from aclgrad.judgement.rows import Finding, Row, Task, Verdict
 
 Check = Callable[[Selection], Iterator[Task]]
@@ -26,7 +20,6 @@ CHECKS: Final[dict[str, Check]] = {
     check.__name__: check for check in (listing, accuracy, layouts, fills, determinism, shape_only, latency, memory)
 }
 """In the order in which they run; memory is last, because it looks at what the others left behind."""
-_GONE: Final = (ConnectionLostError, DeviceLostError, ServerDrainingError)
 
 
 def plan(target: Target, other: Target | None, only: Collection[str] = (), *, is_quick: bool) -> list[Task]:
@@ -65,7 +58,7 @@ def run(
             take(row)
     except KeyboardInterrupt:
         report.end, report.message = End.INTERRUPTED, f"interrupted after {len(report.rows)} of {len(tasks)} rows"
-    except _GONE as error:
+    except GONE as error:
         done = f"after {len(report.rows)} of {len(tasks)} rows"
         report.end, report.message = End.SERVER_GONE, f"the server went away {done}, at {_name(task)}: {error}"
     report.seconds = time.monotonic() - start
@@ -80,7 +73,7 @@ def _tasks(selection: Selection, only: Collection[str]) -> list[Task]:
 def _judged(task: Task) -> Finding:
     try:
         return task.judge()
-    except _GONE:
+    except GONE:
         raise
     except LimitExceededError as error:
         return Finding(Verdict.SKIPPED, f"the server refuses the call: {error}")

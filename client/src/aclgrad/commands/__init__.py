@@ -141,6 +141,30 @@ def check_command(**given: Any) -> None:
     check(Options(**given))
 
 
+@program.command("replay")
+@click.argument("dump", type=click.Path(exists=True, path_type=Path))
+@click.argument("target", envvar="ACLGRAD_TARGET", default=TARGET)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The folder of tables and report."
+)
+@click.option("--api", "apis", multiple=True, metavar="NAME", help="Replay this API alone: max_pool2d; repeatable.")
+@click.option("--local", type=click.Choice(("cpu", "cuda")), help="Also write the tables of PyTorch here.")
+@click.option("--all", "every", is_flag=True, help="Also list the calls that no operator computes.")
+@click.option("--resume", is_flag=True, help="Go on where an earlier run with this --out ended.")
+@click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
+def replay_command(**given: Any) -> None:
+    """Computes the backward calls of an msprobe dump on the server, and compares them with float64 and PyTorch.
+
+    DUMP is a dump.json, or a folder: every step and rank in it. TARGET is the server. The tables are those that
+    `msprobe api_precision_compare` reads.
+
+    Exits with 0 if no gradient is wrong, 1 if one is, 2 if nothing could be compared, 130 if interrupted.
+    """
+    with _importing():
+        from aclgrad.replay.command import Options, replay
+    replay(Options(**given))
+
+
 @program.command("bench")
 @click.option(
     "--operator", type=click.Choice(operator_names()), default="adaptive_avg_pool2d_backward", show_default=True

@@ -72,11 +72,13 @@ def against_benchmark(gradient: Array, truth: Array, benchmark: Array, tolerance
         # What overflows, or follows from an infinite input, is right if PyTorch has the same.
         alike = ~np.isfinite(own) & ((exact == own) | (np.isnan(exact) & np.isnan(own)))
         is_judged = np.isfinite(truth) & np.isfinite(own) & ~alike
+        # Without copies, where nothing is left out.
+        judged = [each if is_judged.all() else each[is_judged] for each in (exact, own, truth)]
+        magnitude, noise = _largest(np.abs(judged[2])), _largest(np.abs(judged[1] - judged[2]))
         error = np.where(alike | (exact == truth), 0.0, np.abs(exact - truth))
-        magnitude, noise = _largest(np.abs(truth)[is_judged]), _largest(np.abs(own - truth)[is_judged])
         limit = tolerance.relative * np.abs(truth) + tolerance.absolute * magnitude + _OF_BENCHMARK * noise
         finding = _within(gradient, truth, error, np.where(np.isfinite(limit), limit, 0.0), tolerance)
-        slopes = [_slope(each[is_judged], truth[is_judged]) for each in (exact, own)]
+        slopes = [_slope(each, judged[2]) for each in judged[:2]]
     off, most = abs(slopes[0] - 1), tolerance.relative / 2 + _OF_BENCHMARK * abs(slopes[1] - 1) + _SLOPE_ROUNDING
     told = replace(finding, figures={**finding.figures, "benchmark_error": noise, "slope": slopes[0]})
     if finding.verdict is Verdict.FAILED:

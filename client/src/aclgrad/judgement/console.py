@@ -38,10 +38,10 @@ class Display:
             yield
         self._progress = None
 
-    def take(self, row: Row) -> None:
-        """Shows one row; while a bar is shown, only one that did not pass."""
+    def take(self, row: Row, *, ends: bool = True) -> None:
+        """Shows one row, which ends what the bar counts or not; while a bar is shown, only one that did not pass."""
         if self._progress is not None:
-            self._progress.update(self._bar, advance=1, description=escape(f"{row.check} {row.operator}"))
+            self._progress.update(self._bar, advance=int(ends), description=escape(f"{row.check} {row.operator}"))
             if row.verdict is Verdict.PASSED:
                 return
         style = _STYLES[row.verdict]

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
+from aclgrad.errors import ConnectionLostError, DeviceLostError, NotAuthenticatedError, ServerDrainingError, TlsError
 from aclgrad.judgement.rows import Row, Verdict
+
+GONE: Final = (ConnectionLostError, DeviceLostError, NotAuthenticatedError, ServerDrainingError, TlsError)
+"""Errors that end a run: no other call would succeed either."""
 
 
 class End(StrEnum):

@@ -83,7 +83,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         versions = _versions(args, options)
 
         def arrived(grad_output: Tensor) -> None:
-            call = RecordedCall(function, args, options, grad_output, autocast)
+            call = RecordedCall(function, self._functions[function], args, options, grad_output, autocast)
             self._compare(call, layer, is_changed=versions != _versions(args, options))
 
         output.register_hook(arrived)

@@ -6,6 +6,7 @@ by the rules of its product.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, Literal, overload
 
 import torch
@@ -119,6 +120,7 @@ def max_pool2d(
     return pooled if return_indices else pooled[0]
 
 
+@wraps(max_pool2d)
 def _max_pool2d_with_indices(*args: Any, **options: Any) -> Any:
     return max_pool2d(*args, **{**options, "return_indices": True})
 

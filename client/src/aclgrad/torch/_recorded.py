@@ -18,7 +18,6 @@ from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.torch._account import ForeignError
-from aclgrad.torch._functions import rerouted
 from aclgrad.torch._gradients import SentCall, record_sent_calls
 from aclgrad.torch._tensors import Array, array_of, dtype_name
 
@@ -34,11 +33,13 @@ Gradients = dict[str, Tensor]
 class RecordedCall:
     """A differentiable call of one of PyTorch's functions, with tensors on any device.
 
+    `remote` is the same function with the gradients of a client's server, or None if no operator computes them.
     Tensors of `args`, nested in lists or not, and of `kwargs` that require grad get a gradient. `grad_output` is the
     gradient of the output, or of the first of several outputs. `autocast` is the dtype of the autocast that was on.
     """
 
     function: Callable[..., Any]
+    remote: Callable[..., Any] | None
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     grad_output: Tensor
@@ -51,7 +52,7 @@ class RecordedCall:
 
     def names(self) -> dict[str, str]:
         """Returns the names of the function's parameters by the places of the tensors."""
-        parameters = list(inspect.signature(rerouted()[self.function]).parameters) if self.is_known else []
+        parameters = list(inspect.signature(self.remote).parameters) if self.remote else []
         names, place = {}, 0
         for number, argument in enumerate(self.args):
             within = list(_tensors(argument))
@@ -60,11 +61,6 @@ class RecordedCall:
                 names[str(place)] = own if len(within) == 1 else f"{own}[{index}]"
                 place += 1
         return {**names, **{name: name for name in self.kwargs}}
-
-    @property
-    def is_known(self) -> bool:
-        """Whether an operator computes gradients of the function."""
-        return self.function in rerouted()
 
     @property
     def size_bytes(self) -> int:
@@ -120,11 +116,10 @@ class Served:
     @classmethod
     def of(cls, call: RecordedCall, client: Client) -> "Served":
         """Raises LocalError, or ForeignError, with the reason, if no operator of the server computes the gradients."""
-        if not call.is_known:
+        if call.remote is None:
             raise ForeignError(f"no operator computes the gradient of {call.function.__name__}")
-        reroute = rerouted()[call.function]
         with record_sent_calls() as sent:
-            gradients = call.gradients(partial(reroute, client=client), device="cpu")
+            gradients = call.gradients(partial(call.remote, client=client), device="cpu")
         return cls(_arrays(gradients), tuple(sent))
 
     def judge(self, name: str, expected: Expected, client: Client) -> Finding:

@@ -1,0 +1,142 @@
+"""The command line of a replay: flags to a run, and a run to an exit code."""
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from aclgrad._client.settings.environment import unless_set
+from aclgrad._client.sync.client import Client
+from aclgrad.errors import AclgradError
+from aclgrad.judgement.console import Display
+from aclgrad.judgement.report import GONE, End, Report, worst_first
+from aclgrad.judgement.rows import Origin
+from aclgrad.msprobe.dump import Found, find_dumps
+from aclgrad.msprobe.tables import Tables, is_readable
+from aclgrad.replay.engine import Engine, Judged
+from aclgrad.replay.results import Results
+from aclgrad.replay.source import Source
+
+_UNUSABLE: Final = 2
+_INTERRUPTED: Final = 130
+_CONNECT_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the flags say."""
+
+    dump: Path
+    target: str
+    out: Path
+    apis: tuple[str, ...]
+    local: str | None
+    every: bool
+    resume: bool
+    timeout_s: float
+
+
+def replay(options: Options) -> None:
+    """Replays the dumps, shows and writes the rows, and exits."""
+    try:
+        sys.exit(_replay(options))
+    except (AclgradError, OSError, ValueError) as error:
+        click.echo(f"aclgrad replay: {error}", err=True)
+        sys.exit(_UNUSABLE)
+    except KeyboardInterrupt:
+        click.echo("aclgrad replay: interrupted", err=True)
+        sys.exit(_INTERRUPTED)
+
+
+def _replay(options: Options) -> int:
+    dumps = find_dumps(options.dump)
+    settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
+    report, display = Report(), Display(Console())
+    begin = time.monotonic()
+    with Client.from_env(target=options.target, timeout_s=options.timeout_s, coalesce=True, **settings) as client:
+        status = client.server_status()
+        origin = Origin(options.target, status.product, status.library, status.runtime_version)
+        engine = Engine(client, origin, options.local)
+        with Results.open(options.out, resume=options.resume) as results:
+            run = _Run(options, engine, results, display, report)
+            try:
+                for found in dumps:
+                    run.replay(found)
+            except KeyboardInterrupt:
+                report.end, report.message = End.INTERRUPTED, "interrupted; --resume goes on where it ended"
+            except GONE as error:
+                report.end = End.SERVER_GONE
+                report.message = f"the server went away: {error}; --resume goes on where the run ended"
+            report.seconds = time.monotonic() - begin
+            report.rows[:] = worst_first(list({row.case: row for row in (*results.earlier, *report.rows)}.values()))
+            display.end(report)
+            run.tell(results.end(report))
+    if report.end is not End.COMPLETE:
+        click.echo(f"aclgrad replay: {report.message}; the tables are partial", err=True)
+    for problem in run.unreadable:
+        click.echo(f"aclgrad replay: {problem}", err=True)
+    return report.exit_code or (_UNUSABLE if run.unreadable else 0)
+
+
+class _Run:
+    """The dumps of a run, one after the other."""
+
+    def __init__(self, options: Options, engine: Engine, results: Results, display: Display, report: Report) -> None:
+        self._options = options
+        self._engine = engine
+        self._results = results
+        self._display = display
+        self._report = report
+        self._tables: list[Tables] = []
+        self._left_out = 0
+        self.unreadable: list[str] = []
+
+    def replay(self, found: Found) -> None:
+        """Replays one dump; raises ValueError if it is the only one and cannot be read."""
+        options, folder = self._options, self._options.out / found.folder
+        label = "" if found.folder == Path() else found.folder.as_posix()
+        try:
+            source = Source.of(found, options.apis, every=options.every)
+        except ValueError as error:
+            if not label:
+                raise
+            # Of several ranks one may have died; the others are worth a look.
+            self.unreadable.append(str(error))
+            return
+        opened = Tables.resume if options.resume else Tables.start
+        tables = opened(folder, local=options.local is not None)
+        self._tables.append(tables)
+        planned = [name for name in source.names if name not in tables.complete]
+        self._report.planned += len(planned)
+        self._left_out += source.left_out
+        with self._display.of(len(planned)):
+            for judged in self._engine.judge(source.jobs(set(planned)), label):
+                self._take(judged, tables)
+
+    def _take(self, judged: Judged, tables: Tables) -> None:
+        self._results.take(judged, tables)
+        self._report.rows += judged.rows
+        # A call was planned as one row, and has one for each gradient.
+        self._report.planned += len(judged.rows) - 1
+        for row in judged.rows:
+            self._display.take(row, ends=row is judged.rows[-1])
+
+    def tell(self, page: Path) -> None:
+        """Says where everything is, and what msprobe's own comparison is started with."""
+        lines = [f"report: {page}"]
+        if self._left_out:
+            lines.append(f"left out: {self._left_out} calls of APIs that no operator computes; --all lists them")
+        for tables in self._tables:
+            lines.append(f"tables: {tables.details}")
+            other = tables.local or "DETAILS_OF_THE_GPU.csv"
+            command = (
+                f"msprobe api_precision_compare -npu {tables.details} -gpu {other} -o {self._options.out}/compared"
+            )
+            lines.append(command)
+            if not is_readable(tables.details):
+                lines.append("msprobe refuses blanks and most signs in paths; copy the tables to another folder first")
+        click.echo("\n".join(lines))
