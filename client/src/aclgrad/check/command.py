@@ -10,13 +10,16 @@ import click
 from rich.console import Console
 
 from aclgrad._client.channel.targets import targets_of
+from aclgrad.bundles import JudgedCall
 from aclgrad.check.run import plan, run
 from aclgrad.check.target import CheckError, open_target
+from aclgrad.check.worst import WorstCall
 from aclgrad.errors import AclgradError
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.html import render
 from aclgrad.judgement.report import End, Report, read_rows, write_line
 from aclgrad.judgement.rows import Row
+from aclgrad.new_files import check_unwritten, checked_folder
 
 _UNUSABLE = 2
 _INTERRUPTED = 130
@@ -33,6 +36,8 @@ class Options:
     json: Path | None
     html: Path | None
     compare: Path | None
+    bundle: Path | None
+    force: bool
     timeout_s: float
 
 
@@ -49,29 +54,42 @@ def check(options: Options) -> None:
 
 
 def _check(options: Options) -> int:
-    if options.html and not options.html.parent.is_dir():
-        # Otherwise the whole run would be for nothing.
-        raise CheckError(f"{options.html} cannot be written: there is no folder {options.html.parent}; make it first")
+    _check_outputs(options)
     compared = read_rows(options.compare) if options.compare else []
-    report, display = Report(), Display(Console())
+    report, display, worst = Report(), Display(Console()), WorstCall()
     with ExitStack() as stack:
         servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
         other = stack.enter_context(open_target(options.against, options.timeout_s)) if options.against else None
         tasks = [task for server in servers for task in plan(server, other, options.only, is_quick=options.quick)]
         file = stack.enter_context(options.json.open("w", encoding="utf-8")) if options.json else None
         with display.of(len(tasks)):
-            run(tasks, servers, other, lambda row: _take(row, display, file), report)
+            run(tasks, servers, other, lambda row, call: _take(row, call, display, file, worst), report)
         display.end(report)
         if file:
             write_line(file, {"summary": report.summary()})
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
+    if options.bundle:
+        asked = servers if other is None else [*servers, other]
+        click.echo(worst.write(options.bundle, asked, overwrite=options.force))
     if report.end is not End.COMPLETE:
         click.echo(f"aclgrad check: {report.message}; the report is partial", err=True)
     return report.exit_code
 
 
-def _take(row: Row, display: Display, file: TextIO | None) -> None:
+def _check_outputs(options: Options) -> None:
+    """Raises CheckError for a file that could not be written: otherwise the whole run would be for nothing."""
+    try:
+        for path in filter(None, (options.html, options.bundle)):
+            checked_folder(path)
+        if options.bundle:
+            check_unwritten(options.bundle, overwrite=options.force)
+    except ValueError as error:
+        raise CheckError(str(error)) from error
+
+
+def _take(row: Row, call: JudgedCall | None, display: Display, file: TextIO | None, worst: WorstCall) -> None:
     if file:
         write_line(file, row.to_json())
     display.take(row)
+    worst.take(row, call)

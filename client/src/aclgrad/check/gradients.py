@@ -1,11 +1,13 @@
 """Checks of single gradients: accuracy, layouts of masks, and elements that receive no gradient."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from aclgrad import reference
+from aclgrad.bundles import JudgedCall
 from aclgrad.check.selection import Selection, free_inputs, patterned, task
 from aclgrad.check.target import Target
 from aclgrad.judgement import comparison
@@ -44,13 +46,21 @@ def fills(selection: Selection) -> Iterator[Task]:
 
 
 def _accuracy(target: Target, typed: TypedCase) -> Finding:
-    inputs = typed.arrays()
+    inputs, outputs, tolerance = typed.arrays(), typed.outputs, typed.spec.tolerance(target.product, typed.dtype)
     gradients = target.client.execute(typed.spec.name, inputs, typed.case.attributes)
-    if wrong := comparison.wrong_type(gradients, typed.outputs):
-        return wrong
     truth = reference.define(typed.spec.name, inputs, typed.case.attributes)
-    judge = partial(comparison.against_truth, tolerance=typed.spec.tolerance(target.product, typed.dtype))
-    return comparison.each_output(judge, typed.outputs, gradients, truth)
+    judge = partial(comparison.against_truth, tolerance=tolerance)
+    finding = comparison.wrong_type(gradients, outputs) or comparison.each_output(judge, outputs, gradients, truth)
+    call = JudgedCall(
+        typed.spec.name,
+        inputs,
+        typed.case.attributes,
+        gradients=dict(zip(outputs, arrays_of(gradients), strict=True)),
+        expected=dict(zip(outputs, arrays_of(truth), strict=True)),
+        computed_by="the definition",
+        tolerance=tolerance,
+    )
+    return replace(finding, call=call)
 
 
 def _layout(target: Target, typed: TypedCase, name: str, rule: ArgmaxRule) -> Finding:

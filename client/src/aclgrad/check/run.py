@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
+from aclgrad.bundles import JudgedCall
 from aclgrad.check.gradients import accuracy, fills, layouts
 from aclgrad.check.repetition import against, determinism, shape_only
 from aclgrad.check.selection import Selection
@@ -44,18 +45,19 @@ def run(
     tasks: Sequence[Task],
     targets: Sequence[Target],
     other: Target | None,
-    take: Callable[[Row], None],
+    take: Callable[[Row, JudgedCall | None], None],
     report: Report,
 ) -> None:
-    """Judges the tasks, passes each row to `take`, and fills in the report, also if the run is interrupted."""
+    """Judges the tasks, passes each row and what was judged to `take`, and fills in the report, also if interrupted."""
     report.planned = len(tasks)
     start = time.monotonic()
     try:
         for task in tasks:
             begin = time.monotonic()
-            row = Row.of(task, _judged(task), time.monotonic() - begin)
+            finding = _judged(task)
+            row = Row.of(task, finding, time.monotonic() - begin)
             report.rows.append(row)
-            take(row)
+            take(row, finding.call)
     except KeyboardInterrupt:
         report.end, report.message = End.INTERRUPTED, f"interrupted after {len(report.rows)} of {len(tasks)} rows"
     except GONE as error:

@@ -59,26 +59,43 @@ def program() -> None:
 
 
 @program.command("call")
-@click.argument("operator", shell_complete=_completed)
+@click.argument("operator", required=False, shell_complete=_completed)
 @click.argument("arguments", nargs=-1, metavar="NAME=VALUE...")
 @click.option("--want", "wanted", multiple=True, metavar="NAME", help="Return this gradient alone; may be repeated.")
+@click.option("--bundle", type=_OLD_FILE, help="Make the call of this bundle again, and compare.")
 @click.option("-o", "--output", type=_FILE, help="Write the gradient to this file.")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 @click.option("--timeout-s", type=_SECONDS, default=300.0, show_default=True)
 @_json
 @_target
-def call_command(**given: Any) -> None:
-    """Computes one gradient of OPERATOR on the server.
+def call_command(
+    operator: str | None, arguments: tuple[str, ...], wanted: tuple[str, ...], bundle: Path | None, **given: Any
+) -> None:
+    """Computes one gradient of OPERATOR on the server, or that of a bundle again.
 
     An input is a file (g.npy, all.npz:g, all.safetensors:g) or, if only its shape matters, sizes: input=8,64,56,56. An
     attribute is a number, true or false, a text, or numbers separated by commas. `aclgrad operators OPERATOR` lists the
     names.
 
-    Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed, with 130 if interrupted.
+    A bundle (`aclgrad check --bundle FILE`) holds the operator and its arguments. Its gradients are compared with those
+    that it expects and, bit by bit, with those that it holds. Nothing in it is run.
+
+    Exits with 0, with 2 if a file or the request is wrong, with 1 if the server failed or the gradient of a bundle is
+    outside its tolerance, with 130 if interrupted.
     """
-    with _importing():
-        from aclgrad.commands.call import call
-    call(**given)
+    if bundle is not None:
+        if operator or wanted:
+            extra = operator or "--want"
+            raise click.UsageError(f"a bundle holds the operator and its arguments; leave out {extra}, or --bundle")
+        with _importing():
+            from aclgrad.commands.bundled import call_again
+        call_again(bundle, **given)
+    elif operator is None:
+        raise click.UsageError("no operator is named; give OPERATOR NAME=VALUE..., or --bundle FILE")
+    else:
+        with _importing():
+            from aclgrad.commands.call import call
+        call(operator, arguments, wanted, **given)
 
 
 @program.command("operators")
@@ -126,6 +143,8 @@ def status_command(**given: Any) -> None:
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report with plots.")
 @click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
+@click.option("--bundle", type=_FILE, help="Write the call of the worst accuracy row that failed, to repeat it.")
+@click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
 def check_command(**given: Any) -> None:
     """Compares what the server at TARGET computes with the operators' definitions, and says which switches are safe.

@@ -12,7 +12,8 @@ from aclgrad._client.calls.outgoing import Input
 from aclgrad._client.server.operators import OperatorDescription
 from aclgrad._client.sync.client import Client
 from aclgrad.commands.common import chosen, connection, exit_codes, print_json
-from aclgrad.commands.files import Array, check_unwritten, checked_output, is_file, load, save
+from aclgrad.commands.files import Array, checked_output, is_file, load, save
+from aclgrad.new_files import check_unwritten
 from aclgrad.operators.spec import AttributeKind
 from aclgrad.wire.messages import AttributeValue
 
@@ -38,24 +39,15 @@ def call(
         served = {each.name: each for each in client.list_operators()}
         description = chosen(operator, served, "served there")
         inputs, attributes = _parse(description, arguments)
-        names = wanted or tuple(each.name for each in description.outputs)
-        if output is not None and output.suffix == ".npy" and len(names) > 1:
-            hint = "give FILE.npz or FILE.safetensors, or --want one of them"
-            raise ValueError(f"{output} holds one array, and there are {', '.join(names)}; {hint}")
+        check_room(output, wanted or tuple(each.name for each in description.outputs))
         start = time.perf_counter()
         result = client.execute(operator, inputs, attributes, outputs=wanted or None)
         seconds = time.perf_counter() - start
-        gradients = _named(result)
+        gradients = named(result)
         if output is not None:
             save(output, gradients, overwrite=force)
-        told = {
-            "operator": operator,
-            "gradients": {name: {"dtype": str(each.dtype), "shape": each.shape} for name, each in gradients.items()},
-            "seconds": seconds,
-            "output": None if output is None else str(output),
-        }
         if as_json:
-            print_json(told)
+            print_json(told(operator, gradients, seconds, output))
         else:
             forms = {name: f"{each.dtype} {'x'.join(map(str, each.shape))}" for name, each in gradients.items()}
             listed = [form if name == _ONLY else f"{name} {form}" for name, form in forms.items()]
@@ -63,11 +55,28 @@ def call(
             click.echo(f"{', '.join(listed)}{where} in {1e3 * seconds:.1f} ms")
 
 
-def _named(result: Any) -> dict[str, Array]:
+def check_room(output: Path | None, names: Sequence[str]) -> None:
+    """Raises ValueError if the output is a file of one array, and there are several."""
+    if output is not None and output.suffix == ".npy" and len(names) > 1:
+        hint = "give FILE.npz or FILE.safetensors, or --want one of them"
+        raise ValueError(f"{output} holds one array, and there are {', '.join(names)}; {hint}")
+
+
+def named(result: Any) -> dict[str, Array]:
     """Returns the gradients by name."""
     if isinstance(result, np.ndarray):
         return {_ONLY: result}
     return {name: each for name, each in result._asdict().items() if each is not None}
+
+
+def told(operator: str, gradients: Mapping[str, Array], seconds: float, output: Path | None) -> dict[str, Any]:
+    """Returns what `--json` prints of a call."""
+    return {
+        "operator": operator,
+        "gradients": {name: {"dtype": str(each.dtype), "shape": each.shape} for name, each in gradients.items()},
+        "seconds": seconds,
+        "output": None if output is None else str(output),
+    }
 
 
 def _parse(

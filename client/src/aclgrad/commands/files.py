@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+from aclgrad.new_files import check_unwritten, checked_folder
+
 Array = np.ndarray[Any, Any]
 
 SUFFIXES: Final = (".npy", ".npz", ".safetensors")
@@ -61,18 +63,6 @@ def checked_output(path: Path) -> Path:
         raise ValueError(f"{path} has no known form; end it with {', '.join(SUFFIXES)}")
     checked_folder(path)
     return path
-
-
-def check_unwritten(path: Path, *, overwrite: bool) -> None:
-    """Raises ValueError if the file exists and is not to be replaced."""
-    if path.exists() and not overwrite:
-        raise ValueError(f"{path} exists; give another file, or --force to replace it")
-
-
-def checked_folder(path: Path) -> None:
-    """Raises ValueError if the folder of a file to write does not exist: otherwise the work would be for nothing."""
-    if not path.parent.is_dir():
-        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
 def _load_all(path: str) -> dict[str, Array]:

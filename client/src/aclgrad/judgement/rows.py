@@ -4,7 +4,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from aclgrad.bundles import JudgedCall
 
 
 class Verdict(StrEnum):
@@ -36,13 +39,15 @@ class Element:
 class Finding:
     """The outcome of one task. Figures have their unit in their names; one that is not finite is None.
 
-    `worst` has the elements that are furthest outside, the worst first.
+    `worst` has the elements that are furthest outside, the worst first. `call` is the call that was judged, for a bundle;
+    rows do not keep it.
     """
 
     verdict: Verdict
     message: str = ""
     figures: Mapping[str, float | None] = field(default_factory=dict)
     worst: tuple[Element, ...] = ()
+    call: "JudgedCall | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from aclgrad.commands.common import (
     fail,
     print_json,
 )
-from aclgrad.commands.files import check_unwritten, checked_folder
+from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.samples import samples_of

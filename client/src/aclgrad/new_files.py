@@ -1,0 +1,31 @@
+"""Files that a program writes: none is replaced unasked, and none is left half written."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+
+def check_unwritten(path: Path, *, overwrite: bool) -> None:
+    """Raises ValueError if the file exists and is not to be replaced."""
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path} exists; give another file, or --force to replace it")
+
+
+def checked_folder(path: Path) -> None:
+    """Raises ValueError if the folder of a file to write does not exist: otherwise the work would be for nothing."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yields a file that gets this path when the block has ended; an error or Ctrl-C in it leaves what was there."""
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with unfinished.open("xb") as file:
+            yield file
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
