@@ -1,0 +1,232 @@
+"""`aclgrad call --bundle`, and the script in a bundle: the same call once more, and what has changed."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import aclgrad
+from aclgrad.bundles import write
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Tolerance
+from aclgrad.testing import TestServer
+from tests.bundled import EXPLODES, bundle_of, members_of, pack, typed_case, with_call
+
+from .conftest import Run
+
+POOL = ("avg_pool2d_backward", "float32", "overlapping")
+NORM = ("layer_norm_backward", "float32", "rows")
+FORMS: list[tuple[tuple[str, str, str], dict[str, Any]]] = [
+    (POOL, {}),
+    (POOL, {"shape_only": ("self",)}),
+    (("layer_norm_backward", "bfloat16", "rows"), {}),
+    (("layer_norm_backward", "float16", "no_weight"), {}),
+    (NORM, {"outputs": ("grad_weight",)}),
+    (("layer_norm_backward", "float32", "no_columns"), {}),
+    (("batch_norm_backward", "float32", "no_weight"), {}),
+    (("max_pool2d_with_mask_backward", "bfloat16", "overlapping_int64"), {}),
+    (("reflection_pad1d_backward", "complex64", "two_around"), {}),
+]
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(testing: TestServer, tmp_path: Path) -> Make:
+    """Writes the bundle of a sample call, with changes of its judged call."""
+
+    def make(case: tuple[str, str, str] = POOL, *, options: Any = {}, **changes: Any) -> Path:  # noqa: B006 - is read
+        path = tmp_path / "call.zip"
+        with aclgrad.Client(testing.target) as client:
+            write(path, with_call(bundle_of(client, typed_case(*case), **options), **changes), overwrite=True)
+        return path
+
+    return make
+
+
+def off_by_half(gradient: np.ndarray) -> np.ndarray:
+    return np.asarray(gradient * 1.5)
+
+
+@pytest.mark.parametrize(("case", "options"), FORMS)
+def test_a_right_gradient_passes_with_the_same_bits(run: Run, make: Make, case: Any, options: Any) -> None:
+    path = make(case, options=options)
+    result = run("call --bundle", path)
+    assert result.exit_code == 0, result.output
+    verdict, bits, told = result.output.splitlines()
+    assert verdict.startswith(f"passed   {case[0]}; error ")
+    assert verdict.partition(";")[2].count(" of the limit") == 1
+    assert bits == "bits     those of the bundle"
+    assert told.startswith("bundle   a finding (910B, aclgrad.testing; 20")
+    assert told.endswith("; judged by the definition)")
+
+
+@pytest.mark.parametrize(("case", "options"), [each for each in FORMS if each[0][2] != "no_columns"])
+def test_other_bits_are_told_and_may_pass(run: Run, make: Make, case: Any, options: Any) -> None:
+    result = run("call --json --bundle", make(case, options={"change": off_by_half, **options}))
+    told = json.loads(result.output)
+    assert (result.exit_code, told["verdict"], told["same_bits"]) == (0, "passed", False), told
+    assert "elements differ, by up to" in told["difference"]
+    assert told["figures"]["error_of_limit"] <= 1
+
+
+def test_a_gradient_outside_the_tolerance_is_exit_code_1(run: Run, make: Make, tmp_path: Path) -> None:
+    """The expected gradient of this bundle is another one, as if the server were wrong."""
+    path = make(tolerance=Tolerance(0.0, 1e-3), expected={"grad_input": np.ones((2, 3, 9, 10))})
+    output = tmp_path / "gradient.npy"
+    result = run("call --bundle", path, "-o", output)
+    assert result.exit_code == 1
+    assert result.output.startswith("failed   avg_pool2d_backward; error ")
+    assert "540 of 540 elements are outside the tolerance" in result.output
+    assert "bits     those of the bundle\n" in result.output
+    assert np.load(output).shape == (2, 3, 9, 10)
+    told = json.loads(run("call --json --bundle", path).output)
+    largest = np.abs(np.load(output).astype(np.float64) - 1).max()
+    assert told["figures"]["error_of_limit"] == pytest.approx(largest / 1e-3)
+    assert (told["same_bits"], told["bundle"]["finding"]) == (True, "a finding")
+    assert told["bundle"]["server"]["product"] == "910B"
+
+
+def test_several_gradients_are_written_by_name(run: Run, make: Make, tmp_path: Path) -> None:
+    path = make(NORM)
+    output = tmp_path / "gradients.safetensors"
+    assert run("call --bundle", path, "-o", output).exit_code == 0
+    assert sorted(load_file(output)) == ["grad_bias", "grad_input", "grad_weight"]
+    refused = run("call --bundle", path, "-o", output)
+    assert (refused.exit_code, "exists; give another file, or --force" in refused.output) == (2, True)
+    assert run("call --force --bundle", path, "-o", output).exit_code == 0
+    refused = run("call --bundle", path, "-o", tmp_path / "gradient.npy")
+    assert (refused.exit_code, "holds one array, and there are grad_input" in refused.output) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--bundle", "{bundle}", "avg_pool2d_backward"), "leave out avg_pool2d_backward, or --bundle"),
+        (("--bundle", "{bundle}", "grad_output=1,2"), "leave out grad_output=1,2, or --bundle"),
+        (("--bundle", "{bundle}", "--want", "grad_input"), "leave out --want, or --bundle"),
+        ((), "give OPERATOR NAME=VALUE..., or --bundle FILE"),
+        (("--bundle", "nowhere.zip"), "'nowhere.zip' does not exist"),
+        (("--bundle", "{folder}"), "is a directory"),
+    ],
+)
+def test_wrong_usage_is_told(run: Run, make: Make, arguments: tuple[str, ...], told: str) -> None:
+    path = make()
+    given = [each.format(bundle=path, folder=path.parent) for each in arguments]
+    result = run("call", *given, COLUMNS="200")
+    assert (result.exit_code, told in result.output) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"operator": "made_up_backward"}, "operator made_up_backward is not known to this client"),
+        ({"expected": {"grad_input": np.ones((2, 3, 9, 11))}}, "returns: grad_input float32[2, 3, 9, 10]"),
+        ({"expected": {"grad_input": np.ones((2, 3, 9, 10), complex)}}, "returns: grad_input float32[2, 3, 9, 10]"),
+    ],
+)
+def test_a_bundle_that_cannot_be_called_sends_nothing(
+    run: Run, testing: TestServer, make: Make, changes: dict[str, Any], told: str
+) -> None:
+    path = make(**changes)
+    before = len(testing.calls)
+    result = run("call --bundle", path)
+    assert (result.exit_code, told in result.output) == (2, True), result.output
+    assert len(testing.calls) == before
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "told"),
+    [
+        (POOL, {"attributes": {"kernel_size": (3, 3), "stride": (2, 2), "padding": (2, 2)}}, "attributes[padding]"),
+        (POOL, {"attributes": {}}, "attributes[kernel_size] is missing"),
+        (NORM, {"inputs": {"grad_output": np.ones(3, np.float32)}}, "returns: none, because it is not legal"),
+    ],
+)
+def test_a_call_that_is_not_legal_is_exit_code_2(
+    run: Run, make: Make, case: Any, changes: dict[str, Any], told: str
+) -> None:
+    """The server says why, unless the client cannot tell what such a call would return."""
+    result = run("call --bundle", make(case, **changes))
+    assert (result.exit_code, told in result.output) == (2, True), result.output
+
+
+def test_a_server_that_fails_is_exit_code_1(run: Run, testing: TestServer, make: Make) -> None:
+    path = make()
+    testing.fail(aclgrad.ServerFaultError("broken"))
+    result = run("call --bundle", path)
+    assert (result.exit_code, result.output) == (1, "aclgrad call: broken\n")
+
+
+def test_an_unusable_file_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "call.zip").write_text("no bundle")
+    result = run("call --bundle", tmp_path / "call.zip")
+    assert result.exit_code == 2
+    assert result.output.startswith(f"aclgrad call: {tmp_path}/call.zip cannot be read as a bundle: it is no zip file")
+    assert result.output.count("\n") == 1
+
+
+def test_a_terminal_gets_nothing_that_it_would_obey(run: Run, testing: TestServer, tmp_path: Path) -> None:
+    path = tmp_path / "call.zip"
+    with aclgrad.Client(testing.target) as client:
+        bundle = bundle_of(client, typed_case(*POOL))
+    write(path, replace(bundle, finding="\x1b]0;evil\x07\x1b[2J", server={"product": "\ud800\n", "soc": "\r"}))
+    result = run("call --bundle", path)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[2].startswith("bundle   ?]0;evil??[2J (??, ?; 20")
+
+
+def test_nothing_in_a_bundle_is_run(run: Run, make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make()
+    pack(path, {**members_of(path), "repeat.py": EXPLODES})
+    monkeypatch.chdir(tmp_path)
+    assert run("call --bundle", path).exit_code == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["call.zip"]
+
+
+def repeat(path: Path, target: str) -> subprocess.CompletedProcess[str]:
+    folder = path.parent / "unpacked"
+    with ZipFile(path) as archive:
+        archive.extractall(folder)
+    # Warnings are errors: nobody should see them.
+    command = [sys.executable, "-W", "error", str(folder / "repeat.py"), target]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(("case", "options"), [FORMS[number] for number in (1, 2, 3, 4, 6, 8)])
+def test_the_script_repeats_the_call(testing: TestServer, make: Make, case: Any, options: Any) -> None:
+    done = repeat(make(case, options=options), testing.target)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = [each.name for each in OPERATORS[case[0]].outputs]
+    told = r": 0 of \d+ elements are outside the tolerance; the same bits as in the bundle\n"
+    assert re.fullmatch("".join(each + told for each in options.get("outputs", names)), done.stdout)
+
+
+def test_the_script_says_what_is_wrong(testing: TestServer, make: Make) -> None:
+    path = make(expected={"grad_input": np.ones((2, 3, 9, 10))}, options={"change": off_by_half})
+    done = repeat(path, testing.target)
+    told = "grad_input: 540 of 540 elements are outside the tolerance; other bits than in the bundle\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, told, "")
+
+
+def test_the_script_needs_an_address(make: Make) -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(aclgrad.__file__).parent / "bundles/repeat.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "python repeat.py HOST:PORT\n")
+
+
+def test_the_script_in_a_bundle_is_the_module_of_the_package(make: Make) -> None:
+    source = Path(aclgrad.__file__).parent / "bundles/repeat.py"
+    assert members_of(make())["repeat.py"] == source.read_bytes()
