@@ -134,7 +134,8 @@ def test_a_planted_error_is_found_named_and_located(
     """The gradients are about 1e-4, where acc_check itself lets everything pass."""
     monkeypatch.setattr(command, "Client", WrongClient)
     monkeypatch.setattr(WrongClient, "plant", staticmethod(PLANTED[plant]))
-    found = replay(sample(tmp_path / "dump", dtype), server, tmp_path / "out")
+    bundle = tmp_path / "wrong.zip"
+    found = replay(sample(tmp_path / "dump", dtype), server, tmp_path / "out", "--bundle", str(bundle))
     assert found.exit_code == 1, found.output
     (row,) = [row for row in found.rows if row["verdict"] == "failed"]
     assert (row["operator"], row["case"]) == ("Functional.avg_pool2d", "Functional.avg_pool2d.0 input")
@@ -142,6 +143,10 @@ def test_a_planted_error_is_found_named_and_located(
         assert row["worst"][0]["index"] == [1, 2, 3, 4]
     if plant == "tail":
         assert all(each["index"][:3] == [1, 2, 3] and each["index"][3] >= 4 for each in row["worst"])
+    again = CliRunner().invoke(program, ["call", "--bundle", str(bundle), "--target", server.address])
+    assert again.exit_code == 0, again.output
+    assert "passed   avg_pool2d_backward" in again.output
+    assert "not those of the bundle" in again.output
     # The worst is what a reader sees first.
     assert (tmp_path / "out" / "report.html").read_text().index("avg_pool2d.0 input") < 4000
 

@@ -13,12 +13,12 @@ from aclgrad._client.channel.targets import targets_of
 from aclgrad.bundles import JudgedCall
 from aclgrad.check.run import plan, run
 from aclgrad.check.target import CheckError, open_target
-from aclgrad.check.worst import WorstCall
 from aclgrad.errors import AclgradError
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.html import render
 from aclgrad.judgement.report import End, Report, read_rows, write_line
 from aclgrad.judgement.rows import Row
+from aclgrad.judgement.worst import WorstCall
 from aclgrad.new_files import check_unwritten, checked_folder
 
 _UNUSABLE = 2
@@ -71,7 +71,8 @@ def _check(options: Options) -> int:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
     if options.bundle:
         asked = servers if other is None else [*servers, other]
-        click.echo(worst.write(options.bundle, asked, overwrite=options.force))
+        statuses = {each.origin: each.status for each in asked}
+        click.echo(worst.write(options.bundle, statuses, overwrite=options.force))
     if report.end is not End.COMPLETE:
         click.echo(f"aclgrad check: {report.message}; the report is partial", err=True)
     return report.exit_code

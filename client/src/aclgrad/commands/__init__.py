@@ -170,6 +170,8 @@ def check_command(**given: Any) -> None:
 @click.option("--local", type=click.Choice(("cpu", "cuda")), help="Also write the tables of PyTorch here.")
 @click.option("--all", "every", is_flag=True, help="Also list the calls that no operator computes.")
 @click.option("--resume", is_flag=True, help="Go on where an earlier run with this --out ended.")
+@click.option("--bundle", type=_FILE, help="Write the call of the worst gradient that failed, to repeat it.")
+@click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
 def replay_command(**given: Any) -> None:
     """Computes the backward calls of an msprobe dump on the server, and compares them with float64 and PyTorch.

@@ -14,11 +14,11 @@ import numpy as np
 from aclgrad._client.calls.outgoing import SentValues, outgoing_call
 from aclgrad._client.sync.client import Client
 from aclgrad.bundles import Bundle, JudgedCall, read
-from aclgrad.check import judgement
-from aclgrad.check.rows import Finding, Verdict
 from aclgrad.commands.call import check_room, named, told
 from aclgrad.commands.common import FAILED, chosen, connection, exit_codes, print_json
 from aclgrad.commands.files import Array, checked_output, save
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding, Verdict
 from aclgrad.new_files import check_unwritten
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.tensors import TensorType
@@ -41,7 +41,7 @@ def call_again(path: Path, output: Path | None, force: bool, timeout_s: float, a
         if output is not None:
             save(output, gradients, overwrite=force)
         now, before = tuple(gradients.values()), tuple(call.gradients[name] for name in types)
-        difference = "" if judgement.same_bits(now, before) else judgement.difference(now, before)
+        difference = "" if comparison.same_bits(now, before) else comparison.difference(now, before)
         finding = _judged(call, now, types)
         if as_json:
             print_json({**told(call.operator, gradients, seconds, output), **_compared(bundle, finding, difference)})
@@ -69,9 +69,9 @@ def _types(path: Path, call: JudgedCall) -> dict[str, TensorType]:
 
 
 def _judged(call: JudgedCall, now: tuple[Array, ...], types: Mapping[str, TensorType]) -> Finding:
-    judge = partial(judgement.against_truth, tolerance=call.tolerance)
+    judge = partial(comparison.against_truth, tolerance=call.tolerance)
     truths = tuple(call.expected[name] for name in types)
-    return judgement.wrong_type(now, types) or judgement.each_output(judge, types, now, truths)
+    return comparison.wrong_type(now, types) or comparison.each_output(judge, types, now, truths)
 
 
 def _compared(bundle: Bundle, finding: Finding, difference: str) -> dict[str, Any]:

@@ -76,8 +76,9 @@ def against_benchmark(gradient: Array, truth: Array, benchmark: Array, tolerance
         judged = [each if is_judged.all() else each[is_judged] for each in (exact, own, truth)]
         magnitude, noise = _largest(np.abs(judged[2])), _largest(np.abs(judged[1] - judged[2]))
         error = np.where(alike | (exact == truth), 0.0, np.abs(exact - truth))
-        limit = tolerance.relative * np.abs(truth) + tolerance.absolute * magnitude + _OF_BENCHMARK * noise
-        finding = _within(gradient, truth, error, np.where(np.isfinite(limit), limit, 0.0), tolerance)
+        allowed = Tolerance(tolerance.relative, tolerance.absolute * magnitude + _OF_BENCHMARK * noise)
+        limit = allowed.limit(truth)
+        finding = _within(gradient, truth, error, np.where(np.isfinite(limit), limit, 0.0), allowed)
         slopes = [_slope(each, judged[2]) for each in judged[:2]]
     off, most = abs(slopes[0] - 1), tolerance.relative / 2 + _OF_BENCHMARK * abs(slopes[1] - 1) + _SLOPE_ROUNDING
     told = replace(finding, figures={**finding.figures, "benchmark_error": noise, "slope": slopes[0]})

@@ -39,8 +39,8 @@ class Element:
 class Finding:
     """The outcome of one task. Figures have their unit in their names; one that is not finite is None.
 
-    `worst` has the elements that are furthest outside, the worst first. `call` is the call that was judged, for a bundle;
-    rows do not keep it.
+    `worst` has the elements that are furthest outside, the worst first. `call` is the call that was judged, for a
+    bundle; rows do not keep it.
     """
 
     verdict: Verdict

@@ -14,9 +14,11 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import AclgradError
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import GONE, End, Report, worst_first
-from aclgrad.judgement.rows import Origin
+from aclgrad.judgement.rows import Origin, Verdict
+from aclgrad.judgement.worst import WorstCall
 from aclgrad.msprobe.dump import Found, find_dumps
 from aclgrad.msprobe.tables import Tables, is_readable
+from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.replay.engine import Engine, Judged
 from aclgrad.replay.results import Results
 from aclgrad.replay.source import Source
@@ -37,6 +39,8 @@ class Options:
     local: str | None
     every: bool
     resume: bool
+    bundle: Path | None
+    force: bool
     timeout_s: float
 
 
@@ -54,6 +58,9 @@ def replay(options: Options) -> None:
 
 def _replay(options: Options) -> int:
     dumps = find_dumps(options.dump)
+    if options.bundle:
+        checked_folder(options.bundle)
+        check_unwritten(options.bundle, overwrite=options.force)
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
     report, display = Report(), Display(Console())
     begin = time.monotonic()
@@ -75,6 +82,8 @@ def _replay(options: Options) -> int:
             report.rows[:] = worst_first(list({row.case: row for row in (*results.earlier, *report.rows)}.values()))
             display.end(report)
             run.tell(results.end(report))
+            if options.bundle:
+                click.echo(run.worst.write(options.bundle, {origin: status}, overwrite=options.force))
     if report.end is not End.COMPLETE:
         click.echo(f"aclgrad replay: {report.message}; the tables are partial", err=True)
     for problem in run.unreadable:
@@ -93,6 +102,7 @@ class _Run:
         self._report = report
         self._tables: list[Tables] = []
         self._left_out = 0
+        self.worst = WorstCall()
         self.unreadable: list[str] = []
 
     def replay(self, found: Found) -> None:
@@ -123,6 +133,8 @@ class _Run:
         # A call was planned as one row, and has one for each gradient.
         self._report.planned += len(judged.rows) - 1
         for row in judged.rows:
+            if self._options.bundle and row.verdict is Verdict.FAILED:
+                self.worst.take(row, judged.sent(row))
             self._display.take(row, ends=row is judged.rows[-1])
 
     def tell(self, page: Path) -> None:

@@ -11,10 +11,15 @@ import ml_dtypes
 import numpy as np
 
 from aclgrad._client.sync.client import Client
+from aclgrad.bundles import JudgedCall
 from aclgrad.errors import AccessDeniedError, AclgradError, RequestError
 from aclgrad.judgement.report import GONE
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
 from aclgrad.msprobe import cells
+from aclgrad.operators.cases import arrays_of
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.operators.spec import Tolerance
+from aclgrad.reference import define
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._recorded import Expected, RecordedCall, Served, dtype_of
 from aclgrad.torch._tensors import Array
@@ -51,7 +56,25 @@ class Judged:
     of_server: Sequence[cells.Row]
     of_pytorch: Sequence[cells.Row]
     served: Served | None = None
-    expected: Expected | None = None
+
+    def sent(self, row: Row) -> JudgedCall | None:
+        """Returns what the server was sent for it, judged as the row was, or None if nothing was."""
+        if self.served is None:
+            return None
+        sent = self.served.sent[0]
+        operator = OPERATORS[sent.operator]
+        truths = zip(operator.outputs, arrays_of(define(sent.operator, sent.inputs, sent.attributes)), strict=True)
+        limits = (row.figures[name] or 0.0 for name in ("relative_tolerance", "absolute_tolerance"))
+        return JudgedCall(
+            sent.operator,
+            sent.inputs,
+            sent.attributes,
+            gradients=sent.gradients,
+            expected={each.name: truth for each, truth in truths if each.name in sent.gradients},
+            computed_by="the definition",
+            tolerance=Tolerance(*limits),
+            outputs=tuple(sent.gradients) if len(sent.gradients) < len(operator.outputs) else (),
+        )
 
 
 class Engine:
@@ -126,7 +149,7 @@ class Engine:
             rows.append(row(names[place], gradient.shape, finding))
         tensors = [place for place in job.call.inputs() if place.isdigit()]
         ours, theirs = ([found.get(each, _UNWANTED) for each in tensors] for found in (of_server, of_pytorch))
-        return Judged(job, rows, ours, theirs, served, expected)
+        return Judged(job, rows, ours, theirs, served)
 
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")

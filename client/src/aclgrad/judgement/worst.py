@@ -1,14 +1,14 @@
 """The worst call of a run, and the bundle of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 
 from aclgrad import bundles
+from aclgrad._client.server.status import ServerStatus
 from aclgrad.bundles import Bundle, JudgedCall
-from aclgrad.check.console import line_of
-from aclgrad.check.rows import Row, Verdict
-from aclgrad.check.target import Target
+from aclgrad.judgement.console import line_of
+from aclgrad.judgement.rows import Origin, Row, Verdict
 
 
 class WorstCall:
@@ -25,13 +25,12 @@ class WorstCall:
         if self._row is None or _badness(row) > _badness(self._row):
             self._row, self._call = row, call
 
-    def write(self, path: Path, targets: Sequence[Target], *, overwrite: bool) -> str:
+    def write(self, path: Path, servers: Mapping[Origin, ServerStatus], *, overwrite: bool) -> str:
         """Writes the bundle, if there is a call, and returns what to tell; errors are those of `bundles.write`."""
         if self._row is None or self._call is None:
-            return f"{path} is not written: no gradient failed the check of accuracy"
+            return f"{path} is not written: no gradient is wrong"
         line = line_of(self._row)
-        status = next(each.status for each in targets if each.origin == self._row.origin)
-        bundles.write(path, Bundle.of(self._call, line, status), overwrite=overwrite)
+        bundles.write(path, Bundle.of(self._call, line, servers[self._row.origin]), overwrite=overwrite)
         return f"{path} has the worst call, which `aclgrad call --bundle {path}` repeats: {line}"
 
 
