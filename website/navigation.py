@@ -28,6 +28,7 @@ NAVIGATION: Final[Mapping[str, Mapping[str, str]]] = {
         "docs/runbook.md": "Runbook",
         "docs/capacity.md": "Capacity",
         "docs/first-day.md": "First day with a card",
+        "docs/right-gradients.md": "Is my gradient right?",
         "docs/check.md": "Check of a server",
         "docs/card-rules.md": "Rules of a card",
         "docs/torch-npu.md": "torch_npu",

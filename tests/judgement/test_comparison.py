@@ -98,6 +98,8 @@ def test_of_several_outputs_the_worst_is_told() -> None:
             partial(comparison.against_truth, tolerance=LIMIT), ("grad_input", "grad_weight"), gradients, (TRUTH, TRUTH)
         )
 
+    nan = np.full_like(TRUTH, np.nan)
+    assert judge((TRUTH + 1, nan)).message.startswith("grad_weight: 4 of 4")
     good, bad = TRUTH + 0.5e-4, TRUTH + 1
     found = judge((TRUTH, good))
     assert (found.verdict, found.message) == (Verdict.PASSED, "worst in grad_weight")

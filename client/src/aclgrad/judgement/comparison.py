@@ -44,8 +44,9 @@ def each_output(judge: Callable[[Array, Array], Finding], names: Iterable[str], 
 
 
 def _badness(finding: Finding) -> float:
-    """Returns how near to its limit the output is."""
-    return finding.figures.get("error_of_limit") or 0.0
+    """Returns the largest error as a share of its limit; what is not a number is worse than any."""
+    share = finding.figures.get("error_of_limit", 0.0)
+    return math.inf if share is None or math.isnan(share) else share
 
 
 def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Finding:
@@ -126,7 +127,8 @@ def _within(gradient: Array, truth: Array, error: Array, limit: Array, tolerance
         return Finding(Verdict.PASSED, figures=figures)
     worst = _worst(gradient, truth, error, outside)
     place = worst[0].index
-    values = f"{gradient[place]} at {place} where the definition gives {truth[place]:.9g}"
+    value = gradient[place] if np.iscomplexobj(gradient) else worst[0].computed
+    values = f"{value:.9g} at {place} where the definition gives {truth[place]:.9g}"
     return Finding(
         Verdict.FAILED, f"{count} of {truth.size} elements are outside the tolerance: {values}", figures, worst
     )

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +17,7 @@ from aclgrad.tables import table as columns
 _STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
 
 Key = TypeVar("Key")
+_MANY: Final = 10.0
 
 
 class Display:
@@ -78,10 +79,17 @@ def element_of(element: Element) -> str:
     return f"at ({place}): {element.computed:.9g}, expected {element.expected:.9g}, ratio {element.ratio:.6g}"
 
 
+def share_of_limit(share: float) -> str:
+    """Returns the text of an error as a share of its limit."""
+    return f"{share:.1%} of the limit" if share < _MANY else f"{share:,.0f} times the limit"
+
+
 def figures_of(row: Row) -> Iterator[str]:
     """Yields the most important figures."""
-    if row.figures.get("error_of_limit") is not None:
-        yield f"error {row.figures['max_error']:.2g}, {row.figures['error_of_limit']:.1%} of the limit"
+    if (share := row.figures.get("error_of_limit")) is not None:
+        yield f"error {row.figures['max_error']:.2g}, {share_of_limit(share)}"
+    if (slope := row.figures.get("slope")) is not None and f"{slope:.3g}" != "1":
+        yield f"{slope:.4g} times the definition"
     if row.figures.get("p50_ms") is not None:
         yield f"p50 {row.figures['p50_ms']:.2f} ms, p99 {row.figures['p99_ms']:.2f} ms"
 
