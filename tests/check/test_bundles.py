@@ -11,12 +11,14 @@ from click.testing import CliRunner, Result
 
 from aclgrad import reference
 from aclgrad.bundles import read
-from aclgrad.check import command
 from aclgrad.commands import program
+from aclgrad.judgement.console import Display
+from aclgrad.judgement.rows import Row
 from aclgrad.operators.cases import arrays_of
 from aclgrad.tensors import DTYPES, DType
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.check.checking import Change, changed, check, of_gradients
+from tests.check.checking import check
+from tests.wrong_servers import Change, changed, of_gradients
 
 PAD, NORM, ROI = "replication_pad2d_backward", "layer_norm_backward", "roi_align_v2_backward"
 Array = np.ndarray[Any, Any]
@@ -143,14 +145,15 @@ def test_a_bundle_that_could_not_be_written_ends_the_run_before_it_starts(addres
 def test_an_interrupted_run_leaves_the_bundle_of_what_failed_before(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, real = tmp_path / "worst.zip", command._take  # noqa: SLF001 - what happens between two rows
+    path, failed = tmp_path / "worst.zip", []
 
-    def take(row: Any, *arguments: Any) -> None:
-        real(row, *arguments)
-        if row.verdict == "failed":
+    def take(display: Display, row: Row) -> None:
+        if failed:
             raise KeyboardInterrupt
+        if row.verdict == "failed":
+            failed.append(row)
 
-    monkeypatch.setattr(command, "_take", take)
+    monkeypatch.setattr(Display, "take", take)
     with changed(address, of_gradients(NORM, one_percent_off)) as wrong:
         checked = check(tmp_path, wrong, "--bundle", str(path), only=("accuracy",))
     assert checked.exit_code == 130

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from aclgrad.check import command
 from aclgrad.commands import program
+from aclgrad.judgement.console import Display
 from aclgrad.testing import serve
 from tests.check.checking import Checked, check, read
 from tools.calling import wait_until
@@ -49,7 +49,7 @@ def test_a_run_that_ends_early_leaves_a_partial_report(
     few: pytest.MonkeyPatch, tmp_path: Path, is_gone: bool, end: str, exit_code: int, told: str
 ) -> None:
     page, rows = tmp_path / "report.html", []
-    real = command._take  # noqa: SLF001 - what happens between two rows
+    real = Display.take
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         address = stack.enter_context(serve()).target
         happen: Callable[[], None] = stack.close if is_gone else interrupt
@@ -60,7 +60,7 @@ def test_a_run_that_ends_early_leaves_a_partial_report(
             if len(rows) == ROWS:
                 happen()
 
-        patch.setattr(command, "_take", take)
+        patch.setattr(Display, "take", take)
         checked = check(tmp_path, address, "--html", str(page), "--timeout-s", "5")
     assert checked.exit_code == exit_code
     assert told in checked.output

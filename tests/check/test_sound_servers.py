@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from aclgrad.commands import program
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.testing import serve
-from tests.check.checking import changed, check, of_status
+from tests.check.checking import check
 
 CHECKS = {"listing", "accuracy", "layouts", "fills", "determinism", "shape_only", "latency", "memory"}
 
@@ -26,29 +26,11 @@ def test_every_row_passes_and_says_what_it_is_about(address: str, tmp_path: Path
         assert (row["target"], row["product"], row["library"]) == (address, "910B", "aclgrad.testing")
     assert checked.summary["end"] == "complete"
     assert checked.summary["passed"] == checked.summary["planned"] == len(checked.rows)
-    assert checked.summary["switches"]["--shape-only"]["verdict"] == "safe"
-    assert checked.summary["switches"]["--executor-cache"]["verdict"] == "not compared"
+    assert {name: each["verdict"] for name, each in checked.summary["switches"].items()} == {"--shape-only": "safe"}
     charts = re.findall(r"<svg.*?</svg>", page.read_text())
     assert len(charts) == len(OPERATORS) + 1
     for chart in charts:
         ElementTree.fromstring(chart)
-
-
-def test_switches_are_safe_where_a_server_without_them_gives_the_same_bits(address: str, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    with serve(shape_only=False) as off, changed(address, of_status(executor_cache=True)) as on:
-        arguments = ("--against", on, "--html", str(page))
-        checked = check(tmp_path, off.target, *arguments, only=("accuracy", "shape_only"))
-        swapped = check(tmp_path, on, "--against", off.target, only=("listing",))
-    assert checked.exit_code == 0, checked.output
-    assert {row["target"] for row in checked.rows} == {off.target, on}
-    assert checked.verdicts("against") == {"passed"}
-    assert {name: each["verdict"] for name, each in checked.summary["switches"].items()} == {
-        "--shape-only": "safe",
-        "--executor-cache": "safe",
-    }
-    assert page.read_text().count("<section>") == 2
-    assert swapped.summary["switches"]["--executor-cache"]["verdict"] == "not compared"
 
 
 def test_an_earlier_run_stands_beside_this_one(address: str, tmp_path: Path) -> None:
@@ -80,9 +62,7 @@ def test_several_servers_are_checked_one_after_the_other_and_named(few: pytest.M
         done = check(tmp_path, f"{one.target},{other.target}", only=("determinism",))
         assert done.exit_code == 0
         assert {(row["target"], row["product"]) for row in done.rows} == {(one.target, "910B"), (other.target, "310P")}
-        assert set(done.summary["switches"]) == {
-            f"{server.target} {switch}" for server in (one, other) for switch in ("--shape-only", "--executor-cache")
-        }
+        assert set(done.summary["switches"]) == {f"{server.target} --shape-only" for server in (one, other)}
         refused = check(tmp_path, f"{one.target},127.0.0.1:1", only=("determinism",))
     assert refused.exit_code == 2
     assert "127.0.0.1:1" in refused.output

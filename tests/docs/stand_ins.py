@@ -20,7 +20,11 @@ INSTALLED: Final = Path(sys.executable).parent
 TARGET: Final = "SNIPPETS_TARGET"
 """The variable with the address of the server that `aclgrad` calls by default."""
 _REQUIREMENT: Final = re.compile(r"(?P<folder>\./\w+)(\[(?P<extra>\w+)\])?")
-_SHORTER: Final = {"check": ["--quick", "--only", "layouts"], "bench": ["--seconds", "0.2"]}
+_SHORTER: Final = {
+    "check": ["--quick", "--only", "layouts"],
+    "compare": ["--quick", "--only", "layer_norm_backward"],
+    "bench": ["--seconds", "0.2"],
+}
 _ENDS: Final = ("--help", "--version", "probe", "doctor", "token")
 
 

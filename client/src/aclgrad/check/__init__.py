@@ -1,1 +1,1 @@
-"""`aclgrad check`: what a server computes, compared with the definitions and with another server."""
+"""`aclgrad check`: what a server computes, compared with the definitions."""

@@ -20,11 +20,8 @@ from aclgrad.operators.values import ArgmaxRule
 def accuracy(selection: Selection) -> Iterator[Task]:
     """Every case with every dtype is within its tolerance of the float64 definition of the same rounded inputs."""
     target = selection.target
-    for typed in selection.all():
-        yield task(target, "accuracy", typed, partial(_accuracy, target, typed))
-    if not selection.is_quick:
-        for size, typed in selection.timed("6 MB"):
-            yield task(target, "accuracy", typed, partial(_accuracy, target, typed), size)
+    for name, typed in selection.named():
+        yield task(target, "accuracy", typed, partial(_accuracy, target, typed), name)
 
 
 def layouts(selection: Selection) -> Iterator[Task]:

@@ -1,6 +1,6 @@
-"""Checks that compare gradients of the same call: repeated, without unread values, and on another server."""
+"""Checks that compare gradients of the same call: repeated, and without unread values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -13,13 +13,9 @@ from aclgrad.errors import InputValuesRequiredError
 from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding, Task, Verdict
 from aclgrad.operators.cases import TypedCase
-from aclgrad.operators.samples import Arrays
 
 _RUNS: Final = 10
 """One after the other, and then as many at once."""
-_AGAIN: Final = 3
-
-Array = np.ndarray[Any, Any]
 
 
 def determinism(selection: Selection) -> Iterator[Task]:
@@ -42,27 +38,21 @@ def shape_only(selection: Selection) -> Iterator[Task]:
             yield task(target, "shape_only", typed, partial(_shape_only, target, typed, names))
 
 
-def against(off: Selection, on: Selection) -> Iterator[Task]:
-    """The second server gives the bits of the first: at once, again, several at once, and after all other calls."""
-    rounds = ("",) if off.is_quick else ("", ", after all others")
-    for later in rounds:
-        for typed in off.all():
-            if on.target.serves(typed):
-                judge = partial(_against, off.target, on.target, typed)
-                yield task(on.target, "against", typed, judge, typed.case.name + later)
+def repeated(target: Target, alone: int, at_once: int, *call: Any, **options: Any) -> list[Any]:
+    """Returns gradients of calls one after the other, and then of others in one batch, which run at the same time.
 
-
-def _repeated(target: Target, typed: TypedCase, inputs: Arrays, runs: int) -> list[Array]:
-    """Returns gradients of calls one after the other, and then of as many in one batch, which run at the same time."""
-    gradients = [target.client.execute(typed.spec.name, inputs, typed.case.attributes) for _ in range(runs)]
+    `call` and `options` are what `Client.execute` takes.
+    """
+    gradients = [target.client.execute(*call, **options) for _ in range(alone)]
     batch = target.client.batch()
-    for _ in range(runs):
-        batch.execute(typed.spec.name, inputs, typed.case.attributes)
+    for _ in range(at_once):
+        batch.execute(*call, **options)
     return [*gradients, *batch.run()]
 
 
-def _determinism(target: Target, typed: TypedCase) -> Finding:
-    first, *others = _repeated(target, typed, typed.arrays(), _RUNS)
+def steadiness(target: Target, gradients: Sequence[Any]) -> Finding:
+    """Passes if the gradients of one call have the same bits; a failure only with `--deterministic true`."""
+    first, *others = gradients
     different = [each for each in others if not comparison.same_bits(first, each)]
     figures = {"runs": float(len(others) + 1), "different": float(len(different))}
     if not different:
@@ -71,6 +61,11 @@ def _determinism(target: Target, typed: TypedCase) -> Finding:
     if target.status.deterministic:
         return Finding(Verdict.FAILED, message, figures)
     return Finding(Verdict.NOTED, f"{message}; the server runs without --deterministic true", figures)
+
+
+def _determinism(target: Target, typed: TypedCase) -> Finding:
+    call = (typed.spec.name, typed.arrays(), typed.case.attributes)
+    return steadiness(target, repeated(target, _RUNS, _RUNS, *call))
 
 
 def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
@@ -93,13 +88,3 @@ def _shape_only(target: Target, typed: TypedCase, names: list[str]) -> Finding:
             # A server that needs the values may read them.
             return Finding(Verdict.FAILED if figures["unsent"] else Verdict.NOTED, how, figures)
     return Finding(Verdict.PASSED, f"real values, {', '.join(gradients)}", figures)
-
-
-def _against(off: Target, on: Target, typed: TypedCase) -> Finding:
-    inputs = typed.arrays()
-    first = off.client.execute(typed.spec.name, inputs, typed.case.attributes)
-    for number, gradient in enumerate(_repeated(on, typed, inputs, _AGAIN), 1):
-        if not comparison.same_bits(first, gradient):
-            how = comparison.difference(first, gradient)
-            return Finding(Verdict.FAILED, f"call {number} differs from {off.origin.target}: {how}")
-    return Finding(Verdict.PASSED)

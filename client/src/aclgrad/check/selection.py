@@ -34,6 +34,12 @@ class Selection:
             if not self.is_quick or (_is_small(typed) and (_is_first_dtype(self.target, typed) or counts[key] <= 2)):
                 yield typed
 
+    def named(self) -> Iterator[tuple[str, TypedCase]]:
+        """Yields every case under its name, and unless the form is quick a larger call of each operator."""
+        yield from ((typed.case.name, typed) for typed in self.all())
+        if not self.is_quick:
+            yield from self.timed("6 MB")
+
     def of_first_dtype(self) -> Iterator[TypedCase]:
         """Yields the cases with the first dtype of their operator, and the first case with each other dtype."""
         seen: set[tuple[str, str]] = set()

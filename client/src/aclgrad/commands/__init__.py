@@ -137,7 +137,6 @@ def status_command(**given: Any) -> None:
 
 @program.command("check")
 @click.argument("target", envvar="ACLGRAD_TARGET")
-@click.option("--against", metavar="TARGET", help="A second server on the same product, to compare bit by bit.")
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")
 @click.option("--only", type=click.Choice(CHECKS), multiple=True, help="A check to make; repeatable.")
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
@@ -147,7 +146,7 @@ def status_command(**given: Any) -> None:
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
 @click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
 def check_command(**given: Any) -> None:
-    """Compares what the server at TARGET computes with the operators' definitions, and says which switches are safe.
+    """Compares what the server at TARGET computes with the operators' definitions, and says if --shape-only is safe.
 
     Several servers, with commas between them, are checked one after the other. ACLGRAD_TARGET also names them.
 
@@ -158,6 +157,27 @@ def check_command(**given: Any) -> None:
     with _importing():
         from aclgrad.check.command import Options, check
     check(Options(**given))
+
+
+@program.command("compare")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--only", metavar="OPERATOR", multiple=True, type=click.Choice(operator_names()), help="Repeatable.")
+@click.option("--quick", is_flag=True, help="Fewer cases, no large ones, and each once: seconds.")
+@click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
+@click.option("--html", type=_FILE, help="Write a report.")
+@click.option("--timeout-s", type=_SECONDS, default=120.0, show_default=True, help="Time limit of one call.")
+def compare_command(**given: Any) -> None:
+    """Compares the server at A with the server at B: two cards, two versions of CANN, a card and the CPU library.
+
+    Of each call it tells how far either is from the definition, how far they are apart, and whether repeated runs
+    differ. If one of them has --executor-cache on and the other off, it says whether that is safe.
+
+    Exits with 0 if no row failed, 1 if one did, 2 if the servers cannot be compared, 130 if interrupted.
+    """
+    with _importing():
+        from aclgrad.compare.command import Options, compare
+    compare(Options(**given))
 
 
 @program.command("replay")

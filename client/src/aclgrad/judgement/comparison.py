@@ -35,7 +35,11 @@ def wrong_type(gradients: Any, expected: Mapping[str, TensorType]) -> Finding | 
 
 def each_output(judge: Callable[[Array, Array], Finding], names: Iterable[str], gradients: Any, truth: Any) -> Finding:
     """Returns the finding of the only output, or of the one that is worst, which the message then names."""
-    found = dict(zip(names, map(judge, arrays_of(gradients), arrays_of(truth)), strict=True))
+    return worst_output(dict(zip(names, map(judge, arrays_of(gradients), arrays_of(truth)), strict=True)))
+
+
+def worst_output(found: Mapping[str, Finding]) -> Finding:
+    """Returns the only finding, or that of the output that is worst, which the message then names."""
     if len(found) == 1:
         return next(iter(found.values()))
     name = max(found, key=lambda each: (found[each].verdict is Verdict.FAILED, _badness(found[each])))
@@ -105,6 +109,14 @@ def spread(first: Array, second: Array) -> dict[str, float]:
         "max_ulps": _largest(_ulps(first, second)),
         "different": float(differs.mean()) if first.size else 0.0,
     }
+
+
+def furthest(first: Array, second: Array) -> tuple[Element, ...]:
+    """Returns the elements that differ most: `computed` is the second's, and `expected` the first's."""
+    wide = np.complex128 if np.iscomplexobj(first) else np.float64
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.abs(first.astype(wide) - second.astype(wide))
+    return _worst(second, first, error, (_bits(first) != _bits(second)).any(-1))
 
 
 def _within(gradient: Array, truth: Array, error: Array, limit: Array, tolerance: Tolerance) -> Finding:

@@ -1,11 +1,12 @@
 """The output of a run, during it and at its end: a bar and tables on a terminal, plain lines elsewhere."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import ClassVar, TypeVar
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -14,14 +15,16 @@ from aclgrad.judgement.report import Report
 from aclgrad.judgement.rows import Element, Row, Verdict
 from aclgrad.tables import table as columns
 
-_STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
+STYLES = {Verdict.PASSED: "green", Verdict.FAILED: "bold red", Verdict.NOTED: "yellow", Verdict.SKIPPED: "dim"}
 
 Key = TypeVar("Key")
-_MANY: Final = 10.0
 
 
 class Display:
-    """Shows rows as they arrive."""
+    """Shows rows as they arrive, and at the end `tables`."""
+
+    unshown: ClassVar = {Verdict.PASSED}
+    """The verdicts of rows that are not shown while a bar is."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -40,26 +43,34 @@ class Display:
         self._progress = None
 
     def take(self, row: Row, *, ends: bool = True) -> None:
-        """Shows one row, which ends what the bar counts or not; while a bar is shown, only one that did not pass."""
+        """Shows one row, which ends what the bar counts or not; while a bar is shown, only what readers wait for."""
         if self._progress is not None:
             self._progress.update(self._bar, advance=int(ends), description=escape(f"{row.check} {row.operator}"))
-            if row.verdict is Verdict.PASSED:
+            if row.verdict in self.unshown:
                 return
-        style = _STYLES[row.verdict]
+        style = STYLES[row.verdict]
         lines = [f"[{style}]{row.verdict:8}[/] {escape(line_of(row))}"]
         # The first is in the row's own message.
-        lines += [f"{'':8} {escape(element_of(each))}" for each in row.worst[1:]]
+        others = row.worst[1:] if row.verdict is Verdict.FAILED else ()
+        lines += [f"{'':8} {escape(element_of(each))}" for each in others]
         self._console.print(*lines, sep="\n", soft_wrap=True, highlight=False)
 
-    def end(self, report: Report) -> None:
-        """Shows the tables of each server, the switches and how the run ended."""
+    def tables(self, report: Report) -> Iterator[RenderableType]:
+        """Yields the tables of each server, under its name, if there is a terminal."""
         if self._console.is_terminal:
             for target, rows in _groups(report.rows, lambda row: row.origin.target):
                 for table in _tables(rows):
-                    self._console.print(escape(target), table, sep="\n", highlight=False)
+                    yield from (escape(target), table)
+
+    def end(self, report: Report) -> None:
+        """Shows the tables, the switches, what follows from it all, and how the run ended."""
+        for each in self.tables(report):
+            self._console.print(each, soft_wrap=isinstance(each, str), highlight=False)
         for finding in report.switches:
             text = f"{finding.switch}: {finding.verdict} ({finding.why})"
             self._console.print(escape(text), soft_wrap=True, highlight=False)
+        if report.conclusion:
+            self._console.print(escape(report.conclusion), soft_wrap=True, highlight=False)
         counts = ", ".join(f"{report.count(verdict)} {verdict}" for verdict in Verdict)
         ending = f"{report.end}: {counts}; {len(report.rows)} of {report.planned} rows in {report.seconds:.1f} s"
         self._console.print(escape(ending), soft_wrap=True, highlight=False)
@@ -79,19 +90,21 @@ def element_of(element: Element) -> str:
     return f"at ({place}): {element.computed:.9g}, expected {element.expected:.9g}, ratio {element.ratio:.6g}"
 
 
-def share_of_limit(share: float) -> str:
-    """Returns the text of an error as a share of its limit."""
-    return f"{share:.1%} of the limit" if share < _MANY else f"{share:,.0f} times the limit"
-
-
 def figures_of(row: Row) -> Iterator[str]:
     """Yields the most important figures."""
-    if (share := row.figures.get("error_of_limit")) is not None:
-        yield f"error {row.figures['max_error']:.2g}, {share_of_limit(share)}"
+    if "a_of_limit" in row.figures:
+        yield f"A {share_of(row.figures['a_of_limit'])}, B {share_of(row.figures['b_of_limit'])} of the limit"
+    elif (share := row.figures.get("error_of_limit")) is not None:
+        yield f"error {row.figures['max_error']:.2g}, {share_of(share)} of the limit"
     if (slope := row.figures.get("slope")) is not None and f"{slope:.3g}" != "1":
         yield f"{slope:.4g} times the definition"
     if row.figures.get("p50_ms") is not None:
         yield f"p50 {row.figures['p50_ms']:.2f} ms, p99 {row.figures['p99_ms']:.2f} ms"
+
+
+def share_of(error: float | None) -> str:
+    """Returns the text of an error as a share of its limit; rows have None for one that is not finite."""
+    return f"{math.inf if error is None else error:.1%}"
 
 
 def _tables(rows: Sequence[Row]) -> Iterator[Table]:
@@ -103,7 +116,7 @@ def _tables(rows: Sequence[Row]) -> Iterator[Table]:
     table = columns("check operator", *verdicts, "of limit")
     for (check, operator), group in _groups(judged, lambda row: (row.check, _short(row))):
         counts = Counter(row.verdict for row in group)
-        cells = [f"[{_STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
+        cells = [f"[{STYLES[each]}]{counts[each]}[/]" if counts[each] else "" for each in verdicts]
         errors = [error for row in group if (error := row.figures.get("error_of_limit")) is not None]
         table.add_row(check, operator, *cells, f"{max(errors):.1%}" if errors else "")
     yield table

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 import aclgrad
@@ -60,19 +60,34 @@ class Side:
         )
 
 
-def render(report: Report, compared: Sequence[Row] = (), compared_name: str = "", *, program: str = "check") -> str:
-    """Returns the page: the run's servers and, beside them, those of an earlier run. The worst rows come first."""
+def render(
+    report: Report,
+    compared: Sequence[Row] = (),
+    compared_name: str = "",
+    *,
+    program: str = "check",
+    template: str = "judgement/report.html.j2",
+    **more: Any,
+) -> str:
+    """Returns the page: the run's servers and, beside them, those of an earlier run. The worst rows come first.
+
+    `template` is a path in this package, of a page that extends that of a check, and `more` is what else it shows.
+    """
     sides = [*_sides(report.rows, "this run"), *_sides(compared, compared_name)]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(files("aclgrad.judgement").joinpath("report.html.j2").read_text("utf-8"))
+    loader = FunctionLoader(lambda name: files("aclgrad").joinpath(name).read_text("utf-8"))
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     notable = worst_first([row for row in report.rows if row.verdict is not Verdict.PASSED])
     page: dict[str, Any] = {
         "program": program,
         "changes": changes(report.rows, compared),
         "notable": notable,
         "sides": sides,
+        **more,
     }
-    return template.render(page, report=report, verdicts=tuple(Verdict), line_of=line_of, version=aclgrad.__version__)
+    page |= {"report": report, "verdicts": tuple(Verdict), "line_of": line_of, "version": aclgrad.__version__}
+    return environment.get_template(template).render(page)
 
 
 def changes(rows: Sequence[Row], compared: Sequence[Row]) -> list[tuple[Row, Row]]:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -29,9 +29,12 @@ _RANKS = {
 _EXIT_CODES = {End.INTERRUPTED: 130, End.SERVER_GONE: 2}
 
 
+SAFE, NOT_SAFE, NOT_COMPARED = "safe", "not safe", "not compared"
+
+
 @dataclass(frozen=True, slots=True)
 class SwitchFinding:
-    """Whether a switch of the server may be on: `safe`, `not safe` or `not compared`, and why."""
+    """Whether a switch of the server may be on: SAFE only after a complete run without a difference; and why."""
 
     switch: str
     verdict: str
@@ -40,7 +43,10 @@ class SwitchFinding:
 
 @dataclass(slots=True)
 class Report:
-    """The rows so far."""
+    """The rows so far, and what follows from them.
+
+    `servers` has what two servers that are compared say of themselves, by the names that the rows have for them.
+    """
 
     planned: int = 0
     rows: list[Row] = field(default_factory=list)
@@ -48,18 +54,20 @@ class Report:
     message: str = ""
     seconds: float = 0.0
     switches: Sequence[SwitchFinding] = ()
+    servers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    conclusion: str = ""
 
     def count(self, verdict: Verdict) -> int:
         return sum(row.verdict is verdict for row in self.rows)
 
     @property
     def exit_code(self) -> int:
-        """0 if all is well, 1 after a failed row, 2 if nothing passed or the server went away, 130 after Ctrl-C."""
+        """0 if all is well, 1 after a failed row, 2 if nothing was judged or the server went away, 130 after Ctrl-C."""
         if self.end in _EXIT_CODES:
             return _EXIT_CODES[self.end]
         if self.count(Verdict.FAILED):
             return 1
-        return 0 if self.count(Verdict.PASSED) else 2
+        return 0 if self.count(Verdict.PASSED) or self.count(Verdict.NOTED) else 2
 
     def summary(self) -> dict[str, object]:
         """Returns the content of the last line of a JSON file."""
@@ -71,6 +79,8 @@ class Report:
             "rows": len(self.rows),
             **{verdict: self.count(verdict) for verdict in Verdict},
             "seconds": round(self.seconds, 1),
+            "servers": self.servers,
+            "conclusion": self.conclusion,
             "switches": {each.switch: {"verdict": each.verdict, "why": each.why} for each in self.switches},
         }
 
@@ -84,6 +94,11 @@ def worst_first(rows: Sequence[Row]) -> list[Row]:
         return _RANKS[row.verdict], -(math.inf if error is None and row.worst else error or 0.0)
 
     return sorted(rows, key=rank)
+
+
+def names_of(rows: Sequence[Row]) -> str:
+    """Returns the operators of the rows, or the checks where there is none."""
+    return ", ".join(sorted({row.operator or row.check for row in rows}))
 
 
 def write_line(file: TextIO, fields: object) -> None:

@@ -1,0 +1,61 @@
+"""The command line: flags to a comparison, and a comparison to an exit code."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from aclgrad._client.channel.targets import targets_of
+from aclgrad.check.target import CheckError, open_target
+from aclgrad.compare.calls import table_calls
+from aclgrad.compare.pairs import pair_tasks
+from aclgrad.compare.summary import conclusion_of, described, executor_cache, lines_of
+from aclgrad.compare.view import PairDisplay, page
+from aclgrad.judgement.command import end, judge_all
+from aclgrad.judgement.report import Report
+from aclgrad.new_files import checked_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the flags say."""
+
+    a: str
+    b: str
+    only: tuple[str, ...]
+    quick: bool
+    json: Path | None
+    html: Path | None
+    timeout_s: float
+
+
+def compare(options: Options) -> None:
+    """Compares the servers, shows and writes the rows, and exits."""
+    end("compare", lambda: _compare(options))
+
+
+def _compare(options: Options) -> Report:
+    if options.html:
+        checked_folder(options.html)
+    with ExitStack() as stack:
+        a, b = (stack.enter_context(open_target(_one(each), options.timeout_s)) for each in (options.a, options.b))
+        calls = table_calls(a, b, options.only, is_quick=options.quick)
+        tasks = pair_tasks(a, b, calls, is_quick=options.quick)
+
+        def conclude(report: Report) -> None:
+            report.servers = {"A": described(a), "B": described(b)}
+            report.conclusion = conclusion_of(lines_of(report.rows), a, b)
+            report.switches = executor_cache(report, a, b, is_whole=not options.only)
+
+        report = judge_all(tasks, PairDisplay(Console()), options.json, conclude)
+    if options.html:
+        options.html.write_text(page(report), encoding="utf-8")
+    return report
+
+
+def _one(targets: str) -> str:
+    found = targets_of(targets)
+    if len(found) != 1:
+        raise CheckError(f"{targets} names {len(found)} servers; compare one with one other")
+    return found[0]

@@ -1,0 +1,219 @@
+"""What is said of two servers that compute rightly, that serve different things, or that go away."""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from aclgrad.commands import program
+from aclgrad.compare.view import PairDisplay
+from aclgrad.errors import PermissionDeniedError, ServerFaultError
+from aclgrad.judgement.console import Display
+from aclgrad.judgement.report import Report
+from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
+from aclgrad.operators.catalogue import OPERATORS
+from aclgrad.products import Product
+from aclgrad.testing import serve
+from aclgrad.v1 import operator_service_pb2 as pb
+from tests.check.checking import judged
+from tests.compare.comparing import compare, notable
+from tests.wrong_servers import changed, of_gradients, of_status
+from tools.serving import Server
+
+OPERATOR = "replication_pad2d_backward"
+
+
+def test_equal_servers_pass_and_the_report_names_their_versions(address: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    with changed(address, of_status(runtime_version="8.3.RC1", version="0.0.9")) as other:
+        compared = compare(tmp_path, address, other, "--html", str(page))
+    assert compared.exit_code == 0, compared.output
+    assert {(row["verdict"], row["check"], row["target"]) for row in compared.rows} == {("passed", "compare", other)}
+    assert [row["operator"] for row in compared.rows] == [*OPERATORS]
+    assert compared.summary["conclusion"] == f"A and B give the same bits in all {len(OPERATORS)} operators"
+    assert compared.summary["switches"] == {}
+    servers = compared.summary["servers"]
+    assert (servers["A"]["target"], servers["B"]["target"]) == (address, other)
+    told = {"product": "910B", "library": "aclgrad.testing", "runtime": "8.3.RC1", "aclgrad": "0.0.9"}
+    assert servers["B"] == {"target": other, **told}
+    line = f"{other}, product 910B, library aclgrad.testing, runtime 8.3.RC1, aclgrad 0.0.9"
+    assert f"B: {line}" in compared.output
+    text = page.read_text()
+    assert f"<title>aclgrad compare: {address} and {other}</title>" in text
+    assert all(each in text for each in ("runtime 8.3.RC1", compared.summary["conclusion"]))
+    assert {name for name in OPERATORS if f"<td>{name}</td>" in text} == set(OPERATORS)
+
+
+def test_a_case_takes_two_messages_to_each_server(address: str, tmp_path: Path) -> None:
+    calls: Counter[str] = Counter()
+
+    def counted(method: str, request: bytes, reply: bytes) -> bytes:
+        calls[method] += 1
+        return reply
+
+    with changed(address, counted) as other:
+        compare(tmp_path, address, other)
+    assert (calls["ExecuteOperator"], calls["BatchExecuteOperators"]) == (len(OPERATORS), len(OPERATORS))
+
+
+def test_each_server_is_judged_by_the_tolerance_of_its_own_product(few: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That of 310P, which computes float32 in float16, takes an error of a thousandth; what it lacks is told."""
+    coarse = of_gradients("adaptive_avg_pool2d_backward", lambda gradient: gradient * 1.001)
+    with (
+        serve() as exact,
+        serve(product="310P") as inexact,
+        changed(exact.target, coarse) as one,
+        changed(inexact.target, coarse) as other,
+    ):
+        compared = compare(tmp_path, one, other)
+    assert compared.exit_code == 1
+    (failed,) = (row for row in compared.rows if row["verdict"] == "failed")
+    assert failed["operator"] == "adaptive_avg_pool2d_backward"
+    assert (failed["figures"]["a_wrong"], failed["figures"]["b_wrong"]) == (1, 0)
+    skipped = {row["operator"]: row["message"] for row in compared.rows if row["verdict"] == "skipped"}
+    for name, spec in OPERATORS.items():
+        if Product.ATLAS_INFERENCE not in spec.products:
+            assert skipped[name] == "B is on product 310P, which does not have the operator"
+    # The first cases of the two products are other ones.
+    assert skipped["avg_pool2d_backward"] == "A is on product 910B, which does not compute such calls"
+    alone = {row["operator"] for row in compared.rows if row["verdict"] != "skipped"}
+    assert f"; {len(set(skipped) - alone)} operators were not compared" in compared.summary["conclusion"]
+
+
+def without(method: str, request: bytes, reply: bytes) -> bytes:
+    """A server whose self-test has turned an operator off."""
+    if method == "GetServerStatus":
+        status = pb.GetServerStatusResponse.FromString(reply)
+        status.turned_off_operators.add(name=OPERATOR, reason="device 3 computes int8 wrongly")
+        return status.SerializeToString()
+    if method == "ListOperators":
+        message = pb.ListOperatorsResponse.FromString(reply)
+        kept = [each for each in message.operators if each.name != OPERATOR]
+        return pb.ListOperatorsResponse(operators=kept).SerializeToString()
+    return reply
+
+
+def test_an_operator_that_one_server_has_turned_off_is_skipped(address: str, tmp_path: Path) -> None:
+    with changed(address, without) as other:
+        compared = compare(tmp_path, address, other)
+    assert compared.exit_code == 0
+    found = notable(compared)
+    assert {name: (row["verdict"], row["message"]) for name, row in found.items()} == {
+        OPERATOR: ("skipped", "B has turned the operator off: device 3 computes int8 wrongly")
+    }
+    assert "turned off replication_pad2d_backward" in compared.output
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "told"),
+    [
+        (PermissionDeniedError("ada may not call it"), "skipped", "B: the server refuses the call: ada may not"),
+        (ServerFaultError("broken"), "failed", "B: ServerFaultError: broken"),
+    ],
+)
+def test_a_call_that_one_server_does_not_answer_is_one_row(
+    address: str, tmp_path: Path, error: Any, verdict: str, told: str
+) -> None:
+    with serve() as other:
+        other.fail(error)
+        compared = compare(tmp_path, address, other.target)
+    assert {name: row["verdict"] for name, row in notable(compared).items()} == {min(OPERATORS): verdict}
+    assert notable(compared)[min(OPERATORS)]["message"].startswith(told)
+    assert len(compared.rows) == len(OPERATORS)
+
+
+def test_a_switch_that_only_one_server_has_on_is_judged(address: str, tmp_path: Path) -> None:
+    with changed(address, of_status(executor_cache=True)) as on:
+        for servers in ((address, on), (on, address)):
+            assert compare(tmp_path, *servers).summary["switches"]["--executor-cache"]["verdict"] == "safe"
+        some = compare(tmp_path, address, on, "--only", OPERATOR)
+        assert [row["operator"] for row in some.rows] == [OPERATOR]
+        assert some.summary["switches"]["--executor-cache"]["verdict"] == "not compared"
+        with changed(on, of_gradients(OPERATOR, lambda gradient: gradient * (1 + 2**-23))) as wrong:
+            found = compare(tmp_path, address, wrong).summary["switches"]["--executor-cache"]
+    assert (found["verdict"], found["why"]) == ("not safe", f"gradients differ or calls fail: {OPERATOR}")
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "end", "exit_code"), [(False, "interrupted", 130), (True, "server gone", 2)], ids=["interrupt", "gone"]
+)
+def test_a_run_that_ends_early_leaves_a_partial_report(
+    address: str, tmp_path: Path, is_gone: bool, end: str, exit_code: int
+) -> None:
+    page, rows = tmp_path / "report.html", []
+    real = Display.take
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        other = stack.enter_context(serve()).target
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        happen: Callable[[], None] = stack.close if is_gone else interrupt
+
+        def take(self: Display, row: Row) -> None:
+            real(self, row)
+            rows.append(row)
+            if len(rows) == 5:
+                happen()
+
+        patch.setattr(Display, "take", take)
+        compared = compare(tmp_path, address, other, "--html", str(page), "--timeout-s", "5")
+    assert (compared.exit_code, compared.summary["end"], len(compared.rows)) == (exit_code, end, 5)
+    assert compared.summary["planned"] == len(OPERATORS)
+    assert "the report is partial" in compared.output
+    assert f"{end}, exit code {exit_code}" in page.read_text()
+    if is_gone:
+        assert other in compared.summary["message"]
+
+
+def test_targets_that_are_not_two_servers_are_refused(address: str, tmp_path: Path) -> None:
+    for arguments, told in (
+        ((address, "127.0.0.1:1"), "127.0.0.1:1"),
+        ((f"{address},127.0.0.1:1", address), "compare one with one other"),
+        ((address, address, "--only", "pad"), "'pad' is not one of"),
+        ((address, address, "--html", str(tmp_path / "nowhere" / "report.html")), "there is no folder"),
+    ):
+        result = CliRunner().invoke(program, ["compare", *arguments])
+        assert (result.exit_code, told in result.output) == (2, True), result.output
+
+
+def test_the_table_of_all_operators_is_whole_at_80_columns() -> None:
+    origin = Origin("127.0.0.1:1", "910B", "libacl_host.so", "8.1.0")
+    figures = {"different": 1.0, "max_ulps": 12345678.0, "a_varied": 1.0, "b_varied": 1.0, "error_of_limit": 123.0}
+    figures |= {"a_of_limit": 1e9, "b_of_limit": 99.99}
+    rows = []
+    for name in OPERATORS:
+        task = Task(origin, "compare", name, "complex128", (2,), "case", lambda: Finding(Verdict.FAILED))
+        rows.append(Row.of(task, Finding(Verdict.FAILED, figures=figures), 0.1))
+    out = io.StringIO()
+    PairDisplay(Console(file=out, force_terminal=True, width=80, color_system=None)).end(Report(len(rows), rows))
+    lines = [re.split(r"\s{2,}", line.strip()) for line in out.getvalue().splitlines()]
+    assert lines[0] == ["operator", "dtype", "A", "B", "elements", "ULPs", "varies"]
+    assert lines[1:-1] == [
+        [name.removesuffix("_backward"), "complex128", ">9999%", "9999.0%", "100.0%", "1.2e+07", "A, B"]
+        for name in OPERATORS
+    ]
+
+
+def test_the_full_form_has_large_calls_and_all_calls_again(server: Server, tmp_path: Path) -> None:
+    compared = judged("compare", tmp_path, server.address, server.address, "--only", OPERATOR)
+    assert compared.exit_code == 0, compared.output
+    cases = Counter(row["case"].removesuffix(", after all others") + row["dtype"] for row in compared.rows)
+    assert set(cases.values()) == {2}
+    assert "6 MBfloat32" in cases
+    assert {row["figures"]["runs"] for row in compared.rows} == {5}
+
+
+@pytest.mark.slow
+def test_executors_of_the_real_server_are_safe(server: Server, tmp_path: Path) -> None:
+    with Server("--executor-cache", "off") as off:
+        compared = compare(tmp_path, off.address, server.address)
+    assert compared.exit_code == 0, compared.output
+    assert compared.summary["switches"]["--executor-cache"]["verdict"] == "safe"
