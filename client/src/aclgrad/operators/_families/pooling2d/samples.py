@@ -16,7 +16,6 @@ OVERLAPPING: Final[Windows] = {"kernel_size": (3, 3), "stride": (2, 2), "padding
 TIMED: Final[Windows] = {"kernel_size": (3,), "stride": (2,), "padding": (1,)}
 _POOLED_PLANES: Final = 64
 """The indices of more planes repeat."""
-_MAX_VALUE: Final = 65504
 
 # A name, the shape of `self`, and the windows.
 GEOMETRIES: Final[tuple[tuple[str, tuple[int, ...], Windows], ...]] = (
@@ -65,13 +64,15 @@ def draw_windows(integer: Integer, most: tuple[int, int]) -> tuple[tuple[int, ..
 
 
 def distinct_cells(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
-    """Pools integers that are all different, so that each index is the only one that a forward pass would choose."""
+    """Pools the integers up to the number of cells, in each plane in an order of its own.
+
+    All are different, so that each index is the only one that a forward pass would choose, but where a large plane has
+    more cells than the dtype has integers: there the first of equal ones is chosen, as PyTorch does.
+    """
     shape = example.shapes["self"]
-    planes = min(math.prod(shape[:-2]), _POOLED_PLANES)
-    cells = generator.permutation(planes * shape[-2] * shape[-1]).reshape(planes, *shape[-2:])
-    _, argmax = argmax_of_input(cells.astype(np.float64), pooling_of(shape, example.attributes))
-    # No more than float16 holds; only timed cases have so many cells, and nothing reads theirs.
-    input = np.minimum(cells, _MAX_VALUE).astype(arrays["self"].dtype)
+    planes, cells = min(math.prod(shape[:-2]), _POOLED_PLANES), shape[-2] * shape[-1]
+    input = generator.permuted(np.tile(np.arange(cells), (planes, 1)), axis=1).astype(arrays["self"].dtype)
+    _, argmax = argmax_of_input(input.reshape(planes, *shape[-2:]), pooling_of(shape, example.attributes))
     return {**arrays, "self": np.resize(input, shape), "indices": np.resize(argmax, example.shapes["grad_output"])}
 
 
