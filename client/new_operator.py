@@ -300,9 +300,10 @@ Left to do:
     vectors, PyTorch's call.
  4. native/host/operators/{name}/plan.cpp: CANN's checks in its order, and the plan. Computations are in
     native/host/families, or beside it in computation.cpp, which is compiled once for each vector level.
- 5. make format generate: the catalogue, the clients' methods, aclgrad.reference, README; it says what is missing.
- 6. CHANGELOG.md: a line.
- 7. tests/abi/checks/{name}.py, only for the order and the codes of CANN's checks.
+ 5. client/src/aclgrad/msprobe/calls.py: PyTorch's call with this gradient, for `aclgrad check --msprobe`.
+ 6. make format generate: the catalogue, the clients' methods, aclgrad.reference, README; it says what is missing.
+ 7. CHANGELOG.md: a line.
+ 8. tests/abi/checks/{name}.py, only for the order and the codes of CANN's checks.
 Then make demo and make test run the new cases."""
 
 if __name__ == "__main__":

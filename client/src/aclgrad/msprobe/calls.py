@@ -1,0 +1,190 @@
+"""The calls of PyTorch that have the gradients of the sample cases: what acc_check runs in the place of an operator."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.masks import pair
+from aclgrad.operators.cases import TypedCase
+from aclgrad.operators.layer_norm_backward.definition import EPSILON
+from aclgrad.operators.samples import Arrays
+
+Array = np.ndarray[Any, Any]
+
+_MOMENTUM: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor among the arguments. `gradient` names the operator's output that is its gradient, if one is."""
+
+    values: Array
+    gradient: str | None = None
+
+    @property
+    def dtype(self) -> str:
+        return str(self.values.dtype.name)
+
+
+Argument = Tensor | bool | int | float | str | Sequence[int] | None
+Arguments = tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """A call of PyTorch by positional arguments, and the gradient of its result.
+
+    `api` is the name that msprobe has for the function, such as Functional.pad.
+    """
+
+    api: str
+    arguments: Arguments
+    grad_output: Array
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The arguments that are tensors: msprobe numbers gradients by their places among these."""
+        return [each for each in self.arguments if isinstance(each, Tensor)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A case: its inputs as arguments, and its attributes."""
+
+    typed: TypedCase
+    arrays: Arrays
+
+    def __getitem__(self, attribute: str) -> Any:
+        return self.typed.attributes[attribute]
+
+    def tensor(self, name: str) -> Tensor | None:
+        """Returns the input of this name, or None if the case leaves it out."""
+        values = self.arrays.get(name)
+        return None if values is None else self.with_gradient(name, values)
+
+    def with_gradient(self, name: str, values: Array) -> Tensor:
+        """Returns the tensor of this name with the output that is its gradient."""
+        return Tensor(values, next((each.name for each in self.typed.spec.outputs if each.of == name), None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Api:
+    """A function of PyTorch with its arguments for a case, or with the reason why acc_check cannot check it."""
+
+    name: str
+    arguments: Callable[[_Given], Arguments] = lambda _: ()
+    refusal: str = ""
+
+
+def _adaptive_avg_pool(axes: int) -> _Api:
+    def arguments(given: _Given) -> Arguments:
+        return given.tensor("self"), given.arrays["grad_output"].shape[-axes:]
+
+    return _Api(f"Functional.adaptive_avg_pool{axes}d", arguments)
+
+
+def _avg_pool2d(given: _Given) -> Arguments:
+    counts = given["ceil_mode"], given["count_include_pad"], given["divisor_override"] or None
+    return given.tensor("self"), *_windows(given), *counts
+
+
+def _max_pool2d(given: _Given) -> Arguments:
+    return given.tensor("self"), *_windows(given), pair(given["dilation"]), given["ceil_mode"]
+
+
+def _windows(given: _Given) -> tuple[tuple[int, int], ...]:
+    """Returns kernel, stride and padding."""
+    kernel = given["kernel_size"]
+    return pair(kernel), pair(given["stride"] or kernel), pair(given["padding"])
+
+
+def _max_unpool(axes: int) -> _Api:
+    """Windows of any size unpool alike: the indices say all. These are of stride 1, and have the case's size."""
+
+    def arguments(given: _Given) -> Arguments:
+        input, indices = given.arrays["self"], given.arrays["indices"]
+        sizes = list(zip(input.shape[-axes:], given["output_size"], strict=True))
+        padding = tuple(max(0, (before - after + 1) // 2) for before, after in sizes)
+        kernel = tuple(after - before + 1 + 2 * pad for (before, after), pad in zip(sizes, padding, strict=True))
+        return given.tensor("self"), Tensor(indices.astype(np.int64)), kernel, (1,) * axes, padding
+
+    return _Api(f"Functional.max_unpool{axes}d", arguments)
+
+
+def _pad(mode: str) -> _Api:
+    return _Api("Functional.pad", lambda given: (given.tensor("self"), given["padding"], mode))
+
+
+def _interpolate(given: _Given) -> Arguments:
+    """Any input has the same gradient; a scale of 0 stands for the ratio of the sizes."""
+    shape, size = given["input_size"], given["output_size"]
+    scales = [given["scales_h"], given["scales_w"]]
+    dtype = given.arrays["grad_output"].dtype
+    input = given.with_gradient("self", np.random.default_rng(0).standard_normal(shape).astype(dtype))
+    if not any(scales):
+        return input, size, None, "nearest"
+    ratios = [after / before for before, after in zip(shape[2:], size, strict=True)]
+    return input, None, tuple(scale or ratio for scale, ratio in zip(scales, ratios, strict=True)), "nearest"
+
+
+def _grid_sample(given: _Given) -> Arguments:
+    mode = ("bilinear", "nearest")[given["interpolation_mode"]]
+    padding = ("zeros", "border", "reflection")[given["padding_mode"]]
+    return given.tensor("input"), given.tensor("grid"), mode, padding, given["align_corners"]
+
+
+def _layer_norm(given: _Given) -> Arguments:
+    names = ("weight", "bias")
+    return given.tensor("input"), given["normalized_shape"], *map(given.tensor, names), EPSILON
+
+
+def _batch_norm(given: _Given) -> Arguments:
+    """The operator is not given the bias, which has the weight's type."""
+    weight = given.tensor("weight")
+    bias = given.with_gradient("bias", np.zeros_like(weight.values)) if weight else None
+    running = map(given.tensor, ("running_mean", "running_var"))
+    return given.tensor("input"), *running, weight, bias, given["training"], _MOMENTUM, given["eps"]
+
+
+_APIS: Final[Mapping[str, _Api]] = {
+    "adaptive_avg_pool2d_backward": _adaptive_avg_pool(2),
+    "adaptive_avg_pool3d_backward": _adaptive_avg_pool(3),
+    "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
+    "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
+    "grid_sampler2d_backward": _Api("Functional.grid_sample", _grid_sample),
+    "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),
+    "max_pool2d_with_indices_backward": _Api("Functional.max_pool2d", _max_pool2d),
+    "max_pool2d_with_mask_backward": _Api("Functional.max_pool2d", _max_pool2d),
+    "max_unpool2d_backward": _max_unpool(2),
+    "max_unpool3d_backward": _max_unpool(3),
+    **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
+    **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
+    "roi_align_v2_backward": _Api(
+        "torchvision.ops.roi_align", refusal="acc_check reports RoI align as passed without computing it."
+    ),
+    "upsample_nearest2d_backward": _Api("Functional.interpolate", _interpolate),
+}
+
+
+def api_of(operator: str) -> str:
+    """Returns the name that msprobe has for the function whose gradient the operator is."""
+    return _APIS[operator].name
+
+
+def refusal(typed: TypedCase) -> str:
+    """Returns why acc_check cannot check the case, or an empty text if it can."""
+    if any(0 in each.shape for each in (*typed.arguments.inputs.values(), *typed.outputs.values())):
+        return "acc_check compares no empty tensors."
+    if "complex" in typed.dtype:
+        return "acc_check compares no complex gradients."
+    if "int" in typed.dtype:
+        return "PyTorch has no gradients of integers."
+    return _APIS[typed.spec.name].refusal
+
+
+def api_call(typed: TypedCase, arrays: Arrays) -> ApiCall:
+    """Returns the call whose backward pass has the gradient of the case with these inputs, if nothing refuses it."""
+    api = _APIS[typed.spec.name]
+    return ApiCall(api.name, api.arguments(_Given(typed, arrays)), arrays["grad_output"])
