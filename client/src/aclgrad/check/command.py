@@ -8,13 +8,17 @@ import click
 from rich.console import Console
 
 from aclgrad._client.channel.targets import targets_of
+from aclgrad.bundles import JudgedCall
+from aclgrad.check.exports import Exports, check_unused
 from aclgrad.check.run import plan
+from aclgrad.check.selection import Selection
 from aclgrad.check.switches import judge_switches
 from aclgrad.check.target import open_target
 from aclgrad.judgement.command import end, judge_all
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.html import render
 from aclgrad.judgement.report import Report, read_rows
+from aclgrad.judgement.rows import Row
 from aclgrad.judgement.worst import WorstCall
 from aclgrad.new_files import check_unwritten, checked_folder
 
@@ -30,6 +34,7 @@ class Options:
     html: Path | None
     compare: Path | None
     bundle: Path | None
+    msprobe: Path | None
     force: bool
     timeout_s: float
 
@@ -44,18 +49,29 @@ def _check(options: Options) -> Report:
         checked_folder(path)
     if options.bundle:
         check_unwritten(options.bundle, overwrite=options.force)
+    if options.msprobe:
+        check_unused(options.msprobe)
     compared = read_rows(options.compare) if options.compare else []
     worst = WorstCall()
     with ExitStack() as stack:
         servers = [stack.enter_context(open_target(each, options.timeout_s)) for each in targets_of(options.target)]
         tasks = [task for server in servers for task in plan(server, options.only, is_quick=options.quick)]
+        selections = [Selection(each, options.quick) for each in servers]
+        exports = Exports(options.msprobe, selections) if options.msprobe else None
 
         def conclude(report: Report) -> None:
             report.switches = judge_switches(report, servers)
 
-        report = judge_all(tasks, Display(Console()), options.json, conclude, worst.take)
+        def keep(row: Row, call: JudgedCall | None) -> None:
+            worst.take(row, call)
+            if exports:
+                exports.take(row, call)
+
+        report = judge_all(tasks, Display(Console()), options.json, conclude, keep)
     if options.html:
         options.html.write_text(render(report, compared, str(options.compare)), encoding="utf-8")
+    for line in exports.told() if exports else ():
+        click.echo(line)
     if options.bundle:
         statuses = {each.origin: each.status for each in servers}
         click.echo(worst.write(options.bundle, statuses, overwrite=options.force))

@@ -144,6 +144,12 @@ def status_command(**given: Any) -> None:
 @click.option("--compare", type=_OLD_FILE, help="Show the rows of an earlier --json file beside this run's.")
 @click.option("--bundle", type=_FILE, help="Write the call of the worst accuracy row that failed, to repeat it.")
 @click.option("--force", is_flag=True, help="Replace the bundle if the file exists.")
+@click.option(
+    "--msprobe",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write accuracy as msprobe's tables, and its calls as a dump, to make them on a GPU.",
+)
 @click.option("--timeout-s", default=120.0, show_default=True, help="Time limit of one call.")
 def check_command(**given: Any) -> None:
     """Compares what the server at TARGET computes with the operators' definitions, and says if --shape-only is safe.
@@ -154,6 +160,8 @@ def check_command(**given: Any) -> None:
     """
     if given["compare"] and not given["html"]:
         raise click.UsageError("--compare shows an earlier run in the HTML report; add --html FILE")
+    if given["msprobe"] and given["only"] and "accuracy" not in given["only"]:
+        raise click.UsageError("--msprobe has the rows of the check of accuracy; add --only accuracy")
     with _importing():
         from aclgrad.check.command import Options, check
     check(Options(**given))

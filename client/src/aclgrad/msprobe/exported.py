@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from aclgrad.msprobe.calls import ApiCall, Argument, Array, Tensor, api_call, api_of, refusal
+from aclgrad.new_files import whole_file
 from aclgrad.operators.cases import TypedCase
 
 DUMP: Final = "dump.json"
@@ -116,7 +117,8 @@ def _save(path: Path, values: Array) -> str:
 
 def _write(path: Path, content: bytes | memoryview) -> None:
     try:
-        path.write_bytes(content)
+        with whole_file(path) as file:
+            file.write(content)
     except OSError as error:
         # A full disk is met when bytes are written, where the error has no name.
         raise OSError(error.errno, error.strerror, str(path)) from error

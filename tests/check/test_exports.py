@@ -1,0 +1,254 @@
+"""The folder of --msprobe, without PyTorch: tables, dump, and folders that cannot be used."""
+
+import csv
+import json
+import resource
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from aclgrad.check import command
+from aclgrad.commands import program
+from aclgrad.msprobe import exported
+from aclgrad.operators.cases import first_cases, typed_cases
+from aclgrad.products import Product
+from aclgrad.testing import serve
+from aclgrad.v1 import operator_service_pb2 as pb
+from tests.check.checking import Checked, changed, check, of_gradients
+
+Details = dict[str, dict[str, str]]
+PAD = "replication_pad2d_backward"
+
+
+@pytest.fixture(autouse=True)
+def _without_pytorch(few: pytest.MonkeyPatch) -> None:
+    few.setattr(exported, "find_spec", lambda name: None)
+
+
+def export(folder: Path, target: str, *arguments: str) -> Checked:
+    return check(folder, target, "--msprobe", str(folder / "exported"), *arguments, only=("accuracy",))
+
+
+def rows_of(folder: Path) -> Details:
+    """Returns the rows of the details by their names, each of which stands once."""
+    (path,) = folder.glob("accuracy_checking_details_*.csv")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    by_name = {row["API Name"]: row for row in rows}
+    assert len(by_name) == len(rows)
+    return by_name
+
+
+def calls_of(folder: Path) -> set[str]:
+    """Returns the names of the calls in the dump, whose files are all there."""
+    dump = json.loads((folder / "dump.json").read_text())
+    data = folder / "dump_tensor_data"
+    assert {each.name for each in data.iterdir()} == {
+        argument["data_name"]
+        for entry in dump["data"].values()
+        for argument in (*entry.get("input_args", ()), *entry.get("input", ()))
+        if isinstance(argument, dict) and "data_name" in argument
+    }
+    return {name.removesuffix(".backward") for name in dump["data"] if name.endswith(".backward")}
+
+
+def api(name: str) -> str:
+    return name.rpartition(".backward.output.")[0]
+
+
+def test_the_rows_of_accuracy_are_rows_of_msprobe_and_calls_of_a_dump(address: str, tmp_path: Path) -> None:
+    checked = export(tmp_path, address)
+    assert checked.exit_code == 0, checked.output
+    folder = tmp_path / "exported"
+    rows, calls = rows_of(folder), calls_of(folder)
+    # The names are those of the whole table: other runs on this product have them, too.
+    names = {str(each.typed): each for each in exported.exported(typed_cases(Product.ATLAS_A2))}
+    accuracy = [row for row in checked.rows if row["check"] == "accuracy"]
+    assert len(accuracy) == len(list(first_cases(Product.ATLAS_A2)))
+    cases = {f"{row['operator']}-{row['case']}-{row['dtype']}": row for row in accuracy}
+    assert {api(name) for name in rows} == {names[case].name for case in cases}
+    assert calls == {names[case].name for case in cases if not names[case].refusal}
+    for case, row in cases.items():
+        first = rows[f"{names[case].name}.backward.output.0"]
+        assert first["Message"].startswith(f"{row['operator']} {row['case']} on 910B. ")
+        assert first["Status"] == ("SKIP" if names[case].refusal else "pass")
+        if not names[case].refusal:
+            assert first["DEVICE Dtype"] == f"torch.{row['dtype']}"
+    assert [row["Message"] for row in rows.values() if "roi_align" in row["API Name"]] == [
+        "roi_align_v2_backward two_samples on 910B. acc_check reports RoI align as passed without computing it."
+    ]
+
+
+def test_a_row_is_of_a_tensor_argument_and_one_without_a_gradient_is_skipped(address: str, tmp_path: Path) -> None:
+    export(tmp_path, address)
+    rows = rows_of(tmp_path / "exported")
+    (name,) = {api(name) for name in rows if "batch_norm" in name}
+    # Without running statistics: input, weight, bias.
+    assert [rows[f"{name}.backward.output.{at}"]["Shape"] for at in range(3)] == ["(4, 3, 6, 7)", "(3,)", "(3,)"]
+    (name,) = {api(name) for name in rows if "max_unpool2d" in name}
+    assert [rows[f"{name}.backward.output.{at}"]["Status"] for at in range(2)] == ["pass", "SKIP"]
+
+
+def test_a_wrong_gradient_is_measured_and_the_finding_of_the_check_told(address: str, tmp_path: Path) -> None:
+    with changed(address, of_gradients(PAD, lambda gradient: gradient * np.float32(1.01))) as wrong:
+        assert export(tmp_path, wrong).exit_code == 1
+    rows = rows_of(tmp_path / "exported")
+    far = {name: float(row["相对误差平均值"]) for name, row in rows.items() if row["Status"] != "SKIP"}
+    (name,) = (name for name, error in far.items() if error > 1e-3)
+    assert far[name] == pytest.approx(0.01, rel=0.02)
+    assert rows[name]["Message"].startswith(f"{PAD} two_around on 910B. aclgrad check: ")
+    assert "elements are outside the tolerance" in rows[name]["Message"]
+
+
+def test_a_call_that_fails_is_skipped_with_the_reason(address: str, tmp_path: Path) -> None:
+    def broken(method: str, request: bytes, reply: bytes) -> bytes:
+        is_pad = method == "ExecuteOperator" and pb.ExecuteOperatorRequest.FromString(request).operator == PAD
+        return pb.ExecuteOperatorResponse().SerializeToString() if is_pad else reply
+
+    with changed(address, broken) as wrong:
+        checked = export(tmp_path, wrong)
+    assert checked.exit_code == 1
+    (why,) = (row["message"] for row in checked.rows if row["verdict"] == "failed")
+    (row,) = (row for row in rows_of(tmp_path / "exported").values() if why in row["Message"])
+    assert (row["Status"], row["Message"]) == ("SKIP", f"{PAD} two_around on 910B. {why}")
+
+
+def test_the_commands_to_paste_name_the_files(address: str, tmp_path: Path) -> None:
+    lines = export(tmp_path, address).output.splitlines()
+    folder = tmp_path / "exported"
+    (details,) = folder.glob("accuracy_checking_details_*.csv")
+    check_line, compare_line = (shlex.split(line) for line in lines if line.startswith("  msprobe "))
+    assert check_line == ["msprobe", "acc_check", "-api_info", str(folder / "dump.json"), "-o", str(folder / "gpu")]
+    theirs = str(folder / "gpu" / "accuracy_checking_details_*.csv")
+    assert compare_line[:6] == ["msprobe", "api_precision_compare", "-npu", str(details), "-gpu", theirs]
+    assert not any("refuses" in line for line in lines)
+
+
+def test_without_pytorch_bfloat16_has_its_rows_and_no_calls(tmp_path: Path, few: pytest.MonkeyPatch) -> None:
+    def every_dtype(product: Product) -> Iterator[Any]:
+        return first_cases(product, every_dtype=True)
+
+    with serve() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aclgrad.check.target.typed_cases", every_dtype)
+        checked = export(tmp_path, server.target)
+    rows, calls = rows_of(tmp_path / "exported"), calls_of(tmp_path / "exported")
+    halves = {api(name) for name, row in rows.items() if row["DEVICE Dtype"] == "torch.bfloat16"}
+    assert halves
+    assert not halves & calls
+    assert f"{len(halves)} calls of bfloat16 are not among them" in checked.output
+
+
+def test_an_interrupted_run_has_the_whole_dump_and_the_rows_so_far(address: str, tmp_path: Path) -> None:
+    seen, real = [], command._take  # noqa: SLF001 - what happens between two rows
+
+    def take(*arguments: Any) -> None:
+        real(*arguments)
+        seen.append(arguments)
+        if len(seen) == 30:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "_take", take)
+        checked = export(tmp_path, address)
+    assert checked.exit_code == 130
+    folder, done = tmp_path / "exported", [row for row in checked.rows if row["check"] == "accuracy"]
+    whole = sum(not each.refusal for each in exported.exported(first_cases(Product.ATLAS_A2)))
+    assert 0 < len(done) < len(list(first_cases(Product.ATLAS_A2)))
+    assert len({api(name) for name in rows_of(folder)}) == len(done)
+    assert len(calls_of(folder)) == whole
+    assert "msprobe acc_check" in checked.output
+
+
+def test_each_of_several_servers_has_a_folder(few: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with serve() as one, serve(product="310P") as other:
+        checked = export(tmp_path, f"{one.target},{other.target}")
+    assert checked.exit_code == 0, checked.output
+    folders = {each.name: rows_of(each) for each in (tmp_path / "exported").iterdir()}
+    assert set(folders) == {one.target, other.target}
+    for target, product in ((one.target, "910B"), (other.target, "310P")):
+        assert all(f" on {product}. " in row["Message"] for row in folders[target].values())
+
+
+def test_both_servers_of_a_comparison_have_a_folder(address: str, few: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with serve() as other:
+        assert export(tmp_path, address, "--against", other.target).exit_code == 0
+    names = [set(rows_of(tmp_path / "exported" / target)) for target in (address, other.target)]
+    assert names[0] == names[1]
+
+
+@contextmanager
+def limited_files(size_bytes: int) -> Iterator[None]:
+    """Writing more than this to a file fails, as it does on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def a_file(folder: Path) -> str:
+    folder.write_text("mine\n")
+    return "is a file"
+
+
+def used(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "dump.json").write_text("{}")
+    return f"{folder} is not empty"
+
+
+def below_a_file(folder: Path) -> str:
+    folder.parent.rmdir()
+    folder.parent.write_text("mine\n")
+    return "Not a directory"
+
+
+@pytest.mark.parametrize("spoil", [a_file, used, below_a_file])
+def test_a_folder_that_cannot_be_used_is_refused(spoil: Callable[[Path], str], address: str, tmp_path: Path) -> None:
+    folder = tmp_path / "within" / "exported"
+    folder.parent.mkdir()
+    told = spoil(folder)
+    before = sorted(tmp_path.rglob("*"))
+    result = CliRunner().invoke(program, ["check", address, "--quick", "--msprobe", str(folder)])
+    assert (result.exit_code, told in result.output) == (2, True), result.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_two_runs_are_never_mixed(address: str, tmp_path: Path) -> None:
+    export(tmp_path, address)
+    before = {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*")}
+    again = export(tmp_path, address)
+    assert again.exit_code == 2
+    assert "is not empty, and two runs would be mixed; name a new folder" in again.output
+    assert {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*")} == before
+
+
+def test_a_full_disk_ends_the_run_with_the_name_of_the_file(address: str, tmp_path: Path) -> None:
+    with limited_files(2**14):
+        result = CliRunner().invoke(program, ["check", address, "--quick", "--msprobe", str(tmp_path / "exported")])
+    assert result.exit_code == 2
+    assert "File too large" in result.output
+    assert f"{tmp_path / 'exported' / 'dump_tensor_data'}" in result.output
+    assert not (tmp_path / "exported" / "dump.json").exists()
+
+
+def test_a_path_that_msprobe_refuses_is_told(address: str, tmp_path: Path) -> None:
+    folder = tmp_path / "my gradients"
+    result = CliRunner().invoke(program, ["check", address, "--quick", "--only", "accuracy", "--msprobe", str(folder)])
+    assert result.exit_code == 0
+    assert f"msprobe refuses the path {folder}" in result.output
+    (line,) = (line for line in result.output.splitlines() if line.startswith("  msprobe acc_check "))
+    assert shlex.split(line)[3] == str(folder / "dump.json")
+
+
+def test_without_the_check_of_accuracy_there_is_nothing_to_export(tmp_path: Path) -> None:
+    result = CliRunner().invoke(program, ["check", "127.0.0.1:1", "--only", "fills", "--msprobe", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "add --only accuracy" in result.output
