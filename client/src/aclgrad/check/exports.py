@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Self
 
 from aclgrad.bundles import JudgedCall
-from aclgrad.judgement.rows import Row, Verdict
 from aclgrad.check.selection import Selection
 from aclgrad.check.target import CheckError
+from aclgrad.judgement.rows import Row, Verdict
 from aclgrad.msprobe import cells
 from aclgrad.msprobe.calls import Tensor
 from aclgrad.msprobe.exported import DUMP, Exported, exported, write_dump
