@@ -1,6 +1,5 @@
 """The command line of a replay: flags to a run, and a run to an exit code."""
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,20 +10,18 @@ from rich.console import Console
 
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
-from aclgrad.errors import AclgradError
+from aclgrad.judgement.command import end
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import GONE, End, Report, worst_first
 from aclgrad.judgement.rows import Origin, Verdict
 from aclgrad.judgement.worst import WorstCall
-from aclgrad.msprobe.dump import Found, find_dumps
+from aclgrad.msprobe.dump import DumpError, Found, find_dumps
 from aclgrad.msprobe.tables import Tables, is_readable
 from aclgrad.new_files import check_unwritten, checked_folder
 from aclgrad.replay.engine import Engine, Judged
 from aclgrad.replay.results import Results
 from aclgrad.replay.source import Source
 
-_UNUSABLE: Final = 2
-_INTERRUPTED: Final = 130
 _CONNECT_TIMEOUT_S: Final = 5.0
 
 
@@ -46,17 +43,10 @@ class Options:
 
 def replay(options: Options) -> None:
     """Replays the dumps, shows and writes the rows, and exits."""
-    try:
-        sys.exit(_replay(options))
-    except (AclgradError, OSError, ValueError) as error:
-        click.echo(f"aclgrad replay: {error}", err=True)
-        sys.exit(_UNUSABLE)
-    except KeyboardInterrupt:
-        click.echo("aclgrad replay: interrupted", err=True)
-        sys.exit(_INTERRUPTED)
+    end("replay", lambda: _replay(options))
 
 
-def _replay(options: Options) -> int:
+def _replay(options: Options) -> Report:
     dumps = find_dumps(options.dump)
     if options.bundle:
         checked_folder(options.bundle)
@@ -72,23 +62,20 @@ def _replay(options: Options) -> int:
             run = _Run(options, engine, results, display, report)
             try:
                 for found in dumps:
-                    run.replay(found)
+                    run.replay(found, is_only=len(dumps) == 1)
             except KeyboardInterrupt:
                 report.end, report.message = End.INTERRUPTED, "interrupted; --resume goes on where it ended"
             except GONE as error:
                 report.end = End.SERVER_GONE
                 report.message = f"the server went away: {error}; --resume goes on where the run ended"
             report.seconds = time.monotonic() - begin
-            report.rows[:] = worst_first(list({row.case: row for row in (*results.earlier, *report.rows)}.values()))
+            by_case = {row.case: row for row in (*results.earlier, *report.rows)}
+            report.rows[:] = worst_first(list(by_case.values()))
             display.end(report)
             run.tell(results.end(report))
             if options.bundle:
                 click.echo(run.worst.write(options.bundle, {origin: status}, overwrite=options.force))
-    if report.end is not End.COMPLETE:
-        click.echo(f"aclgrad replay: {report.message}; the tables are partial", err=True)
-    for problem in run.unreadable:
-        click.echo(f"aclgrad replay: {problem}", err=True)
-    return report.exit_code or (_UNUSABLE if run.unreadable else 0)
+    return report
 
 
 class _Run:
@@ -103,19 +90,18 @@ class _Run:
         self._tables: list[Tables] = []
         self._left_out = 0
         self.worst = WorstCall()
-        self.unreadable: list[str] = []
 
-    def replay(self, found: Found) -> None:
-        """Replays one dump; raises ValueError if it is the only one and cannot be read."""
+    def replay(self, found: Found, *, is_only: bool) -> None:
+        """Replays one dump; of several one that cannot be read is noted, and of one DumpError is raised."""
         options, folder = self._options, self._options.out / found.folder
         label = "" if found.folder == Path() else found.folder.as_posix()
         try:
             source = Source.of(found, options.apis, every=options.every)
-        except ValueError as error:
-            if not label:
+        except DumpError as error:
+            if is_only:
                 raise
-            # Of several ranks one may have died; the others are worth a look.
-            self.unreadable.append(str(error))
+            # The process of one rank may have died; the others are worth a look.
+            self._take(self._engine.unreadable(label, str(error)), None)
             return
         opened = Tables.resume if options.resume else Tables.start
         tables = opened(folder, local=options.local is not None)
@@ -127,7 +113,7 @@ class _Run:
             for judged in self._engine.judge(source.jobs(set(planned)), label):
                 self._take(judged, tables)
 
-    def _take(self, judged: Judged, tables: Tables) -> None:
+    def _take(self, judged: Judged, tables: Tables | None) -> None:
         self._results.take(judged, tables)
         self._report.rows += judged.rows
         # A call was planned as one row, and has one for each gradient.

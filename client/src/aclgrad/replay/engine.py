@@ -108,6 +108,12 @@ class Engine:
             # Whoever stops waits for no call: those under way end with their client.
             workers.shutdown(wait=False, cancel_futures=True)
 
+    def unreadable(self, place: str, reason: str) -> Judged:
+        """Returns what became of a dump that cannot be read."""
+        finding = Finding(Verdict.NOTED, reason)
+        task = Task(self._origin, "replay", "", "", (), place, lambda: finding)
+        return Judged(Job(place, None, reason), [Row.of(task, finding, 0.0)], (), ())
+
     def _judge(self, job: Job, place: str) -> Judged:
         begin = time.monotonic()
 

@@ -38,12 +38,13 @@ class Results:
         with path.open("a", encoding="utf-8") as file:
             yield cls(folder, file, earlier)
 
-    def take(self, judged: Judged, tables: Tables) -> None:
-        """Writes what became of one API, at once."""
+    def take(self, judged: Judged, tables: Tables | None) -> None:
+        """Writes what became of one API, at once; a dump that cannot be read has no tables."""
         for row in judged.rows:
             write_line(self._file, row.to_json())
         # Last: a run that resumes this one takes the API for done by its tables.
-        tables.write(judged.job.name, judged.of_server, judged.of_pytorch)
+        if tables is not None:
+            tables.write(judged.job.name, judged.of_server, judged.of_pytorch)
 
     def end(self, report: Report) -> Path:
         """Writes the summary and the report, and returns the report's path."""
