@@ -20,7 +20,8 @@ from aclgrad.operators.cases import first_cases, typed_cases
 from aclgrad.products import Product
 from aclgrad.testing import serve
 from aclgrad.v1 import operator_service_pb2 as pb
-from tests.check.checking import Checked, changed, check, of_gradients
+from tests.check.checking import Checked, check
+from tests.wrong_servers import changed, of_gradients
 
 Details = dict[str, dict[str, str]]
 PAD = "replication_pad2d_backward"
