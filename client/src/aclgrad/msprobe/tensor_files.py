@@ -20,7 +20,7 @@ _OVERHEAD: Final = 2**16
 """The most that a file takes beside the elements, in bytes: their alignment, their type, the names of members."""
 _GLOBALS: Final = (
     *("torch._utils _rebuild_tensor_v2", "collections OrderedDict"),
-    *("torch_npu.utils.storage _rebuild_npu_tensor", "torch_npu.npu._format Format"),
+    *("torch_npu.utils.storage _rebuild_npu_tensor", "torch_npu.npu._format Format", "__builtin__ getattr"),
 )
 """What the pickle of one tensor names beside its storage. torch.load allows more, some of which takes any memory."""
 
@@ -85,15 +85,20 @@ def _is_known(name: str) -> bool:
 
 
 def _rebuild_npu_tensor(*args: Any) -> Tensor:
-    """Does what torch_npu's function of this name does, which is in every file that was saved on a card, on the CPU.
+    """Does on the CPU what torch_npu's function of this name does; every file of a tensor of a card names it.
 
-    The last argument is the format in the card's memory; the elements of the file are in the usual order.
+    The last argument is the format in the card's memory; in the file, elements are in the usual order.
     """
     storage, offset, size, stride, *_ = args
     return torch.empty(0, dtype=storage.dtype).set_(storage, offset, size, stride)
 
 
+def _no_format(*_: Any) -> None:
+    """Stands for the format, which Python pickles as a call of its class or, in releases of 3.11, of getattr."""
+
+
 _OF_NPU: Final = [
     (_rebuild_npu_tensor, "torch_npu.utils.storage._rebuild_npu_tensor"),
-    (int, "torch_npu.npu._format.Format"),
+    (_no_format, "torch_npu.npu._format.Format"),
+    (_no_format, "builtins.getattr"),
 ]

@@ -147,7 +147,8 @@ def _drawn(info: TensorInfo, generator: Generator) -> Tensor:
     try:
         return draw(info.shape, dtype, low, high, generator)
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
-        raise EntryError(f"No {info.dtype} tensor can be drawn between {low:g} and {high:g}: {error}") from error
+        ends = f"{str(low)[:24]} and {str(high)[:24]}"
+        raise EntryError(f"No {info.dtype} tensor can be drawn between {ends}: {error}") from error
 
 
 def _drawn_float(shape: tuple[int, ...], dtype: torch.dtype, low: float, high: float, generator: Generator) -> Tensor:
@@ -206,7 +207,7 @@ def _scalar(value: Any) -> bool | int | float | str:
 _BUILDERS: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("bool", "int", "float", "str", "numpy"), _scalar),
     "torch.Size": torch.Size,
-    "torch.dtype": lambda value: _DTYPES[value.removeprefix("torch.")],
+    "torch.dtype": lambda value: _DTYPES[str(value).removeprefix("torch.")],
     "torch.device": lambda _: torch.device("cpu"),
     "slice": lambda value: slice(*value),
     "ellipsis": lambda _: ...,
