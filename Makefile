@@ -128,8 +128,10 @@ test-modes: $(BUILT) ## Repeat the tests of runtime and server that a strict dev
 test-bridges: $(BUILT) $(BIN)/.setup-frameworks ## Test aclgrad.torch and aclgrad.jax (installs PyTorch and JAX), without comparing with PyTorch's own operators
 	@$(call run_tests,,--numprocesses 2 --dist loadfile -k "torch or jax or README" tests/torch tests/jax tests/docs/test_snippets.py)
 
-test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch and torchvision (installs them), and print the largest errors
-	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
+# Of what msprobe requires, only what its accuracy checker imports: the rest converts models.
+test-frameworks: $(BUILT) $(BIN)/.setup-frameworks ## Compare with live PyTorch, torchvision and msprobe (installs them), and print the largest errors
+	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0 mindstudio-probe==26.2.0
+	$(BIN)/python -m pip install --quiet $(LOCKED) einops matplotlib pandas psutil pytz pyyaml tensorboard tqdm
 	$(BIN)/python -m pytest tests/frameworks
 	$(BIN)/python -m tests.frameworks.error_table
 

@@ -81,7 +81,9 @@ class TensorInfo:
             raise EntryError(f"The shape of a {dtype} tensor is no list of sizes.")
         if len(shape) > _MAX_RANK:
             raise EntryError(f"A {dtype} tensor has {len(shape)} dimensions; {_MAX_RANK} is the most.")
-        if name is not None and (not isinstance(name, str) or not re.fullmatch(r"[^/\\\0]+\.(pt|npy)", name)):
+        if name is not None and (
+            not isinstance(name, str) or not re.fullmatch(r"[^/\\\0-\x1f\x7f]{1,250}\.(pt|npy)", name)
+        ):
             raise EntryError("The data_name of a tensor is no name of a .pt or .npy file in dump_tensor_data.")
         bounds = raw.get("Min"), raw.get("Max")
         return cls(dtype, tuple(shape), raw.get("requires_grad") is True, bounds, name)
@@ -149,10 +151,10 @@ class Entry:
         return [] if self.backward is None else _member(self.backward, "input", [])
 
 
-T = TypeVar("T", list[Any], dict[str, Any])
+_Member = TypeVar("_Member", list[Any], dict[str, Any])
 
 
-def _member(raw: Any, name: str, default: T) -> T:
+def _member(raw: Any, name: str, default: _Member) -> _Member:
     value = raw.get(name, default) if isinstance(raw, dict) else None
     if not isinstance(value, type(default)):
         raise EntryError(f"The call's {name} is no {'list' if isinstance(default, list) else 'object'} in dump.json.")

@@ -28,19 +28,12 @@ _GLOBALS: Final = (
 def load_tensor(folder: Path, info: TensorInfo) -> Tensor:
     """Returns the tensor of a file in the folder, on the CPU; raises EntryError for one that is not as `info` tells."""
     name = str(info.data_name)
-    path = folder / name
-    if not path.is_file():
-        raise EntryError(f"{name} is missing in {folder}; copy the whole dump.")
-    if path.resolve().parent != folder.resolve():
-        raise EntryError(f"{name} is a link that leaves {folder}.")
-    if (size := path.stat().st_size) > info.size_bytes + _OVERHEAD:
-        raise EntryError(f"{name} has {units.size(size)} for {units.size(info.size_bytes)} of elements.")
     try:
-        tensor = _of_torch(path, info) if path.suffix == ".pt" else _of_numpy(path)
+        tensor = _read(folder / name, info)
     except EntryError:
         raise
-    except Exception as error:  # whatever the zip, the pickle or the header makes the libraries raise
-        raise EntryError(f"{name} cannot be read: {error}") from error
+    except Exception as error:  # whatever the system, the zip, the pickle or the header makes the libraries raise
+        raise EntryError(f"{name} cannot be read: {' '.join(str(error).split())[:200]}") from error
     # The storage as well: a tensor may claim more elements than its file has.
     if (
         type(tensor) is not Tensor
@@ -52,6 +45,16 @@ def load_tensor(folder: Path, info: TensorInfo) -> Tensor:
         have = f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"
         raise EntryError(f"{name} is {have}, and in dump.json it is {info.dtype} {info.shape}.")
     return tensor
+
+
+def _read(path: Path, info: TensorInfo) -> Tensor:
+    if not path.is_file():
+        raise EntryError(f"{path.name} is missing in {path.parent}; copy the whole dump.")
+    if path.resolve().parent != path.parent.resolve():
+        raise EntryError(f"{path.name} is a link that leaves {path.parent}.")
+    if (size := path.stat().st_size) > info.size_bytes + _OVERHEAD:
+        raise EntryError(f"{path.name} has {units.size(size)} for {units.size(info.size_bytes)} of elements.")
+    return _of_torch(path, info) if path.suffix == ".pt" else _of_numpy(path)
 
 
 def _of_numpy(path: Path) -> Tensor:
