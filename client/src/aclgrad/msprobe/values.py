@@ -65,10 +65,10 @@ def first_random(dump: Dump) -> Entry | None:
 def _values(entry: Entry, folder: Path | None, generator: Generator, max_bytes: int) -> Values:
     """Returns the arguments of a call; without a folder only its random ones, for the sake of the generator."""
     _check_size(entry, max_bytes)
-    tensors, gradients = _all_tensors(entry, folder, generator)
+    made, gradients = _all_tensors(entry, folder, generator)
     if not folder:
         return Values((), {}, None)
-    rest = iter(tensors)
+    rest = iter(made)
     kwargs = {name: _built(each, rest) for name, each in entry.kwargs.items()}
     args = tuple(_built(each, rest) for each in entry.args)
     return Values(args, kwargs, gradients[0] if any(map(is_tensor, entry.grad_outputs[:1])) else None)
