@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from aclgrad.check import command
 from aclgrad.commands import program
+from aclgrad.judgement.console import Display
 from aclgrad.msprobe import exported
 from aclgrad.operators.cases import first_cases, typed_cases
 from aclgrad.products import Product
@@ -146,7 +146,7 @@ def test_without_pytorch_bfloat16_has_its_rows_and_no_calls(tmp_path: Path, few:
 
 
 def test_an_interrupted_run_has_the_whole_dump_and_the_rows_so_far(address: str, tmp_path: Path) -> None:
-    seen, real = [], command._take  # noqa: SLF001 - what happens between two rows
+    seen, real = [], Display.take
 
     def take(*arguments: Any) -> None:
         real(*arguments)
@@ -155,7 +155,7 @@ def test_an_interrupted_run_has_the_whole_dump_and_the_rows_so_far(address: str,
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(command, "_take", take)
+        patch.setattr(Display, "take", take)
         checked = export(tmp_path, address)
     assert checked.exit_code == 130
     folder, done = tmp_path / "exported", [row for row in checked.rows if row["check"] == "accuracy"]
@@ -174,13 +174,6 @@ def test_each_of_several_servers_has_a_folder(few: pytest.MonkeyPatch, tmp_path:
     assert set(folders) == {one.target, other.target}
     for target, product in ((one.target, "910B"), (other.target, "310P")):
         assert all(f" on {product}. " in row["Message"] for row in folders[target].values())
-
-
-def test_both_servers_of_a_comparison_have_a_folder(address: str, few: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with serve() as other:
-        assert export(tmp_path, address, "--against", other.target).exit_code == 0
-    names = [set(rows_of(tmp_path / "exported" / target)) for target in (address, other.target)]
-    assert names[0] == names[1]
 
 
 @contextmanager

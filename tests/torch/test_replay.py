@@ -209,6 +209,16 @@ def test_the_numbers_of_a_statistics_dump_do_not_depend_on_what_is_chosen(server
     assert part == [row for row in whole if ".layer_norm." in row[0]]
 
 
+def test_calls_that_draw_numbers_themselves_are_told(server: Server, tmp_path: Path) -> None:
+    dump = Dump(tmp_path / "dump", task="statistics")
+    dump.add("Functional.dropout.0", [drawn(2, 3, grad=True)], drawn(2, 3))
+    dump.add("Functional.pad.0", [drawn(2, 3, 8, grad=True), [1, 1]], drawn(2, 3, 10), {"mode": "replicate"})
+    (tmp_path / "dump" / "dump_tensor_data").rmdir()
+    found = replay(dump.write(), server, tmp_path / "out")
+    assert found.exit_code == 0, found.output
+    assert "random inputs after Functional.dropout.0 are others than acc_check's" in found.output
+
+
 def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Path) -> None:
     ranks = ["step0/rank0", "step0/rank1", "step10/rank0"]
     for rank in ranks:

@@ -37,8 +37,8 @@ def judge_all(
         def take(row: Row, call: JudgedCall | None) -> None:
             if file:
                 write_line(file, row.to_json())
-            display.take(row)
             keep(row, call)
+            display.take(row)
 
         with display.of(len(tasks)):
             run(tasks, take, report)

@@ -89,6 +89,7 @@ class _Run:
         self._report = report
         self._tables: list[Tables] = []
         self._left_out = 0
+        self._notes: list[str] = []
         self.worst = WorstCall()
 
     def replay(self, found: Found, *, is_only: bool) -> None:
@@ -109,6 +110,10 @@ class _Run:
         planned = [name for name in source.names if name not in tables.complete]
         self._report.planned += len(planned)
         self._left_out += source.left_out
+        if source.shifted_by:
+            self._notes.append(
+                f"random inputs after {source.shifted_by} are others than acc_check's: it draws numbers itself"
+            )
         with self._display.of(len(planned)):
             for judged in self._engine.judge(source.jobs(set(planned)), label):
                 self._take(judged, tables)
@@ -125,7 +130,7 @@ class _Run:
 
     def tell(self, page: Path) -> None:
         """Says where everything is, and what msprobe's own comparison is started with."""
-        lines = [f"report: {page}"]
+        lines = [f"report: {page}", *self._notes]
         if self._left_out:
             lines.append(f"left out: {self._left_out} calls of APIs that no operator computes; --all lists them")
         for tables in self._tables:

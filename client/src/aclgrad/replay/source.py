@@ -7,7 +7,7 @@ from typing import Self
 from torch import Tensor
 
 from aclgrad.msprobe.dump import Dump, Entry, EntryError, Found, read_dump
-from aclgrad.msprobe.values import Values, read_values
+from aclgrad.msprobe.values import Values, first_random, read_values
 from aclgrad.replay.apis import Api, served_apis
 from aclgrad.replay.engine import Job
 from aclgrad.torch._recorded import RecordedCall
@@ -21,6 +21,8 @@ class Source:
     names: tuple[str, ...]
     left_out: int
     """The calls with a backward pass that no operator computes, if they are not wanted."""
+    shifted_by: str
+    """The first call that draws random numbers itself: later ones do not get those of acc_check. Empty if none does."""
 
     @classmethod
     def of(cls, found: Found, apis: Collection[str], *, every: bool) -> Self:
@@ -33,7 +35,8 @@ class Source:
         served = served_apis()
         asked = [each for each in dump.entries if each.backward is not None and (not apis or _names(each) & set(apis))]
         names = tuple(each.name for each in asked if every or _api(each) in served)
-        return cls(dump, names, len(asked) - len(names))
+        random = None if dump.tensor_folder.is_dir() else first_random(dump)
+        return cls(dump, names, len(asked) - len(names), random.name if random else "")
 
     def jobs(self, names: Collection[str]) -> Iterator[Job]:
         """Yields the calls of these names with their tensors, or with the reason why one cannot be repeated."""
