@@ -170,7 +170,8 @@ def check_command(**given: Any) -> None:
 @program.command("compare")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--only", metavar="OPERATOR", multiple=True, type=click.Choice(operator_names()), help="Repeatable.")
+@click.option("--only", metavar="NAME", multiple=True, help="An operator, or with --dump an API; repeatable.")
+@click.option("--dump", type=click.Path(exists=True, path_type=Path), help="Compare on the calls of an msprobe dump.")
 @click.option("--quick", is_flag=True, help="Fewer cases, no large ones, and each once: seconds.")
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")
 @click.option("--html", type=_FILE, help="Write a report.")
@@ -183,6 +184,11 @@ def compare_command(**given: Any) -> None:
 
     Exits with 0 if no row failed, 1 if one did, 2 if the servers cannot be compared, 130 if interrupted.
     """
+    unknown = [] if given["dump"] else sorted(set(given["only"]) - set(operator_names()))
+    if unknown:
+        raise click.UsageError(f"there is no operator {unknown[0]}; `aclgrad operators` lists them")
+    if given["dump"] and given["quick"]:
+        raise click.UsageError("--quick chooses among the sample calls; with --dump give --only")
     with _importing():
         from aclgrad.compare.command import Options, compare
     compare(Options(**given))

@@ -22,19 +22,27 @@ AT_ONCE: Final = 4
 """How often each call is repeated, in one message."""
 
 
+class NotComparedError(Exception):
+    """A call that one of the servers, or PyTorch, does not take; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one server computed of a call: its gradients by name, and what every run of the call gave."""
+    """What one server computed of a call: its gradients by name, and what every run of the call gave.
+
+    `source` is what the question itself needs to judge it.
+    """
 
     gradients: Mapping[str, Array]
     runs: Sequence[Any]
+    source: Any = None
 
 
 class Question(Protocol):
     """A call with its arrays, and what its gradients should be."""
 
     def ask(self, target: Target) -> Answer:
-        """Has the server compute the call, and again several times at once."""
+        """Has the server compute the call, and again several times at once. May raise NotComparedError."""
 
     def judge(self, target: Target, answer: Answer) -> Finding:
         """Compares the gradients with what they should be, within the tolerance of the server's product."""
@@ -42,7 +50,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call for both servers. `question` makes its arrays, once it is asked.
+    """One call for both servers. `question` makes its arrays, once it is asked; it may raise NotComparedError.
 
     `operator` may also be a function of PyTorch, and `shape` is that of the first gradient. If a server does not take
     the call, `unserved` says why.

@@ -24,6 +24,7 @@ class Options:
     a: str
     b: str
     only: tuple[str, ...]
+    dump: Path | None
     quick: bool
     json: Path | None
     html: Path | None
@@ -40,13 +41,19 @@ def _compare(options: Options) -> Report:
         checked_folder(options.html)
     with ExitStack() as stack:
         a, b = (stack.enter_context(open_target(_one(each), options.timeout_s)) for each in (options.a, options.b))
-        calls = table_calls(a, b, options.only, is_quick=options.quick)
-        tasks = pair_tasks(a, b, calls, is_quick=options.quick)
+        if options.dump:
+            # PyTorch is not needed otherwise.
+            from aclgrad.compare.dumped import dump_calls
+
+            calls = dump_calls(options.dump, options.only)
+        else:
+            calls = table_calls(a, b, options.only, is_quick=options.quick)
+        tasks = pair_tasks(a, b, calls, is_again=not (options.quick or options.dump))
 
         def conclude(report: Report) -> None:
             report.servers = {"A": described(a), "B": described(b)}
             report.conclusion = conclusion_of(lines_of(report.rows), a, b)
-            report.switches = executor_cache(report, a, b, is_whole=not options.only)
+            report.switches = executor_cache(report, a, b, is_whole=not (options.only or options.dump))
 
         report = judge_all(tasks, PairDisplay(Console()), options.json, conclude)
     if options.html:

@@ -10,7 +10,7 @@ import numpy as np
 
 from aclgrad.check.repetition import steadiness
 from aclgrad.check.target import Target
-from aclgrad.compare.calls import Call
+from aclgrad.compare.calls import Call, NotComparedError
 from aclgrad.errors import AclgradError
 from aclgrad.judgement import comparison
 from aclgrad.judgement.report import GONE
@@ -23,11 +23,11 @@ Figures = dict[str, float | None]
 _WORST: Final = (Verdict.FAILED, Verdict.NOTED, Verdict.PASSED)
 
 
-def pair_tasks(a: Target, b: Target, calls: Iterable[Call], *, is_quick: bool) -> list[Task]:
-    """Returns a task for each call, and unless the form is quick another one after all others."""
+def pair_tasks(a: Target, b: Target, calls: Iterable[Call], *, is_again: bool) -> list[Task]:
+    """Returns a task for each call, and if asked to another one after all others."""
     listed = list(calls)
     rounds = [(call, "") for call in listed]
-    if not is_quick:
+    if is_again:
         rounds += [(call, ", after all others") for call in listed if not call.unserved]
     return [
         Task(b.origin, "compare", call.operator, call.dtype, call.shape, call.case + later, partial(_judge, a, b, call))
@@ -39,13 +39,18 @@ def _judge(a: Target, b: Target, call: Call) -> Finding:
     """Fails if a server is outside its tolerance, or varies although it is deterministic; notes other differences."""
     if call.unserved:
         return Finding(Verdict.SKIPPED, call.unserved)
-    question = call.question()
+    try:
+        question = call.question()
+    except NotComparedError as reason:
+        return Finding(Verdict.SKIPPED, str(reason))
     gradients, judged, steady = [], [], []
     for side, target in (("A", a), ("B", b)):
         try:
             answer = question.ask(target)
         except GONE:
             raise
+        except NotComparedError as reason:
+            return Finding(Verdict.SKIPPED, f"{side}: {reason}")
         except AclgradError as error:
             finding = finding_of(error)
             return replace(finding, message=f"{side}: {finding.message}")

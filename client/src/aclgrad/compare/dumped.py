@@ -1,0 +1,80 @@
+"""The calls of an msprobe dump, in the form in which two servers are compared on calls."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from aclgrad.check.repetition import repeated
+from aclgrad.check.target import Target
+from aclgrad.compare.calls import AT_ONCE, Answer, Call, NotComparedError
+from aclgrad.judgement import comparison
+from aclgrad.judgement.rows import Finding
+from aclgrad.msprobe.dump import Entry, EntryError, Found, find_dumps, tensors
+from aclgrad.replay.engine import Job
+from aclgrad.replay.source import Source
+from aclgrad.torch._account import LocalError
+from aclgrad.torch._recorded import Expected, RecordedCall, Served
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DumpQuestion:
+    """A call of a dump, judged by float64 and by PyTorch's own error."""
+
+    call: RecordedCall
+    expected: Expected
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, jobs: Iterator[Job]) -> Self:
+        """Takes the next call; raises NotComparedError if it cannot be repeated."""
+        job = next(jobs)
+        if job.call is None:
+            raise NotComparedError(job.reason)
+        try:
+            return cls(job.call, Expected.of(job.call, "cpu"), job.call.names())
+        except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
+            raise NotComparedError(f"PyTorch refuses the call: {reason}") from reason
+
+    def ask(self, target: Target) -> Answer:
+        try:
+            served = Served.of(self.call, target.client)
+        except LocalError as reason:
+            raise NotComparedError(str(reason)) from reason
+        sent = served.sent[0]
+        runs = repeated(target, 1, AT_ONCE, sent.operator, sent.inputs, sent.attributes)
+        return Answer({self.names[place]: each for place, each in served.gradients.items()}, runs, served)
+
+    def judge(self, target: Target, answer: Answer) -> Finding:
+        served = answer.source
+        found = {self.names[each]: served.judge(each, self.expected, target.client) for each in served.gradients}
+        return comparison.worst_output(found)
+
+
+def dump_calls(dump: Path, only: Collection[str]) -> Iterator[Call]:
+    """Yields the calls of every step and rank that operators compute; raises DumpError if there are none.
+
+    Their questions have to be asked in this order, each once: random inputs depend on those before.
+    """
+    for found in find_dumps(dump):
+        yield from _calls_of(found, only)
+
+
+def _calls_of(found: Found, only: Collection[str]) -> Iterator[Call]:
+    source = Source.of(found, only, every=False)
+    place = "" if found.folder == Path() else f"{found.folder.as_posix()} "
+    jobs = source.jobs(set(source.names))
+    wanted = set(source.names)
+    for entry in source.dump.entries:
+        if entry.name in wanted:
+            dtype, shape = _output_of(entry)
+            yield Call(f"{entry.prefix}.{entry.api}", dtype, shape, place + entry.name, partial(DumpQuestion.of, jobs))
+
+
+def _output_of(entry: Entry) -> tuple[str, tuple[int, ...]]:
+    try:
+        info = next(tensors(entry.grad_outputs), None)
+    except EntryError:
+        info = None
+    return (info.dtype, info.shape) if info else ("", ())
