@@ -189,7 +189,7 @@ def _built(raw: Any, made: Iterator[Tensor]) -> Any:
     if is_tensor(raw):
         return next(made)
     kind, value = (raw.get("type"), raw.get("value")) if isinstance(raw, dict) else (type(raw).__name__, None)
-    build = _BUILDERS.get(str(kind).split(".")[0] if str(kind).startswith("numpy.") else str(kind))
+    build = _BUILDERS.get(str(kind).removeprefix("numpy."))
     try:
         if build:
             return build(value)
@@ -205,7 +205,10 @@ def _scalar(value: Any) -> bool | int | float | str:
 
 
 _BUILDERS: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("bool", "int", "float", "str", "numpy"), _scalar),
+    **dict.fromkeys(("bool", "int", "float", "str"), _scalar),
+    # Numpy's, which models compute sizes with.
+    **dict.fromkeys((f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)), _scalar),
+    **dict.fromkeys(("bool_", "str_"), _scalar),
     "torch.Size": torch.Size,
     "torch.dtype": lambda value: _DTYPES[str(value).removeprefix("torch.")],
     "torch.device": lambda _: torch.device("cpu"),

@@ -154,11 +154,13 @@ class Engine:
             finding = _with_status(served.judge(place, expected, self._client), of_server[place])
             rows.append(row(names[place], gradient.shape, finding))
         tensors = [place for place in job.call.inputs() if place.isdigit()]
-        ours, theirs = ([found.get(each, _UNWANTED) for each in tensors] for found in (of_server, of_pytorch))
+        pair = (of_server, of_pytorch)
+        ours, theirs = ([found.get(each, _UNWANTED) for each in tensors] or [_KEYWORDS] for found in pair)
         return Judged(job, rows, ours, theirs, served)
 
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")
+_KEYWORDS: Final = cells.skipped("All tensors are keyword arguments, whose gradients acc_check does not look at.")
 
 
 def _cells(truth: Array, gradient: Array) -> cells.Row:

@@ -1,0 +1,108 @@
+"""Has msprobe dump a training step that makes every call which a server may differentiate, in float32 and both halves.
+
+Run: python -m tests.frameworks.dumping FOLDER '{"task": "tensor"}'. The second is msprobe's config.json; step0 is in
+float32, step1 in float16 and step2 in bfloat16. In a process of its own, because msprobe wraps PyTorch's functions.
+"""
+
+import json
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from msprobe.pytorch import PrecisionDebugger
+from torch import Tensor, nn
+from torch.nn import functional
+
+from tests.torch.calls import CALLS
+from tests.torch.several import SEVERAL, grid_sample, random
+from tools.benchmarks import torchvision_kernel
+
+DTYPES: Final = (torch.float32, torch.float16, torch.bfloat16)
+
+Step = list[Callable[[], Tensor]]
+
+
+def calls_of(dtype: torch.dtype) -> Step:
+    """Returns the calls of a step: functions by position and by keyword, of tensors in lists and modules."""
+    import torchvision
+
+    def drawn(*shape: int, seed: int = 5) -> Tensor:
+        return random(*shape, seed=seed).to(dtype).requires_grad_()
+
+    def in_dtype(value: Any) -> Any:
+        return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+    calls: Step = []
+    for each in CALLS:
+        options = {name: in_dtype(value) for name, value in each.options.items()}
+        # The functions are looked up when they are called: msprobe wraps them when it starts.
+        calls.append(partial(_call, functional, each.function, drawn(*each.shape), *each.args, **options))
+    for other in SEVERAL:
+        leaves = dict(zip(other.tensors, other.leaves(dtype=dtype), strict=True))
+        options = {name: in_dtype(value) for name, value in other.options.items()}
+        first = leaves.pop(other.tensors[0])
+        calls.append(partial(_call, functional, other.function, first, **leaves, **options))
+    planes, volumes = drawn(2, 3, 8, 9), drawn(2, 3, 4, 8, 9)
+    norms = [module.to(dtype) for module in (nn.LayerNorm(9), nn.BatchNorm2d(3), nn.BatchNorm2d(3).eval())]
+    modules = [*norms, nn.MaxPool2d(2), nn.AvgPool2d(2), nn.Upsample(scale_factor=2), nn.ReflectionPad2d(1)]
+    calls += [partial(module, planes) for module in modules]
+    grid = in_dtype(grid_sample().values[1])
+    boxes = in_dtype(torch.tensor([[0, 0, 0, 7, 7], [1, 1, 1, 6, 6.0]]))
+    listed = [in_dtype(torch.tensor([[0, 0, 6, 6.0]])), in_dtype(torch.tensor([[1, 0, 5, 4], [2, 2, 7, 7.0]]))]
+    calls += [
+        partial(_call, functional, "layer_norm", planes, [9], drawn(9, seed=6), drawn(9, seed=7), 1e-6),
+        partial(_call, functional, "batch_norm", planes, None, None, drawn(3, seed=6), drawn(3, seed=7), True),
+        partial(_call, functional, "grid_sample", planes, grid, "bilinear", "zeros", False),
+        partial(_call, functional, "avg_pool2d", input=planes, kernel_size=(2, 2), stride=None),
+        partial(_call, functional, "max_pool2d", planes.transpose(2, 3), 2, return_indices=True),
+        partial(_call, functional, "max_pool2d_with_indices", planes, 3, 2, 1),
+        partial(_call, torch, "max_pool2d", planes, 2),
+        partial(_call, functional, "upsample", planes, size=(5, 5)),
+        partial(_call, functional, "upsample", planes, None, 2),
+        partial(_call, functional, "adaptive_avg_pool3d", volumes, (1, 2, 2)),
+        partial(_call, functional, "pad", volumes, [1, 1, 1, 1, 1, 1], "reflect"),
+        # What no operator computes is in every dump.
+        partial(_call, functional, "pad", planes, (1, 1)),
+        partial(_call, functional, "softmax", planes, dim=-1),
+        partial(_call, functional, "interpolate", planes, scale_factor=2, mode="bilinear"),
+    ]
+    if dtype is not torch.bfloat16:  # torchvision has no kernel for it
+        calls += [
+            partial(_call, torchvision.ops, "roi_align", planes, boxes, (3, 4), 1.0, 2, True),
+            partial(_call, torchvision.ops, "roi_align", planes, listed, output_size=3, spatial_scale=0.5),
+        ]
+    return calls
+
+
+def _call(module: Any, name: str, *args: Any, **options: Any) -> Tensor:
+    found = getattr(module, name)(*args, **options)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def main() -> None:
+    folder, config = Path(sys.argv[1]), json.loads(sys.argv[2])
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as stubs:
+        torchvision_kernel.load(Path(stubs))
+        import torchvision
+    path = folder.with_suffix(".json")
+    path.write_text(json.dumps({"dump_path": str(folder), "rank": [], "step": [], "level": "L1", **config}))
+    path.chmod(0o640)  # msprobe refuses what others may write
+    debugger = PrecisionDebugger(config_path=str(path))
+    PrecisionDebugger.register_custom_api(torchvision.ops, "roi_align", "torchvision.ops")
+    for dtype in DTYPES:
+        calls = calls_of(dtype)
+        gradients = [random(*call().shape).to(dtype) for call in calls]
+        debugger.start()
+        torch.autograd.backward([call() for call in calls], gradients)
+        debugger.stop()
+        debugger.step()
+
+
+if __name__ == "__main__":
+    main()
