@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from aclgrad.bundles import JudgedCall
 from aclgrad.check.selection import Selection
 from aclgrad.check.target import CheckError
 from aclgrad.judgement.rows import Row, Verdict
 from aclgrad.msprobe import cells
-from aclgrad.msprobe.calls import Tensor
+from aclgrad.msprobe.calls import ApiCall
 from aclgrad.msprobe.exported import DUMP, Exported, exported, write_dump
 from aclgrad.msprobe.tables import Tables, is_readable
 from aclgrad.operators.cases import typed_cases
@@ -77,7 +79,7 @@ class _Export:
         elif call is None:
             rows = [cells.skipped(row.message)]
         else:
-            rows = [_compared(each, call) for each in case.call().tensors]
+            rows = list(_compared(case.call(), call))
         about = f"{row.operator} {row.case} on {self.product}."
         if call and row.verdict is not Verdict.PASSED:
             about += f" aclgrad check: {row.message}."
@@ -95,14 +97,17 @@ class _Export:
             yield f"msprobe refuses the path {self.folder.resolve()}: take one of letters, digits and _.- for the copy"
 
 
-def _compared(tensor: Tensor, call: JudgedCall) -> cells.Row:
-    """Returns the row of one argument. PyTorch's gradients have the argument's dtype, which a device's may not have."""
-    if tensor.gradient is None:
-        return cells.skipped("The tensor needs no gradient.")
-    truth, gradient = call.expected[tensor.gradient], call.gradients[tensor.gradient]
-    return cells.row(
-        truth.astype(cells.reference_dtype(tensor.dtype)), gradient.astype(tensor.values.dtype), tensor.dtype
-    )
+def _compared(exported: ApiCall, judged: JudgedCall) -> Iterator[cells.Row]:
+    """Yields a row for each argument. PyTorch's gradients have its dtype, which a device's may not have."""
+    dtypes = {each.dtype for each in exported.tensors if each.values.dtype.kind not in "iu"}
+    # acc_check computes the references of different dtypes in float32.
+    reference = np.dtype(np.float32) if len(dtypes) > 1 else cells.reference_dtype(*dtypes)
+    for each in exported.tensors:
+        if each.gradient is None:
+            yield cells.skipped("The tensor needs no gradient.")
+        else:
+            truth, gradient = judged.expected[each.gradient], judged.gradients[each.gradient]
+            yield cells.row(truth.astype(reference), gradient.astype(each.values.dtype), each.dtype)
 
 
 def _name(selection: Selection) -> str:
