@@ -181,6 +181,41 @@ def test_a_gradient_of_rounding_alone_is_noted() -> None:
     assert comparison.against_benchmark(np.full(4, 1e-3), truth, benchmark, LIMIT).verdict is Verdict.FAILED
 
 
+def test_a_gradient_of_rounding_alone_is_noted_where_pytorch_happens_to_be_exact() -> None:
+    """The gradient of a sum behind a normalisation: the mean that is taken off is that of equal numbers."""
+    truth, rounding = np.array([1e-17, 0.0, -1e-17]), np.array([1e-8, -1e-8, 2e-8])
+    for size, verdict in ((3e-9, Verdict.NOTED), (1e-6, Verdict.FAILED)):
+        gradient = np.array([size, size, -size])
+        assert comparison.against_benchmark(gradient, truth, truth.copy(), LIMIT, rounding).verdict is verdict
+        # What is larger than rounding allows is judged as before.
+        large = truth + 1e-3
+        assert comparison.against_benchmark(large + 1e-6, large, large, LIMIT, rounding).verdict is Verdict.FAILED
+
+
+def test_errors_that_leave_no_factor_by_chance_are_no_factor() -> None:
+    """Small halves have few bits: each of these is off by at most half a unit in the last place, up or down."""
+    exact = np.random.default_rng(0)
+    for _ in range(200):
+        truth = exact.standard_normal(20) * 2e-6
+        unit = 2.0**-24
+        benchmark, gradient = (np.floor(truth / unit + exact.uniform(0.3, 0.7, 20)) * unit for _ in range(2))
+        assert comparison.against_benchmark(gradient, truth, benchmark, EXACT["float16"]).verdict is Verdict.PASSED
+
+
+def test_a_factor_is_found_in_equal_elements_of_few_bits() -> None:
+    """PyTorch rounds all of them to the same side, by 0.35 %."""
+    truth = np.full(400, 1.0 + 0.45 * 2**-7)
+    benchmark, gradient = truth.astype(ml_dtypes.bfloat16), (truth * 1.012).astype(ml_dtypes.bfloat16)
+    assert comparison.against_benchmark(benchmark, truth, benchmark, EXACT["bfloat16"]).verdict is Verdict.PASSED
+    assert comparison.against_benchmark(gradient, truth, benchmark, EXACT["bfloat16"]).verdict is Verdict.FAILED
+
+
+def test_infinity_and_nan_are_alike_where_pytorch_has_one_of_them() -> None:
+    truth, benchmark = np.array([1.0, np.inf, np.nan, -1e6]), np.array([1.0, np.nan, -np.inf, -np.inf], np.float16)
+    gradient = np.array([1.0, np.inf, np.nan, np.nan], np.float16)
+    assert comparison.against_benchmark(gradient, truth, benchmark, LIMIT).verdict is Verdict.PASSED
+
+
 def test_what_overflows_in_pytorch_may_overflow() -> None:
     truth = np.array([1.0, 1e6, np.nan, np.inf])
     benchmark = np.array([1.0, np.inf, np.nan, np.inf], np.float16)

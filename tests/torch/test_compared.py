@@ -112,6 +112,18 @@ def test_a_wrong_gradient_is_found_named_and_located(
     assert not torch.allclose(tensors["gradient.input"].double(), truth, rtol=1e-3, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_gradients_of_a_sum_behind_a_normalisation_are_noted(client: RecordingClient, dtype: torch.dtype) -> None:
+    """They are 0 by mathematics; float32 makes of them what it likes, and some of it is exact."""
+    generator = torch.Generator().manual_seed(4)
+    with compare_backward(client) as found:
+        for size in (8, 10, 60, 336, 600):
+            input = torch.randn(4, size, generator=generator).to(dtype).requires_grad_()
+            functional.layer_norm(input, [size]).backward(torch.full_like(input, 3))
+            functional.batch_norm(input.t(), None, None, training=True).backward(torch.full_like(input.t(), 3))
+    assert {row.verdict for row in found.rows} == {"noted"}, str(found)
+
+
 def test_backward_may_follow_the_block_and_half_precision_is_compared(client: RecordingClient) -> None:
     for dtype in (torch.float16, torch.bfloat16):
         network = Net().to(dtype)

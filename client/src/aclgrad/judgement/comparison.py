@@ -64,34 +64,43 @@ def against_truth(gradient: Array, truth: Array, tolerance: Tolerance) -> Findin
     return _within(gradient, truth, error, tolerance.limit(truth), tolerance)
 
 
-def against_benchmark(gradient: Array, truth: Array, benchmark: Array, tolerance: Tolerance) -> Finding:
+def against_benchmark(
+    gradient: Array, truth: Array, benchmark: Array, tolerance: Tolerance, rounding: Array | None = None
+) -> Finding:
     """Passes if the error is one that PyTorch's own kernel, the `benchmark`, could have made in the same dtype.
 
     Gradients of a user may be of any size, so the tolerance's absolute part is taken of the largest |truth|, and ten
     times the benchmark's own largest error is allowed beside it, as msprobe's benchmark comparison has it. A dtype of
     few bits would hide a small factor in all elements: `slope`, the factor that fits best, may differ from 1 by half
-    the relative tolerance. A gradient that is 0 but for rounding is noise, and is noted instead.
+    the relative tolerance, by as much as the benchmark's, and by ten times what independent errors of the benchmark's
+    size make of it. `rounding` is how far the truth moves if the call's inputs are rounded: a gradient of at most ten
+    times that is noise, and is noted instead.
     """
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         exact, own = gradient.astype(truth.dtype), benchmark.astype(truth.dtype)
-        # What overflows, or follows from an infinite input, is right if PyTorch has the same.
-        alike = ~np.isfinite(own) & ((exact == own) | (np.isnan(exact) & np.isnan(own)))
+        # What overflows, or follows from an infinite input, may do so in another order: inf here is NaN there.
+        alike = ~np.isfinite(own) & ~np.isfinite(exact)
         is_judged = np.isfinite(truth) & np.isfinite(own) & ~alike
         # Without copies, where nothing is left out.
         judged = [each if is_judged.all() else each[is_judged] for each in (exact, own, truth)]
         magnitude, noise = _largest(np.abs(judged[2])), _largest(np.abs(judged[1] - judged[2]))
+        moved = 0.0 if rounding is None else _largest(np.abs(rounding[is_judged]))
+        is_noise = magnitude <= max(noise, _OF_BENCHMARK * moved)
+        noise = max(noise, moved) if is_noise else noise
         error = np.where(alike | (exact == truth), 0.0, np.abs(exact - truth))
         allowed = Tolerance(tolerance.relative, tolerance.absolute * magnitude + _OF_BENCHMARK * noise)
         limit = allowed.limit(truth)
         finding = _within(gradient, truth, error, np.where(np.isfinite(limit), limit, 0.0), allowed)
         slopes = [_slope(each, judged[2]) for each in judged[:2]]
-    off, most = abs(slopes[0] - 1), tolerance.relative / 2 + _OF_BENCHMARK * abs(slopes[1] - 1) + _SLOPE_ROUNDING
+        chance = _chance(*judged[1:])
     told = replace(finding, figures={**finding.figures, "benchmark_error": noise, "slope": slopes[0]})
     if finding.verdict is Verdict.FAILED:
         return told
-    if magnitude <= noise:
-        message = f"the gradient is 0 but for rounding: at most {magnitude:.2g}, and PyTorch's own error is {noise:.2g}"
+    if is_noise:
+        message = f"the gradient is 0 but for rounding: at most {magnitude:.2g}, and rounding makes {noise:.2g}"
         return replace(told, verdict=Verdict.NOTED, message=message) if noise else told
+    off = abs(slopes[0] - 1)
+    most = tolerance.relative / 2 + abs(slopes[1] - 1) + _OF_BENCHMARK * chance + _SLOPE_ROUNDING
     if off > most:
         message = f"all elements together are {slopes[0]:.6g} times what is right; at most {most:.2g} off is allowed"
         return replace(told, verdict=Verdict.FAILED, message=message, worst=_worst(gradient, truth, error, error > 0))
@@ -159,6 +168,12 @@ def _slope(gradient: Array, truth: Array) -> float:
     """Returns the factor by which the truth is nearest to the gradient."""
     square = float(np.vdot(truth, truth).real)
     return float(np.vdot(truth, gradient).real) / square if square > 0 and math.isfinite(square) else 1.0
+
+
+def _chance(benchmark: Array, truth: Array) -> float:
+    """Returns how far errors of the benchmark's size, independent of each other, take the slope from 1."""
+    size = float(np.linalg.norm(truth)) * math.sqrt(truth.size)
+    return float(np.linalg.norm(benchmark - truth)) / size if size > 0 and math.isfinite(size) else 0.0
 
 
 def _bits(array: Array) -> Array:

@@ -67,13 +67,27 @@ class RecordedCall:
         """The bytes of its tensors, each counted once."""
         return sum(each.numel() * each.element_size() for each in (*self.inputs().values(), self.grad_output))
 
-    def gradients(
-        self, function: Callable[..., Any] | None = None, *, device: str | None = None, wide: bool = False
-    ) -> Gradients:
-        """Returns the gradients that PyTorch computes with the function, by default the call's own.
+    def gradients(self, function: Callable[..., Any] | None = None, *, device: str | None = None) -> Gradients:
+        """Returns the gradients that PyTorch computes with the function, by default the call's own."""
+        output, inputs = self._run(function or self.function, device)
+        return _grad(output, inputs, self.grad_output)
 
-        With `wide` everything is float64, or complex128, and on the CPU.
+    def wide_gradients(self) -> tuple[Gradients, Gradients]:
+        """Returns the gradients in float64, or complex128, on the CPU, and how far rounding moves them.
+
+        They are linear in `grad_output`: each of its elements is moved up or down by half a unit in the last place, of
+        float32 also for halves, whose sums are float32.
         """
+        output, inputs = self._run(self.function, None, wide=True)
+        half_ulp = torch.finfo(max(self.grad_output.dtype, torch.float32, key=lambda each: each.itemsize)).eps / 2
+        sign = torch.empty(output.shape).bernoulli_(generator=torch.Generator().manual_seed(0)) * 2 - 1
+        found = _grad(output, inputs, self.grad_output, retain_graph=True)
+        return found, _grad(output, inputs, self.grad_output.detach().to(output) * sign * half_ulp)
+
+    def _run(
+        self, function: Callable[..., Any], device: str | None, *, wide: bool = False
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the output that has a gradient, and the tensors that get one."""
         copies: dict[int, Tensor] = {}
 
         def leaf(tensor: Tensor) -> Tensor:
@@ -87,23 +101,26 @@ class RecordedCall:
         inputs = {name: leaf(tensor) for name, tensor in self.inputs().items() if tensor.requires_grad}
         kind = self.grad_output.device.type if device is None else torch.device(device).type
         with torch.enable_grad(), torch.autocast(kind, self.autocast, enabled=not wide and self.autocast is not None):
-            output = (function or self.function)(*_mapped(leaf, self.args), **_mapped(leaf, dict(self.kwargs)))
-        first = output[0] if isinstance(output, tuple | list) else output
-        found = torch.autograd.grad(first, tuple(inputs.values()), self.grad_output.detach().to(first))
-        return dict(zip(inputs, found, strict=True))
+            output = function(*_mapped(leaf, self.args), **_mapped(leaf, dict(self.kwargs)))
+        return output[0] if isinstance(output, tuple | list) else output, inputs
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the gradients of a call should be (`truths`, float64), and what PyTorch's own kernels make of them."""
+    """What the gradients of a call should be (`truths`, float64), and what PyTorch's own kernels make of them.
+
+    `rounding` is how far the truths move if the call's inputs are rounded.
+    """
 
     truths: Mapping[str, Array]
     benchmarks: Mapping[str, Array]
+    rounding: Mapping[str, Array]
 
     @classmethod
     def of(cls, call: RecordedCall, device: str | None = None) -> "Expected":
-        """Computes both, the second on the call's own device or on the one named."""
-        return cls(_arrays(call.gradients(wide=True)), _arrays(call.gradients(device=device)))
+        """Computes all, the benchmarks on the call's own device or on the one named."""
+        truths, rounding = map(_arrays, call.wide_gradients())
+        return cls(truths, _arrays(call.gradients(device=device)), rounding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +146,18 @@ class Served:
         dtype = self.sent[0].inputs[operator.inputs[0].name].dtype.name
         tolerance = operator.tolerance(product, dtype)
         return comparison.against_benchmark(
-            self.gradients[name], expected.truths[name], expected.benchmarks[name], tolerance
+            self.gradients[name],
+            expected.truths[name],
+            expected.benchmarks[name],
+            tolerance,
+            expected.rounding[name],
         )
+
+
+def _grad(output: Tensor, inputs: Mapping[str, Tensor], grad_output: Tensor, *, retain_graph: bool = False) -> Gradients:
+    given = grad_output.detach().to(output)
+    found = torch.autograd.grad(output, tuple(inputs.values()), given, retain_graph=retain_graph)
+    return dict(zip(inputs, found, strict=True))
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
