@@ -105,7 +105,7 @@ def test_data_is_beside_the_dump_wherever_it_was_written() -> None:
         ("{}", "has no data"),
         ('{"data": []}', "has no data"),
         ('{"data": {}}', 'holds no call; dump again with level="L1"'),
-        (json.dumps({"framework": "mindspore", "data": CALL}), "is of mindspore; only calls of PyTorch"),
+        (json.dumps({"framework": "mindspore", "data": CALL}), "is of 'mindspore'; only calls of PyTorch"),
         (
             json.dumps({"data": {"Module.pool.MaxPool2d.forward.0": TENSOR}}),
             'holds only modules; dump again with level="L1"',

@@ -1,9 +1,5 @@
 """`aclgrad replay` on dumps of calls that the tests make, with right servers and wrong ones."""
 
-import csv
-import json
-import signal
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +12,8 @@ import aclgrad
 from aclgrad.commands import program
 from aclgrad.replay import command
 from tests.torch.dumps import Dump
+from tests.torch.replaying import drawn, replay, sample
 from tools.serving import Server
-
-GENERATOR = torch.Generator().manual_seed(3)
-
-
-def drawn(*shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> torch.Tensor:
-    return torch.randn(shape, generator=GENERATOR).to(dtype).requires_grad_(grad)
-
-
-def sample(folder: Path, dtype: torch.dtype = torch.float32, task: str = "tensor", copies: int = 1) -> Path:
-    """Returns a dump with one call of several APIs, served or not."""
-    dump = Dump(folder, task=task)
-    for number in range(copies):
-        x = drawn(2, 3, 8, 8, dtype=dtype, grad=True)
-        gradient = drawn(2, 3, 4, 4, dtype=dtype) * 1e-4
-        dump.add(f"Functional.max_pool2d.{number}", [x, 2], gradient, {"return_indices": True}, outputs=2)
-        dump.add(f"Functional.pad.{number}", [x, [1, 1]], drawn(2, 3, 8, 10, dtype=dtype), {"mode": "constant"})
-        dump.add(f"Functional.avg_pool2d.{number}", [x, 2, 2], gradient)
-        dump.add(f"Functional.relu.{number}", [x], drawn(2, 3, 8, 8, dtype=dtype))
-        weight, bias = drawn(8, dtype=dtype, grad=True), drawn(8, dtype=dtype, grad=True)
-        dump.add(f"Functional.layer_norm.{number}", [x, [8], weight, bias, 1e-5], drawn(2, 3, 8, 8, dtype=dtype))
-    return dump.write()
-
-
-@dataclass(frozen=True)
-class Replayed:
-    exit_code: int
-    output: str
-    folder: Path
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        lines = map(json.loads, (self.folder / "rows.jsonl").read_text().splitlines())
-        return [line for line in lines if "summary" not in line]
-
-    def table(self, kind: str, folder: str = ".") -> list[list[str]]:
-        (path,) = (self.folder / folder).glob(f"accuracy_checking_{kind}_*.csv")
-        return list(csv.reader(path.read_text("utf-8-sig").splitlines()[1:]))
-
-
-def replay(dump: Path, server: Server | str, out: Path, *flags: str) -> Replayed:
-    target = server if isinstance(server, str) else server.address
-    found = CliRunner().invoke(program, ["replay", str(dump), target, "--out", str(out), *flags])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return Replayed(found.exit_code, found.output, out)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -151,42 +104,6 @@ def test_a_planted_error_is_found_named_and_located(
     assert (tmp_path / "out" / "report.html").read_text().index("avg_pool2d.0 input") < 4000
 
 
-def test_an_interrupted_run_is_resumed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dump, out = sample(tmp_path / "dump", copies=8), tmp_path / "out"
-    calls: list[str] = []
-
-    class Interrupted(aclgrad.Client):
-        def execute(self, name: str, *args: Any, **options: Any) -> Any:
-            calls.append(name)
-            if len(calls) == 9:
-                raise KeyboardInterrupt
-            return super().execute(name, *args, **options)
-
-    monkeypatch.setattr(command, "Client", Interrupted)
-    first = replay(dump, server, out)
-    assert first.exit_code == 130
-    assert "--resume" in first.output
-    done = [row[0] for row in first.table("result")]
-    assert 0 < len(done) < 32
-    refused = replay(dump, server, out)
-    assert refused.exit_code == 2
-    assert "has the rows of an earlier run" in refused.output
-    monkeypatch.setattr(command, "Client", aclgrad.Client)
-    second = replay(dump, server, out, "--resume")
-    assert second.exit_code == 0, second.output
-    names = [row[0] for row in second.table("result")]
-    assert names[: len(done)] == done
-    expected = [f"Functional.{api}.{n}" for n in range(8) for api in ("max_pool2d", "pad", "avg_pool2d", "layer_norm")]
-    assert sorted(names) == sorted(expected)
-    assert "40 of" in second.output or "passed" in second.output
-    # The report is of both runs.
-    page = (out / "report.html").read_text()
-    assert all(f"{each} " in page for each in expected if ".pad." not in each)
-    third = replay(dump, server, out, "--resume")
-    assert third.exit_code == 0
-    assert [row[0] for row in third.table("result")] == names
-
-
 def test_calls_are_chosen_by_api(server: Server, tmp_path: Path) -> None:
     dump = sample(tmp_path / "dump", copies=2)
     for number, (flags, expected) in enumerate(
@@ -233,38 +150,6 @@ def test_every_rank_and_step_has_tables_of_its_own(server: Server, tmp_path: Pat
     for rank in (ranks[0], ranks[2]):
         assert len(found.table("result", rank)) == 4
         assert f"{rank} Functional.avg_pool2d.0 input" in {row["case"] for row in found.rows}
-
-
-def test_a_server_that_is_down_or_goes_away_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dump = sample(tmp_path / "dump", copies=4)
-    monkeypatch.setattr(command, "_CONNECT_TIMEOUT_S", 0.5)
-    found = replay(dump, "127.0.0.1:1", tmp_path / "down", "--timeout-s", "1")
-    assert found.exit_code == 2
-    assert not (tmp_path / "down").exists()
-    calls: list[str] = []
-    with Server() as server:
-
-        class Killing(aclgrad.Client):
-            def execute(self, name: str, *args: Any, **options: Any) -> Any:
-                calls.append(name)
-                if len(calls) == 6:
-                    server.send(signal.SIGKILL)
-                    server.exit_code()
-                return super().execute(name, *args, **options)
-
-        monkeypatch.setattr(command, "Client", Killing)
-        found = replay(dump, server, tmp_path / "out", "--timeout-s", "2")
-    assert found.exit_code == 2
-    assert "the server went away" in found.output
-    assert "--resume" in found.output
-
-
-def test_an_output_that_is_a_file_is_refused(server: Server, tmp_path: Path) -> None:
-    dump = sample(tmp_path / "dump")
-    (tmp_path / "out").write_text("")
-    found = replay(dump, server, tmp_path / "out")
-    assert found.exit_code == 2
-    assert "Traceback" not in found.output
 
 
 def test_regions_are_pooled_from_tensors(server: Server, tmp_path: Path) -> None:

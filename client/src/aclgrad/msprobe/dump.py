@@ -3,6 +3,7 @@
 A dump is somebody's file: all of it is checked here or where it is used, and a broken entry is that entry's problem.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ MAX_BYTES: Final = 256 * 2**20
 """The largest dump.json, about 300,000 calls; reading one takes up to six times its size."""
 _NAME: Final = "dump.json"
 _FOLDERS: Final = ("", "rank*/", "proc*/", "step*/", "step*/rank*/", "step*/proc*/")
+_FOLDER: Final = re.compile(r"[\w./\\-]*", re.ASCII)
+"""Other names are none of msprobe's, and go into tables and on terminals."""
 _CALL: Final = re.compile(r"(?!.{255})(\w+(?:\.\w+){1,2}\.\d+)\.(forward|backward)", re.ASCII)
 """Names of three or four parts, and which half of the call; those of modules are built differently."""
 _SIZES: Final = {name: dtype.itemsize for name, dtype in DTYPES.items()} | {"bool": 1}
@@ -38,6 +41,13 @@ class Found(NamedTuple):
     path: Path
     folder: Path
 
+    def digest(self) -> str:
+        """Returns what tells this dump.json from others; empty if it is no file."""
+        if not self.path.is_file():
+            return ""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 def find_dumps(path: Path) -> list[Found]:
     """Returns the dump that `path` names, or all of a folder's steps and ranks, step2 before step10.
@@ -46,12 +56,13 @@ def find_dumps(path: Path) -> list[Found]:
     """
     if not path.is_dir():
         return [Found(path, Path())]
-    found = {each for folder in _FOLDERS for each in path.glob(folder + _NAME)}
+    paths = {each for folder in _FOLDERS for each in path.glob(folder + _NAME)}
+    found = [Found(each, folder) for each in paths if _FOLDER.fullmatch(str(folder := each.parent.relative_to(path)))]
     if not found:
         places = f"neither {path / _NAME} nor step*/rank*/{_NAME} or step*/proc*/{_NAME} below it"
         remedy = "name the dump_path of PrecisionDebugger, after its stop() and step()"
         raise DumpError(f"{path} holds no dump: there is {places}; {remedy}")
-    return sorted((Found(each, each.parent.relative_to(path)) for each in found), key=_natural)
+    return sorted(found, key=_natural)
 
 
 def _natural(found: Found) -> list[tuple[int, str]]:
@@ -212,7 +223,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
     if not isinstance(content, dict) or not isinstance(content.get("data"), dict):
         raise DumpError(f"{path} has no data; name the dump.json of a dump, not its stack.json or construct.json.")
     if (framework := content.get("framework", "pytorch")) != "pytorch":
-        raise DumpError(f"{path} is of {str(framework)[:40]}; only calls of PyTorch can be replayed.")
+        raise DumpError(f"{path} is of {str(framework)[:40]!r}; only calls of PyTorch can be replayed.")
     if b'"data_name"' not in text and b'"Max"' not in text and content["data"]:
         remedy = 'dump again with task="tensor", or with summary_mode "statistics" or "md5" instead of "xor"'
         raise DumpError(f"{path} holds neither data nor statistics of its tensors; {remedy}.")

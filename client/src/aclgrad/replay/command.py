@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Final
 
 import click
+import torch
 from rich.console import Console
 
 from aclgrad._client.settings.environment import unless_set
 from aclgrad._client.sync.client import Client
+from aclgrad.errors import DeadlinePassedError
 from aclgrad.judgement.command import end
 from aclgrad.judgement.console import Display
 from aclgrad.judgement.report import GONE, End, Report, worst_first
@@ -51,6 +53,8 @@ def _replay(options: Options) -> Report:
     if options.bundle:
         checked_folder(options.bundle)
         check_unwritten(options.bundle, overwrite=options.force)
+    if options.local == "cuda" and not torch.cuda.is_available():
+        raise ValueError("PyTorch finds no CUDA device here; give --local cpu")
     settings = unless_set(connect_timeout_s=_CONNECT_TIMEOUT_S)
     report, display = Report(), Display(Console())
     begin = time.monotonic()
@@ -58,19 +62,26 @@ def _replay(options: Options) -> Report:
         status = client.server_status()
         origin = Origin(options.target, status.product, status.library, status.runtime_version)
         engine = Engine(client, origin, options.local)
-        with Results.open(options.out, resume=options.resume) as results:
+        of = {
+            "dumps": {found.folder.as_posix(): found.digest() for found in dumps},
+            "local": options.local,
+            "server": f"{origin.product} {origin.library} {origin.runtime_version}",
+        }
+        with Results.open(options.out, of, resume=options.resume) as results:
             run = _Run(options, engine, results, display, report)
             try:
                 for found in dumps:
                     run.replay(found, is_only=len(dumps) == 1)
             except KeyboardInterrupt:
                 report.end, report.message = End.INTERRUPTED, "interrupted; --resume goes on where it ended"
-            except GONE as error:
+            except (*GONE, DeadlinePassedError) as error:
                 report.end = End.SERVER_GONE
                 report.message = f"the server went away: {error}; --resume goes on where the run ended"
             report.seconds = time.monotonic() - begin
+            judged = len(report.rows)
             by_case = {row.case: row for row in (*results.earlier, *report.rows)}
             report.rows[:] = worst_first(list(by_case.values()))
+            report.planned += len(report.rows) - judged
             display.end(report)
             run.tell(results.end(report))
             if options.bundle:

@@ -12,7 +12,7 @@ import numpy as np
 
 from aclgrad._client.sync.client import Client
 from aclgrad.bundles import JudgedCall
-from aclgrad.errors import AccessDeniedError, AclgradError, RequestError
+from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
 from aclgrad.judgement.report import GONE
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
 from aclgrad.msprobe import cells
@@ -28,6 +28,9 @@ WORKERS: Final = 16
 """Calls under way: those that wait for the server together share its messages."""
 _WINDOW_BYTES: Final = 2**30
 """The tensors of calls under way; a larger one goes alone. Their float64 forms take several times as much."""
+
+_LONGEST_REASON: Final = 500
+"""In characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ class Engine:
     def judge(self, jobs: Iterable[Job], place: str) -> Iterator[Judged]:
         """Yields what became of each call; `place` says in the rows which dump it is from.
 
-        Raises one of GONE where the server has gone away; what was yielded before stands.
+        Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers; what was
+        yielded before stands.
         """
         window: deque[tuple[int, Future[Judged]]] = deque()
         held = 0
@@ -110,7 +114,7 @@ class Engine:
 
     def unreadable(self, place: str, reason: str) -> Judged:
         """Returns what became of a dump that cannot be read."""
-        finding = Finding(Verdict.NOTED, reason)
+        finding = Finding(Verdict.NOTED, _printable(reason))
         task = Task(self._origin, "replay", "", "", (), place, lambda: finding)
         return Judged(Job(place, None, reason), [Row.of(task, finding, 0.0)], (), ())
 
@@ -124,19 +128,24 @@ class Engine:
             return Row.of(task, finding, time.monotonic() - begin)
 
         def without_gradient(verdict: Verdict, reason: str) -> Judged:
-            shape = tuple(job.call.grad_output.shape) if job.call else ()
+            shape, reason = tuple(job.call.grad_output.shape) if job.call else (), _printable(reason)
             skipped = [cells.skipped(reason)]
             return Judged(job, [row("", shape, Finding(verdict, reason))], skipped, skipped)
 
         if job.call is None:
             return without_gradient(Verdict.SKIPPED, job.reason)
         try:
+            job.call.check_output(self._client)
             served = Served.of(job.call, self._client)
             expected = Expected.of(job.call, self._local or "cpu")
         except GONE:
             raise
         except (LocalError, RequestError, AccessDeniedError) as reason:
             return without_gradient(Verdict.SKIPPED, str(reason))
+        except DeadlinePassedError as error:
+            # Is it the call that takes so long, or does the server no longer answer at all?
+            self._client.server_status()
+            return without_gradient(Verdict.FAILED, f"{type(error).__name__}: {error}")
         except AclgradError as error:
             return without_gradient(Verdict.FAILED, f"{type(error).__name__}: {error}")
         except Exception as reason:  # PyTorch has many for arguments, and a dump may have any
@@ -157,6 +166,12 @@ class Engine:
         pair = (of_server, of_pytorch)
         ours, theirs = ([found.get(each, _UNWANTED) for each in tensors] or [_KEYWORDS] for found in pair)
         return Judged(job, rows, ours, theirs, served)
+
+
+def _printable(text: str) -> str:
+    """Returns one line of a terminal: a reason may quote whatever a dump has."""
+    line = " ".join(text.split())[:_LONGEST_REASON]
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
 
 
 _UNWANTED: Final = cells.skipped("The tensor needs no gradient.")

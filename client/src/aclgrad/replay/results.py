@@ -1,10 +1,11 @@
 """What a replay leaves in its folder: a pair of tables for each dump, all rows as JSON lines, and the report."""
 
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self, TextIO
+from typing import Any, Final, Self, TextIO
 
 from aclgrad.judgement.html import render
 from aclgrad.judgement.report import Report, read_rows, write_line
@@ -13,6 +14,7 @@ from aclgrad.msprobe.tables import Tables
 from aclgrad.replay.engine import Judged
 
 ROWS: Final = "rows.jsonl"
+RUN: Final = "run.json"
 REPORT: Final = "report.html"
 
 
@@ -26,15 +28,22 @@ class Results:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, *, resume: bool) -> Iterator[Self]:
-        """Makes the folder; raises ValueError if it has rows of another run and this one does not resume it."""
-        path = folder / ROWS
-        if path.exists() and not resume:
+    def open(cls, folder: Path, of: Mapping[str, Any], *, resume: bool) -> Iterator[Self]:
+        """Makes the folder; raises ValueError if it has rows of another run and this one does not resume it.
+
+        `of` is what all runs that resume each other have in common, as values of JSON.
+        """
+        path, run = folder / ROWS, folder / RUN
+        earlier = _whole_rows(path) if path.exists() and run.exists() else []
+        if earlier and not resume:
             raise ValueError(
                 f"{folder} has the rows of an earlier run; give another folder, or --resume to go on there"
             )
+        if earlier and (before := json.loads(run.read_bytes())) != of:
+            other = ", ".join(key for key in of if before.get(key) != of[key])
+            raise ValueError(f"{folder} has the rows of a run with other {other}; give another folder")
         folder.mkdir(parents=True, exist_ok=True)
-        earlier = _whole_rows(path) if path.exists() else []
+        run.write_text(json.dumps(of), encoding="utf-8")
         with path.open("a", encoding="utf-8") as file:
             yield cls(folder, file, earlier)
 

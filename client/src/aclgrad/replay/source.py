@@ -6,7 +6,7 @@ from typing import Self
 
 from torch import Tensor
 
-from aclgrad.msprobe.dump import Dump, Entry, EntryError, Found, read_dump
+from aclgrad.msprobe.dump import Dump, DumpError, Entry, EntryError, Found, read_dump
 from aclgrad.msprobe.values import Values, first_random, read_values
 from aclgrad.replay.apis import Api, served_apis
 from aclgrad.replay.engine import Job
@@ -33,6 +33,9 @@ class Source:
         """
         dump = read_dump(found.path)
         served = served_apis()
+        if apis and not any(_names(each) & set(apis) for each in dump.entries):
+            called = ", ".join(sorted({each.api for each in dump.entries if _api(each) in served})) or "none"
+            raise DumpError(f"{found.path} has no call of {', '.join(apis)}; of those that are served it has {called}")
         asked = [each for each in dump.entries if each.backward is not None and (not apis or _names(each) & set(apis))]
         names = tuple(each.name for each in asked if every or _api(each) in served)
         random = None if dump.tensor_folder.is_dir() else first_random(dump)

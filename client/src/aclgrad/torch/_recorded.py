@@ -17,7 +17,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.torch._account import ForeignError
+from aclgrad.torch._account import ForeignError, LocalError
 from aclgrad.torch._gradients import SentCall, record_sent_calls
 from aclgrad.torch._tensors import Array, array_of, dtype_name
 
@@ -66,6 +66,20 @@ class RecordedCall:
     def size_bytes(self) -> int:
         """The bytes of its tensors, each counted once."""
         return sum(each.numel() * each.element_size() for each in (*self.inputs().values(), self.grad_output))
+
+    def check_output(self, client: Client) -> None:
+        """Raises LocalError for arguments that give an output of another shape than `grad_output` has.
+
+        Nothing is computed for that, or allocated: a few numbers may ask for an output of any size.
+        """
+        if self.remote is None:
+            return
+        args, kwargs = (_mapped(lambda each: each.detach().to("meta"), each) for each in (self.args, dict(self.kwargs)))
+        with torch.no_grad():
+            output = self.remote(*args, **kwargs, client=client)
+        shape = (output[0] if isinstance(output, tuple | list) else output).shape
+        if shape != self.grad_output.shape:
+            raise LocalError(f"the output is {tuple(shape)}, and its gradient {tuple(self.grad_output.shape)}")
 
     def gradients(self, function: Callable[..., Any] | None = None, *, device: str | None = None) -> Gradients:
         """Returns the gradients that PyTorch computes with the function, by default the call's own."""
@@ -154,7 +168,9 @@ class Served:
         )
 
 
-def _grad(output: Tensor, inputs: Mapping[str, Tensor], grad_output: Tensor, *, retain_graph: bool = False) -> Gradients:
+def _grad(
+    output: Tensor, inputs: Mapping[str, Tensor], grad_output: Tensor, *, retain_graph: bool = False
+) -> Gradients:
     given = grad_output.detach().to(output)
     found = torch.autograd.grad(output, tuple(inputs.values()), given, retain_graph=retain_graph)
     return dict(zip(inputs, found, strict=True))

@@ -2,9 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 from torch import Tensor
+
+_MOST_SAMPLES: Final = 2**22
+"""Along one axis of a box, some 100 MB; without a sampling ratio a box of a picture has one for each cell."""
 
 
 def roi_align_shape(input: Tensor, boxes: Tensor, pooled_height: int, pooled_width: int, *_: object) -> Tensor:
@@ -66,6 +70,8 @@ def _band(low: float, high: float, bins: int, size: int, sampling_ratio: int, al
     """
     extent = high - low if aligned else max(high - low, 1.0)
     count = sampling_ratio if sampling_ratio > 0 else max(math.ceil(extent / bins), 0)
+    if bins * count > _MOST_SAMPLES:
+        raise ValueError(f"a box has {bins * count} samples along an axis; {_MOST_SAMPLES} are the most")
     samples = (torch.arange(count, dtype=torch.float64) + 0.5) / max(count, 1)
     positions = low + (torch.arange(bins, dtype=torch.float64)[:, None] + samples) * (extent / bins)
     shares = ((positions >= -1) & (positions <= size)) / max(count, 1)

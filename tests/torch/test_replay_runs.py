@@ -1,0 +1,135 @@
+"""Runs of `aclgrad replay` that end early or cannot begin, and those that go on with them."""
+
+import signal
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import aclgrad
+from aclgrad.replay import command
+from tests.torch.replaying import replay, sample
+from tools.serving import Server
+
+
+def test_an_interrupted_run_is_resumed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dump, out = sample(tmp_path / "dump", copies=8), tmp_path / "out"
+    calls: list[str] = []
+
+    class Interrupted(aclgrad.Client):
+        def execute(self, name: str, *args: Any, **options: Any) -> Any:
+            calls.append(name)
+            if len(calls) == 9:
+                raise KeyboardInterrupt
+            return super().execute(name, *args, **options)
+
+    monkeypatch.setattr(command, "Client", Interrupted)
+    first = replay(dump, server, out)
+    assert first.exit_code == 130
+    assert "--resume" in first.output
+    done = [row[0] for row in first.table("result")]
+    assert 0 < len(done) < 32
+    refused = replay(dump, server, out)
+    assert refused.exit_code == 2
+    assert "has the rows of an earlier run" in refused.output
+    monkeypatch.setattr(command, "Client", aclgrad.Client)
+    second = replay(dump, server, out, "--resume")
+    assert second.exit_code == 0, second.output
+    names = [row[0] for row in second.table("result")]
+    assert names[: len(done)] == done
+    expected = [f"Functional.{api}.{n}" for n in range(8) for api in ("max_pool2d", "pad", "avg_pool2d", "layer_norm")]
+    assert sorted(names) == sorted(expected)
+    assert "40 of" in second.output or "passed" in second.output
+    # The report is of both runs.
+    page = (out / "report.html").read_text()
+    assert all(f"{each} " in page for each in expected if ".pad." not in each)
+    third = replay(dump, server, out, "--resume")
+    assert third.exit_code == 0
+    assert [row[0] for row in third.table("result")] == names
+
+
+def test_a_folder_is_resumed_by_runs_of_the_same_dump_alone(server: Server, tmp_path: Path) -> None:
+    """Calls of two dumps have the same names: what is right in the one must not pass for the other."""
+    dump, other, out = sample(tmp_path / "dump", copies=2), sample(tmp_path / "other", copies=2), tmp_path / "out"
+    first = replay(dump, server, out)
+    for again, flags, differs in ((other, [], "dumps"), (dump, ["--local", "cpu"], "local")):
+        found = replay(again, server, out, "--resume", *flags)
+        assert found.exit_code == 2
+        assert f"has the rows of a run with other {differs}" in found.output
+        assert found.rows == first.rows
+    found = replay(dump, server, out, "--resume")
+    assert found.exit_code == 0
+    assert "12 of 12 rows" in found.output
+
+
+def test_a_run_that_judged_nothing_leaves_its_folder_to_the_next(server: Server, tmp_path: Path) -> None:
+    dump, out = sample(tmp_path / "dump"), tmp_path / "out"
+    found = replay(dump, server, out, "--api", "avg_pool3d")
+    assert found.exit_code == 2
+    assert "has no call of avg_pool3d; of those that are served it has avg_pool2d, layer_norm, max" in found.output
+    assert replay(dump, server, out).exit_code == 0
+
+
+def test_without_a_cuda_device_there_is_no_local_side_of_it(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    found = replay(sample(tmp_path / "dump"), server, tmp_path / "out", "--local", "cuda")
+    assert found.exit_code == 2
+    assert "finds no CUDA device" in found.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_is_down_or_goes_away_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = sample(tmp_path / "dump", copies=4)
+    monkeypatch.setattr(command, "_CONNECT_TIMEOUT_S", 0.5)
+    found = replay(dump, "127.0.0.1:1", tmp_path / "down", "--timeout-s", "1")
+    assert found.exit_code == 2
+    assert not (tmp_path / "down").exists()
+    calls: list[str] = []
+    with Server() as server:
+
+        class Killing(aclgrad.Client):
+            def execute(self, name: str, *args: Any, **options: Any) -> Any:
+                calls.append(name)
+                if len(calls) == 6:
+                    server.send(signal.SIGKILL)
+                    server.exit_code()
+                return super().execute(name, *args, **options)
+
+        monkeypatch.setattr(command, "Client", Killing)
+        found = replay(dump, server, tmp_path / "out", "--timeout-s", "2")
+    assert found.exit_code == 2
+    assert "the server went away" in found.output
+    assert "--resume" in found.output
+
+
+def test_a_server_that_is_stopped_ends_the_run_and_is_none_that_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump, calls = sample(tmp_path / "dump", copies=4), count()
+    with Server() as server:
+
+        class Stopping(aclgrad.Client):
+            def execute(self, name: str, *args: Any, **options: Any) -> Any:
+                if next(calls) == 6:
+                    server.send(signal.SIGSTOP)
+                return super().execute(name, *args, **options)
+
+        monkeypatch.setattr(command, "Client", Stopping)
+        found = replay(dump, server, tmp_path / "out", "--timeout-s", "1")
+        server.send(signal.SIGCONT)
+        assert found.exit_code == 2, found.output
+        assert "the server went away" in found.output
+        assert not [row for row in found.rows if row["verdict"] == "failed"]
+        assert replay(dump, server, tmp_path / "out", "--resume").exit_code == 0
+
+
+def test_an_output_that_is_a_file_is_refused(server: Server, tmp_path: Path) -> None:
+    dump = sample(tmp_path / "dump")
+    (tmp_path / "out").write_text("")
+    found = replay(dump, server, tmp_path / "out")
+    assert found.exit_code == 2
+    assert "Traceback" not in found.output
