@@ -1,6 +1,8 @@
 """compare_backward and assert_gradients_match around training steps, with right servers and wrong ones."""
 
+import gc
 import signal
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +114,22 @@ def test_a_wrong_gradient_is_found_named_and_located(
     assert not torch.allclose(tensors["gradient.input"].double(), truth, rtol=1e-3, atol=0)
 
 
+def test_of_a_step_only_the_worst_calls_are_kept(client: RecordingClient) -> None:
+    """Not the graph of the step, which holds the arguments of all its calls."""
+    hidden = INPUT.clone().requires_grad_()
+    held = []
+    with compare_backward(client) as found:
+        for _ in range(8):
+            hidden = hidden.tanh()
+            held.append(weakref.ref(hidden))
+            hidden = functional.layer_norm(hidden, [8])
+        hidden.pow(2).sum().backward()
+    del hidden
+    gc.collect()
+    assert len(found.rows) == 8
+    assert [each() for each in held] == [None] * 8
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_gradients_of_a_sum_behind_a_normalisation_are_noted(client: RecordingClient, dtype: torch.dtype) -> None:
     """They are 0 by mathematics; float32 makes of them what it likes, and some of it is exact."""
@@ -151,6 +169,8 @@ def test_what_cannot_be_compared_is_skipped_with_its_reason(client: RecordingCli
     assert "no dilation" in row.message
     with pytest.raises(AssertionError, match="no gradient was compared"):
         assert_gradients_match(lambda: functional.relu(INPUT.clone().requires_grad_()).sum().backward(), client)
+    with pytest.raises(aclgrad.errors.InvalidSettingError, match="client is a str; give an aclgrad.Client"):
+        compare_backward("127.0.0.1:1")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no gradient was compared, so there is none to save"):
         compare_backward(client).save("nowhere")
 

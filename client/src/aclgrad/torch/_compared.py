@@ -18,6 +18,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.judgement.report import worst_first
 from aclgrad.judgement.rows import Finding, Origin, Row, Task, Verdict
 from aclgrad.torch._account import ForeignError, LocalError, aligned, layer_of
+from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
 from aclgrad.torch._recorded import Expected, RecordedCall, Served
 
@@ -50,6 +51,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
 
     def __init__(self, client: Client) -> None:
         super().__init__()
+        number_of(client)  # raises for what is no client
         self.rows: list[Row] = []
         self._client = client
         self._functions = rerouted()
@@ -101,9 +103,10 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         except Exception as reason:  # the step is the user's: what goes wrong beside it is told in a row
             self._take(self._row(call, layer, "", Finding(Verdict.SKIPPED, str(reason)), begin))
             return
+        kept = call.detached()
         for name, finding in found.items():
             row = self._row(call, layer, names[name], finding, begin)
-            self._take(row, _Kept(row, call, served, expected))
+            self._take(row, _Kept(row, kept, served, expected))
 
     def _row(self, call: RecordedCall, layer: str, name: str, finding: Finding, begin: float) -> Row:
         shape = tuple(call.grad_output.shape)

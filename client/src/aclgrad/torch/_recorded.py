@@ -5,9 +5,9 @@ It is what a dump's entry and a step of a user's own training have in common, so
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import torch
 from torch import Tensor
@@ -66,6 +66,11 @@ class RecordedCall:
     def size_bytes(self) -> int:
         """The bytes of its tensors, each counted once."""
         return sum(each.numel() * each.element_size() for each in (*self.inputs().values(), self.grad_output))
+
+    def detached(self) -> Self:
+        """Returns the call without the graphs that its tensors are of, which hold those of the whole step."""
+        args, kwargs, grad_output = _mapped(Tensor.detach, (self.args, dict(self.kwargs), self.grad_output))
+        return replace(self, args=args, kwargs=kwargs, grad_output=grad_output)
 
     def check_output(self, client: Client) -> None:
         """Raises LocalError for arguments that give an output of another shape than `grad_output` has.
