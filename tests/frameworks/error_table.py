@@ -1,13 +1,14 @@
 """Prints the largest error of every operator and dtype, against the float64 definition and against PyTorch."""
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 import aclgrad
 from aclgrad import reference
-from aclgrad.operators.cases import typed_cases
+from aclgrad.operators.cases import arrays_of, typed_cases
 from aclgrad.products import Product
 from tests.frameworks.pytorch_gradients import comparable_cases, of_pytorch
 from tools.benchmarks import torchvision_kernel
@@ -22,11 +23,11 @@ def main() -> None:
     with Server() as server, aclgrad.Client(server.address) as client:
         for typed in typed_cases(Product.ATLAS_A2):
             arrays = typed.arrays()
-            ours = client.execute(typed.spec.name, arrays, typed.case.attributes)
-            truth = reference.define(typed.spec.name, arrays, typed.case.attributes)
+            ours = arrays_of(client.execute(typed.spec.name, arrays, typed.case.attributes))
+            truths = arrays_of(reference.define(typed.spec.name, arrays, typed.case.attributes))
             row = rows.setdefault((typed.spec.name, typed.dtype), {"cases": 0, "float64": 0.0, "pytorch": 0.0})
             row["cases"] += 1
-            row["float64"] = max(row["float64"], largest(ours, truth))
+            row["float64"] = max(row["float64"], largest(ours, truths))
             if str(typed) in comparable:
                 row["pytorch"] = max(row["pytorch"], largest(ours, of_pytorch(typed, arrays)))
     print(f"{'operator':<32} {'dtype':<11} {'cases':>5} {'against float64':>16} {'against PyTorch':>16}")
@@ -34,9 +35,10 @@ def main() -> None:
         print(f"{name:<32} {dtype:<11} {row['cases']:>5.0f} {row['float64']:>16.1e} {row['pytorch']:>16.1e}")
 
 
-def largest(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Returns the largest absolute error."""
-    return float(np.abs(ours.astype(theirs.dtype) - theirs).max(initial=0.0))
+def largest(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
+    """Returns the largest absolute error of all gradients."""
+    pairs = zip(ours, theirs, strict=True)
+    return max(float(np.abs(one.astype(other.dtype) - other).max(initial=0.0)) for one, other in pairs)
 
 
 if __name__ == "__main__":

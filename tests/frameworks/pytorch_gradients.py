@@ -21,13 +21,17 @@ def comparable_cases() -> list[TypedCase]:
     ]
 
 
-def of_pytorch(typed: TypedCase, arrays: dict[str, Array]) -> Array:
-    """Returns PyTorch's gradient in float64 or complex128, of half types computed in float32 from the same values.
+def of_pytorch(typed: TypedCase, arrays: dict[str, Array]) -> tuple[Array, ...]:
+    """Returns PyTorch's gradients in float64 or complex128, of half types computed in float32 from the same values.
 
     PyTorch's own half kernels round after every addition, which says nothing about a result that is rounded once.
     """
     tensors = {name: _tensor_of(array) for name, array in arrays.items()}
-    gradient: torch.Tensor = samples_of(typed.spec.name).pytorch(tensors, typed.attributes)
+    gradients = samples_of(typed.spec.name).pytorch(tensors, typed.attributes)
+    return tuple(map(_widened, gradients if isinstance(gradients, tuple) else (gradients,)))
+
+
+def _widened(gradient: torch.Tensor) -> Array:
     wide = torch.complex128 if gradient.is_complex() else torch.float64
     return (gradient.to(wide) if gradient.is_floating_point() or gradient.is_complex() else gradient).numpy()
 

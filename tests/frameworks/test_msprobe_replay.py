@@ -55,7 +55,8 @@ def replay(server: Server, dump: Path, out: Path, exit_code: int = 0) -> Path:
 
 def details_of(folder: Path, step: str = "") -> Path:
     """Returns the details of the server's side."""
-    (found,) = (each for each in (folder / step).rglob("accuracy_checking_details_*.csv") if each.parent.name != "local")
+    tables = (folder / step).rglob("accuracy_checking_details_*.csv")
+    (found,) = (each for each in tables if each.parent.name != "local")
     return found
 
 
