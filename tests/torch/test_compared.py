@@ -169,7 +169,7 @@ def test_what_cannot_be_compared_is_skipped_with_its_reason(client: RecordingCli
     assert "no dilation" in row.message
     with pytest.raises(AssertionError, match="no gradient was compared"):
         assert_gradients_match(lambda: functional.relu(INPUT.clone().requires_grad_()).sum().backward(), client)
-    with pytest.raises(aclgrad.errors.InvalidSettingError, match="client is a str; give an aclgrad.Client"):
+    with pytest.raises(aclgrad.errors.InvalidSettingError, match="client is a str"):
         compare_backward("127.0.0.1:1")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no gradient was compared, so there is none to save"):
         compare_backward(client).save("nowhere")
