@@ -29,7 +29,7 @@ def completed(command: str) -> list[str]:
     return [each.value for each in found]
 
 
-@pytest.mark.parametrize("command", ["call", "operators", "bench --operator"])
+@pytest.mark.parametrize("command", ["call", "operators", "bench --operator", "compare --only"])
 def test_operators_are_completed(command: str) -> None:
     assert completed(f"{command} ") == list(OPERATORS)
     assert completed(f"{command} max_unp") == ["max_unpool2d_backward", "max_unpool3d_backward"]

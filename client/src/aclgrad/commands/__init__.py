@@ -170,7 +170,13 @@ def check_command(**given: Any) -> None:
 @program.command("compare")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--only", metavar="NAME", multiple=True, help="An operator, or with --dump an API; repeatable.")
+@click.option(
+    "--only",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=_completed,
+    help="An operator, or with --dump an API; repeatable.",
+)
 @click.option("--dump", type=click.Path(exists=True, path_type=Path), help="Compare on the calls of an msprobe dump.")
 @click.option("--quick", is_flag=True, help="Fewer cases, no large ones, and each once: seconds.")
 @click.option("--json", type=_FILE, help="Write a JSON line for each row, and a last one with the summary.")

@@ -19,7 +19,7 @@ from aclgrad.operators.samples import Arrays
 Array = np.ndarray[Any, Any]
 
 AT_ONCE: Final = 4
-"""How often each call is repeated, in one message."""
+"""How often each call is repeated, in one message; a large one less often."""
 
 
 class NotComparedError(Exception):

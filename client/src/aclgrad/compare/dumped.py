@@ -4,18 +4,23 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from aclgrad.check.repetition import repeated
 from aclgrad.check.target import Target
 from aclgrad.compare.calls import AT_ONCE, Answer, Call, NotComparedError
+from aclgrad.errors import RequestError
 from aclgrad.judgement import comparison
 from aclgrad.judgement.rows import Finding
 from aclgrad.msprobe.dump import Entry, EntryError, Found, find_dumps, tensors
+from aclgrad.operators.cases import arrays_of
 from aclgrad.replay.engine import Job
 from aclgrad.replay.source import Source
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._recorded import Expected, RecordedCall, Served
+
+_HELD_BYTES: Final = 2**28
+"""The tensors of all repetitions of a call; a larger call is repeated once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,11 +45,14 @@ class DumpQuestion:
     def ask(self, target: Target) -> Answer:
         try:
             served = Served.of(self.call, target.client)
-        except LocalError as reason:
+        except (LocalError, RequestError) as reason:
             raise NotComparedError(str(reason)) from reason
-        sent = served.sent[0]
-        runs = repeated(target, 1, AT_ONCE, sent.operator, sent.inputs, sent.attributes)
-        return Answer({self.names[place]: each for place, each in served.gradients.items()}, runs, served)
+        sent, times = served.sent[0], max(1, min(AT_ONCE, _HELD_BYTES // max(self.call.size_bytes, 1)))
+        call = (sent.operator, sent.inputs, sent.attributes)
+        others = repeated(target, 0, times, *call, outputs=tuple(sent.gradients))
+        wanted = [tuple(each for each in arrays_of(run) if each is not None) for run in others]
+        gradients = {self.names[place]: each for place, each in served.gradients.items()}
+        return Answer(gradients, [tuple(sent.gradients.values()), *wanted], served)
 
     def judge(self, target: Target, answer: Answer) -> Finding:
         served = answer.source

@@ -80,7 +80,7 @@ def conclusion_of(lines: Sequence[Line], a: Target, b: Target) -> str:
         if names := [line.name for line in compared if side in line.varying]:
             told.append(f"repeated runs of {side} differ in {_named(names)}")
     if skipped := len({line.operator for line in lines} - {line.operator for line in compared}):
-        told.append(f"{skipped} operators were not compared")
+        told.append(f"not compared: {skipped} of {skipped + all_} operators")
     if a.origin == b.origin:
         told.append("A and B are the same server, so that this is its determinism")
     return "; ".join(told)
