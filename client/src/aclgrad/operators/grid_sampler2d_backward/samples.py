@@ -12,6 +12,7 @@ from aclgrad.products import Product
 _MARGIN = 0.06
 """The least distance, in cells, of points from where they jump to other cells, so that rounding does not move them."""
 _TRIES = 40
+_TIMED_SCALE = 64
 
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
@@ -19,7 +20,10 @@ def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Ar
     grid = arrays["grid"]
     reach = 5.0 if "far" in example.name else 1.3
     if "timed" in example.name:
-        return {**arrays, "grid": generator.uniform(-1, 1, grid.size).reshape(grid.shape).astype(grid.dtype)}
+        points = generator.uniform(-1, 1, grid.size).reshape(grid.shape).astype(grid.dtype)
+        # The gradient of a point adds up all channels, times half the image's size: so does the rounding of its place,
+        # for which the tolerance has a figure of small images.
+        return {**arrays, "grid": points, "grad_output": arrays["grad_output"] / _TIMED_SCALE}
     sizes = np.array(example.shapes["input"][:1:-1])
     points = np.zeros(grid.shape, grid.dtype)
     bad = np.ones(grid.shape, bool)
