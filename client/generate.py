@@ -91,6 +91,7 @@ FAMILIES = {
     "padding": ("_pad",),
     "upsampling, RoI align, grid sampling": ("upsample", "roi_align", "grid_sampler"),
     "normalisation": ("_norm",),
+    "activations": ("silu", "sigmoid", "tanh", "relu", "hardswish", "threshold", "gelu", "swi_glu"),
 }
 """What the names of a family's operators contain; the README has a row for each, and one for all others."""
 

@@ -168,7 +168,8 @@ def _ranks(typed: TypedCase, product: Product) -> dict[str, Row]:
         longer = Tensor((1, *tensor.shape), tensor.data_type, tensor.format_)
         rows[f"{name} with a dimension more"] = Row({**valid, name: longer}, INVALID)
     if len({each.ranks for each in spec.inputs}) == 1:
-        for rank in (min(spec.inputs[0].ranks) - 1, max(spec.inputs[0].ranks) + 1):
+        ranks = spec.inputs[0].ranks
+        for rank in {max(min(ranks) - 1, 0), max(ranks) + 1} - set(ranks):
             changed = {name: _of_rank(tensor, rank) for name, tensor in tensors.items()}
             rows[f"rank {rank}"] = Row({**valid, **changed}, INVALID)
     return rows

@@ -12,7 +12,7 @@ from aclgrad.operators.batch_norm_backward.samples import batch_norm_case
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
-from aclgrad.operators.samples import Arrays, Case, case
+from aclgrad.operators.samples import Arrays, Case, case, samples_of
 from aclgrad.products import Product
 
 Shape = tuple[int, ...]
@@ -258,6 +258,17 @@ def _grid_sampler(cells: int) -> Iterator[Case]:
     yield sampled("many_channels", (1, cells // 4, 2, 2), (1, 1))
 
 
+def _elementwise(name: str) -> Callable[[int], Iterator[Case]]:
+    def cases(cells: int) -> Iterator[Case]:
+        side = math.isqrt(cells)
+        for way, shape in (("row", (1, cells)), ("column", (cells, 1)), ("plane", (side, side))):
+            picture = samples_of(name).picture
+            yield replace(picture, name=way, shapes=dict.fromkeys(picture.shapes, shape))
+
+    return cases
+
+
+_ELEMENTWISE = ("silu_backward",)
 _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "adaptive_avg_pool2d_backward": _adaptive(2),
     "adaptive_avg_pool3d_backward": _adaptive(3),
@@ -271,6 +282,7 @@ _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "max_unpool3d_backward": _unpooling(3),
     "roi_align_v2_backward": _roi_align,
     "upsample_nearest2d_backward": _upsampling,
+    **{name: _elementwise(name) for name in _ELEMENTWISE},
     **{
         f"{rule}_pad{axes}d_backward": _pad(axes, rule == "reflection")
         for rule in ("reflection", "replication")

@@ -26,6 +26,7 @@ from aclgrad.operators.replication_pad1d_backward.definition import backward as 
 from aclgrad.operators.replication_pad2d_backward.definition import backward as replication_pad2d_backward
 from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
+from aclgrad.operators.silu_backward.definition import backward as silu_backward
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.messages import AttributeValue
 
@@ -48,6 +49,7 @@ __all__ = [
     "replication_pad2d_backward",
     "replication_pad3d_backward",
     "roi_align_v2_backward",
+    "silu_backward",
     "upsample_nearest2d_backward",
 ]
 
@@ -69,6 +71,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "replication_pad2d_backward": replication_pad2d_backward,
     "replication_pad3d_backward": replication_pad3d_backward,
     "roi_align_v2_backward": roi_align_v2_backward,
+    "silu_backward": silu_backward,
     "upsample_nearest2d_backward": upsample_nearest2d_backward,
 }
 

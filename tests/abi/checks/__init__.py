@@ -8,6 +8,7 @@ from aclgrad.products import Product
 
 from ..phase_one import Order, Row
 from ..table_calls import rows_of
+from .elementwise import ORDERS as ELEMENTWISE
 from .pads import ORDERS as PADS
 
 
@@ -16,7 +17,7 @@ def _order(name: str) -> Order:
     return Order(table.VALID, table.ACCEPTED, table.REFUSED, getattr(table, "OTHERWISE", {}))
 
 
-ORDERS = PADS | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_backward.py")}
+ORDERS = ELEMENTWISE | PADS | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_backward.py")}
 
 
 def every_row(name: str, product: Product) -> dict[str, Row]:

@@ -82,7 +82,7 @@ async def test_tasks_share_a_client(server: Server) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
 def test_ten_thousand_calls_of_every_operator(tmp_path: Path, host_pointers: bool) -> None:
-    cases = [typed for typed in CASES.values() if min(map(min, typed.case.shapes.values())) > 0]
+    cases = [typed for typed in CASES.values() if all(map(all, typed.case.shapes.values()))]
     origins, requests = zip(*((typed, request) for typed in cases for request in requests_of(typed)), strict=True)
     assert {name for name, _, _ in requests} == set(OPERATORS)
     config = write_config(tmp_path, host_pointers=host_pointers, strict=False)

@@ -24,6 +24,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._checks import checked_arrays, checked_sizes
+from aclgrad.jax._elementwise import silu
 from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm
 from aclgrad.jax._gradients import differentiable
 from aclgrad.operators.catalogue import OPERATORS
@@ -41,6 +42,7 @@ __all__ = [
     "max_unpool3d",
     "pad",
     "roi_align",
+    "silu",
 ]
 Size = int | Sequence[int]
 

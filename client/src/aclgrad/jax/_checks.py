@@ -54,7 +54,9 @@ def checked_named(
 
     `shapes` returns those that they must have, beside an input of the given shape.
     """
-    inputs = {each.name: each for each in spec.inputs}
+    inputs = {each.python_name: each for each in spec.inputs}
+    # Where the operator takes the function's output, the input is like it.
+    inputs.setdefault("input", spec.inputs[0])
     # A bias is added to products with the weight, and the operator need not take it.
     inputs.setdefault("bias", inputs.get("weight", spec.inputs[0]))
     given = {

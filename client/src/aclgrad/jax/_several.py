@@ -61,10 +61,11 @@ def _checked(
     """Returns the inputs that the operator gets; raises a RequestError for what the server does not differentiate."""
     outputs, saved = jax.eval_shape(forward, types)
     known = {**types, **saved}
-    inputs = {each.name: known[each.name] for each in spec.inputs[1:] if known.get(each.name) is not None}
-    inputs = {spec.inputs[0].name: outputs[0], **inputs}
+    names = {each.name: each.python_name for each in spec.inputs[1:] if known.get(each.python_name) is not None}
+    inputs = {spec.inputs[0].name: outputs[0], **{name: known[argument] for name, argument in names.items()}}
     if all(each.size for each in inputs.values()):  # what is empty is not sent
-        check_named(client, spec, inputs, {each.name: static[each.name] for each in spec.attributes}, {})
+        attributes = {each.name: static[each.name] for each in spec.attributes if each.name in static}
+        check_named(client, spec, inputs, attributes, {})
     return tuple(inputs)
 
 
@@ -73,6 +74,7 @@ def _function(
 ) -> Callable[..., Any]:
     """Returns the function of the arrays of these names; `sent` are the inputs after the gradient of the output."""
     targets = [argument_of(each) for each in call.spec.outputs]
+    taken = [each.python_name for each in call.spec.inputs if each.name in sent]
 
     def computed(*arrays: Any) -> Any:
         return forward(dict(zip(names, arrays, strict=True)))[0]
@@ -84,7 +86,7 @@ def _function(
         known = {**arrays, **saved}
         # In the structure and not as values, which JAX would trace.
         wanted = tuple(() if each in perturbed else None for each in targets)
-        return outputs, ([known[name] for name in sent], wanted)
+        return outputs, ([known[argument] for argument in taken], wanted)
 
     def pull(residuals: Any, cotangents: Any) -> tuple[Any, ...]:
         inputs, marks = residuals

@@ -19,6 +19,7 @@ from aclgrad.operators.replication_pad1d_backward.spec import SPEC as REPLICATIO
 from aclgrad.operators.replication_pad2d_backward.spec import SPEC as REPLICATION_PAD2D_BACKWARD
 from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATION_PAD3D_BACKWARD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
+from aclgrad.operators.silu_backward.spec import SPEC as SILU_BACKWARD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
@@ -40,5 +41,6 @@ OPERATORS: Final = operator_table(
     REPLICATION_PAD2D_BACKWARD,
     REPLICATION_PAD3D_BACKWARD,
     ROI_ALIGN_V2_BACKWARD,
+    SILU_BACKWARD,
     UPSAMPLE_NEAREST2D_BACKWARD,
 )

@@ -1,5 +1,6 @@
 """The APIs of PyTorch as msprobe names them, and which of them a server differentiates."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,12 +39,12 @@ def _roi_align(
 def served_apis() -> dict[str, Api]:
     """Returns the APIs that a server may differentiate, by msprobe's names without a number."""
     remotes = _functions.rerouted()
-    modules = {"Functional": functional, "Torch": torch}
+    places = {"Functional": functional, "Torch": torch, "Tensor": Tensor}
     found = {
         f"{prefix}.{name}": Api(function, remotes[function])
-        for prefix, module in modules.items()
-        for name, function in vars(module).items()
-        if callable(function) and function in remotes
+        for prefix, place in places.items()
+        for name, function in inspect.getmembers_static(place, callable)
+        if function in remotes
     }
     # It only calls the other one.
     found["Functional.upsample"] = Api(functional.upsample, remotes[functional.interpolate])

@@ -10,7 +10,7 @@ The functions are those of `torch.nn.functional` under the same names, and `roi_
 client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
-from aclgrad.torch import _functions, _several
+from aclgrad.torch import _elementwise, _functions, _several
 from aclgrad.torch._compared import compare_backward
 from aclgrad.torch._mode import remote_backward
 from aclgrad.torch._run import public
@@ -30,6 +30,7 @@ __all__ = [
     "pad",
     "remote_backward",
     "roi_align",
+    "silu",
 ]
 
 
@@ -45,3 +46,4 @@ max_unpool2d = public(_functions.max_unpool2d)
 max_unpool3d = public(_functions.max_unpool3d)
 pad = public(_functions.pad)
 roi_align = public(_functions.roi_align)
+silu = public(_elementwise.silu)

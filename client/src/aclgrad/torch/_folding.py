@@ -33,6 +33,17 @@ def fold_into_batch(
     return _outputs(output, values, lambda each: each.reshape(size, batch, *each.shape[1:]))
 
 
+def fold_elements(
+    function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any], ranks: Sequence[int]
+) -> tuple[Any, Any]:
+    """Makes one call of a function that computes each element by itself; its tensors have one shape."""
+    whole = [_mapped_first(value, size, dim) for value, dim in zip(values.values(), dims, strict=True)]
+    shape = whole[0].shape
+    if len(shape) > max(ranks):
+        whole = [each.flatten(0, 1) if isinstance(each, Tensor) else each for each in whole]
+    return function(*whole).reshape(shape), 0
+
+
 def fold_into_rows(
     function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any], ranks: Sequence[int]
 ) -> tuple[Any, Any]:

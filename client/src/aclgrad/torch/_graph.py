@@ -14,6 +14,7 @@ _NODES: Final = {
     **{f"{kernel}BatchNormBackward": "batch_norm" for kernel in ("Native", "Cudnn", "Miopen")},
     "GridSampler2DBackward": "grid_sample",
     "NativeLayerNormBackward": "layer_norm",
+    "SiluBackward": "silu",
     "MaxPool2DWithIndicesBackward": "max_pool2d",
     "UpsampleNearest2DBackward": "interpolate",
 }

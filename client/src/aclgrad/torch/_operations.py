@@ -21,7 +21,7 @@ from aclgrad.torch._account import Place, layer_of
 from aclgrad.torch._batch_norm import batch_norm, batch_norm_shapes, dtype_of_statistics, sent_statistics
 from aclgrad.torch._blocks import note_remote
 from aclgrad.torch._clients import client_of
-from aclgrad.torch._folding import Fold, fold_into_batch, fold_into_channels, fold_into_rows
+from aclgrad.torch._folding import Fold, fold_elements, fold_into_batch, fold_into_channels, fold_into_rows
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
 from aclgrad.torch._tensors import type_of
 
@@ -117,6 +117,11 @@ def _pad(rule: str, axes: int) -> Operation:
     name = f"{rule}_pad{axes}d"
     parameters = "Tensor input, SymInt[] padding"
     return Operation(name, f"{name}_backward", parameters, getattr(aten, name), function="pad")
+
+
+def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
+    options = {"operator": f"{name}_backward", "forward": getattr(aten, name), **options}
+    return Operation(name, parameters=f"Tensor input{parameters}", is_linear=False, fold=fold_elements, **options)
 
 
 def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
@@ -220,6 +225,7 @@ _ROWS: Final = (
         is_linear=False,
         function="grid_sample",
     ),
+    _elementwise("silu"),
 )
 OPERATIONS: Final = {row.name: row for row in _ROWS}
 

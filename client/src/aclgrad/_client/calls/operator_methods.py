@@ -885,6 +885,26 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def silu_backward(
+        self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of SiLU, x * sigmoid(x).
+
+        With s = sigmoid(self): grad_input = grad_output * s * (1 + self * (1 - s)) (PyTorch: aten::silu_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("silu_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
     def upsample_nearest2d_backward(
         self,
         grad_output: TensorLike,

@@ -1,0 +1,1 @@
+"""Gradients of functions of each element by itself."""

@@ -1,0 +1,1 @@
+"""aclnnSiluBackward: the gradient of SiLU, x * sigmoid(x)."""
