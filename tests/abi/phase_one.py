@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from aclgrad.products import Product
-from tools.abi.acl import DataType, Format, Library
+from tools.abi.acl import DataType, Format, Library, Scalar
 
 NULL, INVALID = 161001, 161002
 
@@ -25,7 +25,7 @@ class Tensor:
 
 
 # By the names of the parameters, in their order; an array is a tuple, and None is a null pointer.
-Arguments = dict[str, Tensor | tuple[int, ...] | int | float | bool | None]
+Arguments = dict[str, Tensor | Scalar | tuple[int, ...] | int | float | bool | str | None]
 
 
 class Refused(NamedTuple):

@@ -8,7 +8,7 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import AttributeKind, InputSpec, OperatorSpec
 from aclgrad.products import Product
 from aclgrad.tensors import DTYPES, TensorType
-from tools.abi.acl import NO_BOOLS, DataType, Format
+from tools.abi.acl import NO_BOOLS, DataType, Format, Scalar
 from tools.abi.prototypes import read_prototypes
 
 from .phase_one import INVALID, NULL, Arguments, Row, Tensor
@@ -26,6 +26,9 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     ("max_pool2d_with_mask_backward", "kernelSize of 3"): NULL,
     # A mask is checked together with the null pointers.
     **{("batch_norm_backward", f"outputMask of {length}"): NULL for length in (0, 1, 2, 4)},
+    # Types of CANN's that the operator table leaves out.
+    ("sigmoid_backward", "COMPLEX64"): 0,
+    ("sigmoid_backward", "COMPLEX128"): 0,
     # A dtype of CANN's that the wire does not have.
     ("max_unpool2d_backward", "BOOL"): 0,
 }
@@ -80,7 +83,9 @@ def arguments_of(typed: TypedCase, product: Product) -> Arguments:
     listed: Arguments = {names[name]: _tensor(spec, type) for name, type in tensors.items()}
     listed |= {names[each.name]: given.attributes[each.name] for each in spec.attributes}
     listed[MASK] = (True,) * len(spec.outputs)
-    return {name: listed.get(name) for name in _parameters(spec)}
+    parameters = _parameters(spec)
+    scalars = {name: Scalar(listed[name]) for name, kind in parameters.items() if kind == "aclScalar"}
+    return {name: scalars.get(name, listed.get(name)) for name in parameters}
 
 
 def _tensor(spec: OperatorSpec, type: TensorType) -> Tensor:
@@ -90,7 +95,7 @@ def _tensor(spec: OperatorSpec, type: TensorType) -> Tensor:
 
 def _nulls(typed: TypedCase, product: Product) -> dict[str, Row]:
     valid, names = arguments_of(typed, product), abi_names(typed.spec)
-    pointers = [name for name, value in valid.items() if isinstance(value, Tensor | tuple)]
+    pointers = [name for name, value in valid.items() if isinstance(value, Tensor | Scalar | tuple | str)]
     rows = {f"{name} null": Row({**valid, name: None}, NULL, f"{name} must not be null") for name in pointers}
     for each in typed.spec.inputs:
         if each.is_optional:

@@ -30,3 +30,40 @@ def test_extreme_values(acl: Library, name: str) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             truth = reference.define(name, arrays, attributes).astype(np.float32)
         np.testing.assert_allclose(gradient_of(acl, typed, **arrays), truth, rtol=4e-6, atol=1e-6)
+
+
+SHAPES = {"a_row": ((4,), (2, 3, 4)), "both": ((2, 1, 4), (3, 1)), "one_for_all": ((), (2, 3, 4))}
+
+
+@pytest.mark.parametrize(("grad_shape", "saved_shape"), SHAPES.values(), ids=SHAPES)
+def test_broadcasting(acl: Library, grad_shape: tuple[int, ...], saved_shape: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(1)
+    grad, saved = (generator.standard_normal(shape).astype(np.float32) for shape in (grad_shape, saved_shape))
+    np.testing.assert_allclose(run(acl, grad, saved, np.float32), grad * (1 - saved) * saved, rtol=1e-6, atol=1e-6)
+
+
+MIXED = [("float16", "float32", "float32"), ("float32", "float16", "float16"), ("float32", "float64", "float64"),
+         ("complex64", "float64", "complex128"), ("float32", "complex64", "complex64")]  # fmt: skip
+
+
+@pytest.mark.parametrize("types", MIXED, ids="-".join)
+def test_mixed_types(acl: Library, types: tuple[str, str, str]) -> None:
+    grad, saved = (np.linspace(-1, 2, 2000).astype(each) for each in types[:2])
+    found = run(acl, grad, saved, np.dtype(types[2]))
+    expected = grad.astype(np.complex128) * (1 - saved.astype(np.complex128)) * saved
+    np.testing.assert_allclose(found, expected, rtol=2e-3 if "float16" in types else 1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_sigmoid(acl: Library, dtype: str) -> None:
+    generator = np.random.default_rng(2)
+    grad, saved = ((generator.standard_normal(50) + 1j * generator.standard_normal(50)).astype(dtype) for _ in range(2))
+    np.testing.assert_allclose(run(acl, grad, saved, dtype), grad * np.conj((1 - saved) * saved), rtol=1e-5, atol=1e-6)
+
+
+def run(acl: Library, grad_output: np.ndarray, saved: np.ndarray, dtype: object) -> np.ndarray:
+    """Returns the gradient of the sigmoid."""
+    made = np.empty(np.broadcast_shapes(grad_output.shape, saved.shape), dtype)
+    with acl.tensor(grad_output) as grads, acl.tensor(saved) as outputs, acl.tensor(made) as gradient:
+        acl.run("aclnnSigmoidBackward", grads.handle, outputs.handle, gradient.handle)
+        return gradient.read_storage()

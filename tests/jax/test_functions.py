@@ -42,7 +42,7 @@ CALLS: tuple[tuple[str, tuple[int, ...], tuple[Any, ...], dict[str, Any], Callab
     ("pad", IMAGES, (), {"pad": (1, 2, 3, 4), "mode": "replicate"}, None),
     ("pad", (1, 2, 3, 4, 5), (), {"pad": (1, 2, 0, 1, 2, 1), "mode": "reflect"}, None),
     ("interpolate", IMAGES, (), {"size": (16, 13)}, None),
-    ("silu", IMAGES, (), {}, None),
+    *((name, IMAGES, (), {}, None) for name in ("hardswish", "leaky_relu", "sigmoid", "silu", "tanh")),
     ("roi_align", IMAGES, (BOXES,), {"output_size": (2, 3), "spatial_scale": 0.8, "sampling_ratio": 2, "aligned": True},
      lambda input, boxes, **_: roi_align(input, boxes, 2, 3, 0.8, 2, True)),
     ("roi_align", IMAGES, (BOXES,), {"output_size": (2, 3), "sampling_ratio": 3},

@@ -62,7 +62,7 @@ _max_pool = partial(call, "max_pool2d", "max_pool2d_with_mask_backward")
 _flat_unpool = partial(_named("max_unpool2d"), (2, 3, 3, 2), _places(6 * 4, 2, 3, 3, 2))
 _unpool = partial(_named("max_unpool3d"), (2, 3, 2, 3, 2), _places(4 * 6 * 4, 2, 3, 2, 3, 2))
 _upsample = partial(call, "interpolate", "upsample_nearest2d_backward", (2, 3, 5, 4))
-LINEAR = (
+CALLS = (
     _pool((2, 3, 8, 9), (3, 4)),
     _pool((2, 3, 8, 9), 1),
     _pool((3, 8, 9), (None, 5)),
@@ -89,10 +89,13 @@ LINEAR = (
     _upsample(size=(7, 3)),
     _upsample(scale_factor=(3.0, 1.5), mode="nearest"),
     _upsample(scale_factor=1.3, recompute_scale_factor=True),
+    _named("hardswish")((3, 7)),
+    _named("leaky_relu")((2, 3, 5)),
+    _named("leaky_relu")((4,), 0.3),
+    _named("sigmoid")((2, 3, 5)),
+    _named("silu")((2, 3, 5)),
+    _named("tanh")((2, 3, 5)),
 )
-"""Functions whose gradients have derivatives of their own."""
-ELEMENTWISE = (_named("silu")((2, 3, 5)),)
-CALLS = LINEAR + ELEMENTWISE
 """Every function of one gradient with a counterpart in `torch.nn.functional`."""
 STAY_LOCAL = (
     call("max_pool2d", "", (2, 3, 8, 9), 2, dilation=2),

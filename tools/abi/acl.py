@@ -4,6 +4,7 @@ import ctypes
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import IntEnum
 
 import ml_dtypes
@@ -187,8 +188,23 @@ class Library:
             self.call("aclDestroyBoolArray", handle)
 
     @contextmanager
+    def scalar(self, scalar: "Scalar") -> Iterator[ctypes.c_void_p]:
+        """Yields an aclScalar."""
+        element = np.array(scalar.value, scalar.dtype)
+        handle = self.aclCreateScalar(element.ctypes.data, DATA_TYPES[element.dtype])
+        assert handle, self.message()
+        try:
+            yield ctypes.c_void_p(handle)
+        finally:
+            self.call("aclDestroyScalar", handle)
+
+    @contextmanager
     def value(self, value: object) -> Iterator[object]:
         """Yields an attribute as a function takes it: an array of bools or of integers for a tuple."""
+        if isinstance(value, Scalar):
+            with self.scalar(value) as handle:
+                yield handle
+            return
         if not isinstance(value, tuple):
             yield value.encode() if isinstance(value, str) else value
             return
@@ -234,6 +250,14 @@ class Library:
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
         self.call(f"{name}GetWorkspaceSize", *arguments, ctypes.byref(size), ctypes.byref(executor))
         return size.value, executor
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """The arguments of aclCreateScalar."""
+
+    value: complex
+    dtype: str = "float64"
 
 
 class _NoBools(tuple[bool, ...]):

@@ -268,7 +268,13 @@ def _elementwise(name: str) -> Callable[[int], Iterator[Case]]:
     return cases
 
 
-_ELEMENTWISE = ("silu_backward",)
+_ELEMENTWISE = (
+    "hardswish_backward",
+    "leaky_relu_backward",
+    "sigmoid_backward",
+    "silu_backward",
+    "tanh_backward",
+)
 _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "adaptive_avg_pool2d_backward": _adaptive(2),
     "adaptive_avg_pool3d_backward": _adaptive(3),

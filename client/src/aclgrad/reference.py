@@ -14,7 +14,9 @@ from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_poo
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
 from aclgrad.operators.definitions import Array
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
+from aclgrad.operators.hardswish_backward.definition import backward as hardswish_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
+from aclgrad.operators.leaky_relu_backward.definition import backward as leaky_relu_backward
 from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
@@ -26,7 +28,9 @@ from aclgrad.operators.replication_pad1d_backward.definition import backward as 
 from aclgrad.operators.replication_pad2d_backward.definition import backward as replication_pad2d_backward
 from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
+from aclgrad.operators.sigmoid_backward.definition import backward as sigmoid_backward
 from aclgrad.operators.silu_backward.definition import backward as silu_backward
+from aclgrad.operators.tanh_backward.definition import backward as tanh_backward
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.messages import AttributeValue
 
@@ -37,7 +41,9 @@ __all__ = [
     "batch_norm_backward",
     "define",
     "grid_sampler2d_backward",
+    "hardswish_backward",
     "layer_norm_backward",
+    "leaky_relu_backward",
     "max_pool2d_with_indices_backward",
     "max_pool2d_with_mask_backward",
     "max_unpool2d_backward",
@@ -49,7 +55,9 @@ __all__ = [
     "replication_pad2d_backward",
     "replication_pad3d_backward",
     "roi_align_v2_backward",
+    "sigmoid_backward",
     "silu_backward",
+    "tanh_backward",
     "upsample_nearest2d_backward",
 ]
 
@@ -59,7 +67,9 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_norm_backward": batch_norm_backward,
     "grid_sampler2d_backward": grid_sampler2d_backward,
+    "hardswish_backward": hardswish_backward,
     "layer_norm_backward": layer_norm_backward,
+    "leaky_relu_backward": leaky_relu_backward,
     "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
     "max_unpool2d_backward": max_unpool2d_backward,
@@ -71,7 +81,9 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "replication_pad2d_backward": replication_pad2d_backward,
     "replication_pad3d_backward": replication_pad3d_backward,
     "roi_align_v2_backward": roi_align_v2_backward,
+    "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,
+    "tanh_backward": tanh_backward,
     "upsample_nearest2d_backward": upsample_nearest2d_backward,
 }
 

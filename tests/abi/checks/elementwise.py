@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aclgrad.products import Product
-from tools.abi.acl import DataType, Format
+from tools.abi.acl import DataType, Format, Scalar
 
 from ..phase_one import NULL, Arguments, Order, Refused, Tensor, changing
 
@@ -55,6 +55,7 @@ def order(
     not_mixed = {f"not mixed {number}": Refused(mixed(types), "") for number, types in enumerate(unmixable)}
     not_fitting = {} if broadcasts else {name: Refused(each, "") for name, each in fits.items()}
     alone = {name: Refused({}, "", 0) for name in as_on_950}
+    without_bf16 = {f"mixed {number}": Refused({}, "") for number, types in enumerate(mixes) if BF16 in types}
     return Order(
         valid,
         {
@@ -81,15 +82,39 @@ def order(
             "before the storage": Refused(but(output, offset=-1), f"{output}: expected a view"),
             **(refused or {}),
         },
-        {Product.ASCEND_950: alone},
+        {Product.ASCEND_950: alone, Product.ATLAS_TRAINING: without_bf16, Product.ATLAS_INFERENCE: without_bf16},
     )
 
 
 _FITS = ("a row for all", "both repeated", "one gradient for all", "nothing after broadcasting")
+SCALARS = ("float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8")
+_CASTS: Any = ((FLOAT, FLOAT, FLOAT16), (DOUBLE, FLOAT, BF16))
+_NOT_CASTABLE: Any = ((FLOAT, COMPLEX64, FLOAT), (COMPLEX64, COMPLEX64, DOUBLE))
 _MIXES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT16, BF16, FLOAT))
+_COMPLEX: Any = ((DOUBLE, COMPLEX64, DataType.COMPLEX128), (FLOAT, COMPLEX64, COMPLEX64))
 _EQUAL_TYPES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT, FLOAT, FLOAT16))
 
 ORDERS = {
+    "hardswish_backward": order("self", "out", broadcasts=False, unmixable=_EQUAL_TYPES),
+    "leaky_relu_backward": order(
+        "self",
+        "out",
+        {"negativeSlope": Scalar(0.5), "selfIsResult": False},
+        mixes=(*_MIXES, *_CASTS),
+        refused={
+            "null slope": Refused({"negativeSlope": None, "out": None}, "negativeSlope must not", NULL),
+            "negative slope of a result": Refused(
+                {"negativeSlope": Scalar(-0.5), "selfIsResult": True}, "negativeSlope: expected at least 0"
+            ),
+            "complex slope": Refused({"negativeSlope": Scalar(1j, "complex64")}, "negativeSlope: expected a real"),
+        },
+        accepted={
+            "slope of 0 of a result": {"negativeSlope": Scalar(0.0), "selfIsResult": True},
+            **{f"slope of {kind}": {"negativeSlope": Scalar(1, kind)} for kind in SCALARS},
+        },
+    ),
+    "sigmoid_backward": order("output", "gradInput", mixes=(*_MIXES, *_CASTS, *_COMPLEX), unmixable=_NOT_CASTABLE),
+    "tanh_backward": order("output", "gradInput", unmixable=_EQUAL_TYPES),
     "silu_backward": order(
         "self", "gradInput", broadcasts=False, unmixable=_EQUAL_TYPES, as_on_950=(*_FITS, "not mixed 0")
     ),

@@ -83,6 +83,7 @@ class Arguments {
   }
   ~Arguments() {
     for (const aclIntArray* const array : arrays_) aclDestroyIntArray(array);
+    for (const aclScalar* const scalar : scalars_) aclDestroyScalar(scalar);
     aclDestroyBoolArray(mask_);
   }
   Arguments(const Arguments&) = delete;
@@ -102,6 +103,12 @@ class Arguments {
       const auto& values = std::get<std::vector<int64_t>>(call_.attributes.at(next_attribute_++));
       arrays_.push_back(aclCreateIntArray(values.data(), values.size()));
       return arrays_.back();
+    } else if constexpr (std::is_same_v<Parameter, const aclScalar*>) {
+      double value = std::get<double>(call_.attributes.at(next_attribute_++));
+      scalars_.push_back(aclCreateScalar(&value, ACL_DOUBLE));
+      return scalars_.back();
+    } else if constexpr (std::is_same_v<Parameter, char*>) {
+      return const_cast<char*>(std::get<std::string>(call_.attributes.at(next_attribute_++)).c_str());
     } else if constexpr (std::is_same_v<Parameter, uint64_t*>) {
       return &workspace_bytes;
     } else if constexpr (std::is_same_v<Parameter, aclOpExecutor**>) {
@@ -127,6 +134,7 @@ class Arguments {
   std::deque<DeviceTensor> inputs_;
   std::deque<DeviceTensor> outputs_;
   std::vector<const aclIntArray*> arrays_;
+  std::vector<const aclScalar*> scalars_;
   const aclBoolArray* mask_ = nullptr;
   std::size_t next_input_ = 0;
   std::size_t next_output_ = 0;

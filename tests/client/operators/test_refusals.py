@@ -57,7 +57,13 @@ def adaptive(pooled: tuple[int, ...], dtype: str = "float32") -> Call:
     return Call("adaptive_avg_pool3d_backward", (2, 3, *pooled), (2, 3, 4, 6, 8), {}, dtype)
 
 
+def leaky(slope: float, dtype: str = "float64", **attributes: AttributeValue) -> Call:
+    return Call("leaky_relu_backward", (2,), (2,), {"negative_slope": slope, **attributes}, dtype)
+
+
 REFUSED = {
+    "a slope for float64 that is no float32": (leaky(0.01), A2, "attributes[negative_slope]"),
+    "a negative slope of a result": (leaky(-0.5, self_is_result=True), A2, "attributes[negative_slope]"),
     "another scale than that of the sizes": (upsample(4, 2, 2.3), A2, "attributes[scales_h]"),
     "a scale for which products round differently": (upsample(82, 2, 41.0), A2, "attributes[scales_h]"),
     "a scale of one axis, where products round the other differently": (
@@ -108,6 +114,9 @@ def test_it_is_refused(name: str) -> None:
 
 
 TAKEN = {
+    "a slope for float64 that is a float32": (leaky(0.125), A2),
+    "any slope for float32": (leaky(0.01, "float32"), A2),
+    "a slope of 0 of a result": (leaky(0.0, self_is_result=True), A2),
     "the scale of the sizes": (upsample(8, 4, 2.0), A2),
     "no scale, where products would round differently": (upsample(82, 2, 0.0), A2),
     "float32 cropped along a line": (pad("replication_pad1d_backward", (-1, 2), "float32"), A2),

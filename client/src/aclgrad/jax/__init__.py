@@ -24,7 +24,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._checks import checked_arrays, checked_sizes
-from aclgrad.jax._elementwise import silu
+from aclgrad.jax._elementwise import hardswish, leaky_relu, sigmoid, silu, tanh
 from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm
 from aclgrad.jax._gradients import differentiable
 from aclgrad.operators.catalogue import OPERATORS
@@ -35,14 +35,18 @@ __all__ = [
     "avg_pool2d",
     "batch_norm",
     "grid_sample",
+    "hardswish",
     "interpolate",
     "layer_norm",
+    "leaky_relu",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
     "pad",
     "roi_align",
+    "sigmoid",
     "silu",
+    "tanh",
 ]
 Size = int | Sequence[int]
 

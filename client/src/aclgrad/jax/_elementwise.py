@@ -11,12 +11,44 @@ from aclgrad._client.sync.client import Client
 from aclgrad.jax._several import Forward, differentiable_by_several
 
 
+def hardswish(input: Array, *, client: Client) -> Array:
+    """Returns input * relu6(input + 3) / 6, as `torch.nn.functional.hardswish`.
+
+    Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
+    """
+    return _run("hardswish", input, client)
+
+
+def leaky_relu(input: Array, negative_slope: float = 0.01, *, client: Client) -> Array:
+    """Multiplies negative numbers by `negative_slope`, as `torch.nn.functional.leaky_relu`.
+
+    Takes float32, float16, bfloat16, and float64 if the slope is a float32. The gradient has no derivative of its own.
+    """
+    return _run("leaky_relu", input, client, negative_slope=negative_slope)
+
+
+def sigmoid(input: Array, *, client: Client) -> Array:
+    """Returns 1 / (1 + exp(-input)), as `torch.sigmoid`.
+
+    Takes float32, float16, bfloat16 and float64. The gradient has no derivative of its own.
+    """
+    return _run("sigmoid", input, client)
+
+
 def silu(input: Array, *, client: Client) -> Array:
     """Returns input * sigmoid(input), as `torch.nn.functional.silu`.
 
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
     return _run("silu", input, client)
+
+
+def tanh(input: Array, *, client: Client) -> Array:
+    """Returns the hyperbolic tangent, as `torch.tanh`.
+
+    Takes float32, float16, bfloat16 and float64. The gradient has no derivative of its own.
+    """
+    return _run("tanh", input, client)
 
 
 def _forward(function: Callable[..., Array], saved: str | None = None) -> Forward:
@@ -31,7 +63,13 @@ def _forward(function: Callable[..., Array], saved: str | None = None) -> Forwar
     return forward
 
 
-_FORWARD: Final = {"silu": _forward(jax.nn.silu)}
+_FORWARD: Final = {
+    "hardswish": _forward(jax.nn.hard_swish),
+    "leaky_relu": _forward(jax.nn.leaky_relu),
+    "sigmoid": _forward(jax.nn.sigmoid, "output"),
+    "silu": _forward(jax.nn.silu),
+    "tanh": _forward(jnp.tanh, "output"),
+}
 
 
 def _run(name: str, input: Array, client: Client, operator: str = "", **static: Any) -> Array:

@@ -7,7 +7,9 @@ from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
 from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
+from aclgrad.operators.hardswish_backward.spec import SPEC as HARDSWISH_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
+from aclgrad.operators.leaky_relu_backward.spec import SPEC as LEAKY_RELU_BACKWARD
 from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
@@ -19,8 +21,10 @@ from aclgrad.operators.replication_pad1d_backward.spec import SPEC as REPLICATIO
 from aclgrad.operators.replication_pad2d_backward.spec import SPEC as REPLICATION_PAD2D_BACKWARD
 from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATION_PAD3D_BACKWARD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
+from aclgrad.operators.sigmoid_backward.spec import SPEC as SIGMOID_BACKWARD
 from aclgrad.operators.silu_backward.spec import SPEC as SILU_BACKWARD
 from aclgrad.operators.spec import operator_table
+from aclgrad.operators.tanh_backward.spec import SPEC as TANH_BACKWARD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 OPERATORS: Final = operator_table(
@@ -29,7 +33,9 @@ OPERATORS: Final = operator_table(
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
     GRID_SAMPLER2D_BACKWARD,
+    HARDSWISH_BACKWARD,
     LAYER_NORM_BACKWARD,
+    LEAKY_RELU_BACKWARD,
     MAX_POOL2D_WITH_INDICES_BACKWARD,
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,
@@ -41,6 +47,8 @@ OPERATORS: Final = operator_table(
     REPLICATION_PAD2D_BACKWARD,
     REPLICATION_PAD3D_BACKWARD,
     ROI_ALIGN_V2_BACKWARD,
+    SIGMOID_BACKWARD,
     SILU_BACKWARD,
+    TANH_BACKWARD,
     UPSAMPLE_NEAREST2D_BACKWARD,
 )

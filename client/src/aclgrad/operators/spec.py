@@ -62,6 +62,13 @@ class Arguments:
             raise TypeError(f"{name} is {value!r}")
         return value
 
+    def double(self, name: str) -> float:
+        """Returns an attribute that is a number; raises TypeError for another kind."""
+        value = self.attributes[name]
+        if not isinstance(value, float):
+            raise TypeError(f"{name} is {value!r}")
+        return value
+
     def int(self, name: str) -> int:
         """Returns an attribute that is an integer; raises TypeError for another kind."""
         value = self.attributes[name]

@@ -22,15 +22,19 @@ __all__ = [
     "batch_norm",
     "compare_backward",
     "grid_sample",
+    "hardswish",
     "interpolate",
     "layer_norm",
+    "leaky_relu",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
     "pad",
     "remote_backward",
     "roi_align",
+    "sigmoid",
     "silu",
+    "tanh",
 ]
 
 
@@ -39,11 +43,15 @@ adaptive_avg_pool3d = public(_functions.adaptive_avg_pool3d)
 avg_pool2d = public(_functions.avg_pool2d)
 batch_norm = public(_several.batch_norm)
 grid_sample = public(_several.grid_sample)
+hardswish = public(_elementwise.hardswish)
 interpolate = public(_functions.interpolate)
 layer_norm = public(_several.layer_norm)
+leaky_relu = public(_elementwise.leaky_relu)
 max_pool2d = public(_functions.max_pool2d)
 max_unpool2d = public(_functions.max_unpool2d)
 max_unpool3d = public(_functions.max_unpool3d)
 pad = public(_functions.pad)
 roi_align = public(_functions.roi_align)
+sigmoid = public(_elementwise.sigmoid)
 silu = public(_elementwise.silu)
+tanh = public(_elementwise.tanh)

@@ -88,7 +88,7 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
     gradient_op, fold, function, is_linear = GRADIENTS[row.operator], row.fold, row.function, row.is_linear
     more = ("wanted", "client") if len(row.targets) > 1 else ("client",)
     names, ranks = ("grad_output", *taken, *more), row.spec.inputs[0].ranks
-    again = row.again or forward
+    again, local = row.again or forward, row.local
     # What the function that is `again` takes after the gradient of the input.
     taken_again = row.names[1:] if row.again is None else ("indices",)
 
@@ -99,6 +99,9 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Values, output: Any) -> None:
+            if local is not None:
+                ctx.save_for_backward(*inputs[:2])
+                ctx.rest = inputs[2:]
             if not is_linear:
                 return
             known = {**row.sizes(inputs[0].shape), **dict(zip(names, inputs, strict=True))}
@@ -109,6 +112,11 @@ def _gradient(row: Operation, taken: tuple[str, ...], forward: Any) -> Any:
 
         @staticmethod
         def backward(ctx: Any, grad_input: Tensor, *_: Any) -> Any:
+            if local is not None:
+                grad_output, saved = ctx.saved_tensors
+                # By grad_output it is linear; by the saved tensor no operator is its derivative.
+                _, pull = torch.func.vjp(lambda each: local(grad_output, each, *ctx.rest[:-1]), saved)
+                return Gradient.apply(grad_input, saved, *ctx.rest), *pull(grad_input), *[None] * len(ctx.rest)
             if not is_linear:
                 problem = "has no second derivative on a server"
                 raise InvalidFieldError.at(function, problem, "call PyTorch's own function, outside of the block")

@@ -1,11 +1,39 @@
 """The functions of each element by itself."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._run import run
+
+
+def hardswish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
+    """Returns input * relu6(input + 3) / 6, as `torch.nn.functional.hardswish`.
+
+    The gradient is that of the client's server, which has other slopes than PyTorch at -3 and 3. Raises
+    InvalidFieldError for what its product does not compute.
+    """
+    return _run("hardswish", client, input, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, client: Client) -> Tensor:
+    """Multiplies negative numbers by `negative_slope`, as `torch.nn.functional.leaky_relu`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    return _run("leaky_relu", client, input, inplace, float(negative_slope))
+
+
+def sigmoid(input: Tensor, *, client: Client) -> Tensor:
+    """Returns 1 / (1 + exp(-input)), as `torch.sigmoid`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    return _run("sigmoid", client, input, inplace=False)
 
 
 def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
@@ -16,9 +44,27 @@ def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     return _run("silu", client, input, inplace)
 
 
+def tanh(input: Tensor, *, client: Client) -> Tensor:
+    """Returns the hyperbolic tangent, as `torch.tanh`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    return _run("tanh", client, input, inplace=False)
+
+
 def _run(name: str, client: Client, input: Tensor, inplace: bool, *arguments: Any) -> Tensor:
     if not inplace:
         result: Tensor = run(name, client, input, *arguments)
         return result
     # As PyTorch, which saves a copy where the gradient needs what is overwritten.
     return input.copy_(run(name, client, input.clone(), *arguments))
+
+
+REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
+    functional.hardswish: hardswish,
+    functional.leaky_relu: leaky_relu,
+    functional.silu: silu,
+    **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, functional.sigmoid), sigmoid),
+    **dict.fromkeys((torch.tanh, Tensor.tanh, functional.tanh), tanh),
+}
+"""The functions by those of PyTorch that they stand for."""

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import ForeignError, LocalError
-from aclgrad.torch._elementwise import silu
+from aclgrad.torch._elementwise import REROUTED
 from aclgrad.torch._run import run
 from aclgrad.torch._several import batch_norm, grid_sample, layer_norm
 
@@ -271,7 +271,7 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         functional.batch_norm: batch_norm,
         functional.grid_sample: grid_sample,
         functional.layer_norm: layer_norm,
-        functional.silu: silu,
+        **REROUTED,
     }
     if hasattr(torch.ops.torchvision, "roi_align"):
         found[torch.ops.torchvision.roi_align] = torchvision_roi_align

@@ -14,7 +14,11 @@ _NODES: Final = {
     **{f"{kernel}BatchNormBackward": "batch_norm" for kernel in ("Native", "Cudnn", "Miopen")},
     "GridSampler2DBackward": "grid_sample",
     "NativeLayerNormBackward": "layer_norm",
+    "HardswishBackward": "hardswish",
+    "LeakyReluBackward": "leaky_relu",
+    "SigmoidBackward": "sigmoid",
     "SiluBackward": "silu",
+    "TanhBackward": "tanh",
     "MaxPool2DWithIndicesBackward": "max_pool2d",
     "UpsampleNearest2DBackward": "interpolate",
 }

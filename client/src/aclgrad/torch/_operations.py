@@ -58,8 +58,9 @@ class Operation:
     `sent` returns what becomes of them for the operator, and `fold` makes one call of many for vmap.
     A linear function is the backward pass of its own backward pass: `sizes` returns what its arguments lack among the
     operator's, given the shape of the gradient of the output. For another one `again` is that pass, of the gradient of
-    the input, the indices and the client. One that is not linear either (`is_linear`) has no second
-    derivative. `function` is the name that a user calls.
+    the input, the indices and the client. One that is not linear either (`is_linear`) has a second
+    derivative if `local` is PyTorch's own gradient of it, which is differentiated for that. `function` is the name that
+    a user calls.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Operation:
     sizes: Callable[[Sequence[int]], dict[str, Any]] = lambda _: {}
     again: Callable[..., Tensor] | None = None
     is_linear: bool = True
+    local: Callable[..., Tensor] | None = None
     sent: Callable[[dict[str, Any]], dict[str, Any]] = lambda known: known
     fold: Fold = fold_into_batch
     returns: str = "Tensor"
@@ -120,8 +122,16 @@ def _pad(rule: str, axes: int) -> Operation:
 
 
 def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
-    options = {"operator": f"{name}_backward", "forward": getattr(aten, name), **options}
+    operator = f"{name}_backward"
+    options = {"operator": operator, "forward": getattr(aten, name), "local": getattr(aten, operator), **options}
     return Operation(name, parameters=f"Tensor input{parameters}", is_linear=False, fold=fold_elements, **options)
+
+
+def _silu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
+    """Is differentiable, unlike PyTorch's own."""
+    sigmoid = aten.sigmoid(input)
+    gradient: Tensor = grad_output * sigmoid * (1 + input * (1 - sigmoid))
+    return gradient
 
 
 def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
@@ -151,6 +161,8 @@ _BATCH_NORM: Final = (
     "Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, "
     "float momentum, float eps"
 )
+
+_OF_OUTPUT: Final[Known] = {"more": lambda _, output: {"output": output}, "saved": lambda _: ("output",)}
 
 _ROWS: Final = (
     *(_adaptive_avg_pool(axes) for axes in (2, 3)),
@@ -225,7 +237,11 @@ _ROWS: Final = (
         is_linear=False,
         function="grid_sample",
     ),
-    _elementwise("silu"),
+    _elementwise("hardswish"),
+    _elementwise("leaky_relu", ", float negative_slope"),
+    _elementwise("sigmoid", **_OF_OUTPUT),
+    _elementwise("silu", local=_silu_backward),
+    _elementwise("tanh", **_OF_OUTPUT),
 )
 OPERATIONS: Final = {row.name: row for row in _ROWS}
 

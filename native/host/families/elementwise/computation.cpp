@@ -22,7 +22,8 @@ template <typename Gradient, typename T, typename = void>
 constexpr bool kComputes = false;
 template <typename Gradient, typename T>
 constexpr bool
-    kComputes<Gradient, T, std::enable_if_t<std::is_same_v<std::invoke_result_t<const Gradient&, T, T>, T>>> = true;
+    kComputes<Gradient, T, std::enable_if_t<std::is_same_v<std::invoke_result_t<const Gradient&, T, T>, T>>> =
+        std::is_same_v<Wide<T>, T>;
 
 template <typename T>
 constexpr bool kIsComplex = false;

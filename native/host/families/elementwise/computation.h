@@ -10,7 +10,7 @@
 namespace acl_host {
 
 // What is differentiated; formulas.h has the gradients.
-enum class Function { kSilu };
+enum class Function { kSilu, kSigmoid, kTanh, kLeakyRelu, kHardswish };
 
 // gradOutput and what the function saved -> the gradient, each of a type of its own.
 struct Elementwise {
@@ -20,6 +20,7 @@ struct Elementwise {
   aclDataType gradient;
   aclDataType computed;  // the type of the formula's numbers, which holds those of gradOutput and saved
   int64_t count;         // elements of each
+  float parameter;       // of the function, if it has one
 };
 
 template <VectorLevel>

@@ -95,7 +95,7 @@ void CheckElementwise(const ElementwiseRules& rules, const ElementwiseTensors& t
   CheckShapes(rules, tensors);
 }
 
-Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors) {
+Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, float parameter) {
   const auto& [grad_output, saved, gradient] = tensors;
   Plan plan;
   if (gradient.tensor.empty()) return plan;
@@ -107,7 +107,8 @@ Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors) {
                          saved.tensor.data_type,
                          gradient.tensor.data_type,
                          Promoted(promoted, ACL_FLOAT),
-                         ElementCount(dims)};
+                         ElementCount(dims),
+                         parameter};
   plan.AddInput(Broadcast(grad_output.tensor, dims));
   plan.AddInput(Broadcast(saved.tensor, dims));
   plan.AddOutput(gradient.tensor);

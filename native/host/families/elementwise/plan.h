@@ -31,6 +31,6 @@ struct ElementwiseTensors {
 void CheckElementwise(const ElementwiseRules& rules, const ElementwiseTensors& tensors);
 
 // The plan for tensors that were checked.
-[[nodiscard]] Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors);
+[[nodiscard]] Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, float parameter = 0);
 
 }  // namespace acl_host

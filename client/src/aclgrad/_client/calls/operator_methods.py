@@ -359,6 +359,27 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def hardswish_backward(
+        self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of hard swish, self * min(max(self + 3, 0), 6) / 6.
+
+        out = 0 where self < -3, grad_output where self > 3, else grad_output * (self / 3 + 0.5) (PyTorch:
+        aten::hardswish_backward, but at -3 and 3).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("hardswish_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
     @overload
     def layer_norm_backward(
         self: OperatorMethods[Array],
@@ -465,6 +486,41 @@ class OperatorMethods(ABC, Generic[Result]):
             timeout_s=timeout_s,
             out=out,
             outputs=outputs,
+        )
+
+    def leaky_relu_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        negative_slope: float,
+        self_is_result: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of leaky ReLU: that of the result, times the slope where the input is not above 0.
+
+        out = grad_output where self > 0, else grad_output * negative_slope (PyTorch: aten::leaky_relu_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32,
+                float64 (fewer on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32, float64 (fewer on
+                some products).
+            negative_slope: What the function multiplies negative numbers by; rounded to float32.
+            self_is_result: Whether self is what the function returned; the slope is not negative then.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute(
+            "leaky_relu_backward",
+            inputs,
+            {"negative_slope": negative_slope, "self_is_result": self_is_result},
+            timeout_s=timeout_s,
+            out=out,
         )
 
     def max_pool2d_with_indices_backward(
@@ -885,6 +941,25 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def sigmoid_backward(
+        self, grad_output: TensorLike, output: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of the logistic sigmoid.
+
+        grad_input = grad_output * (1 - output) * output (PyTorch: aten::sigmoid_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of output. bfloat16, float16, float32,
+                float64 (fewer on some products).
+            output: What the function returned. Any shape. bfloat16, float16, float32, float64 (fewer on some products).
+
+        Returns: The gradient of the input, with the shape and dtype of output.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "output": output}
+        return self.execute("sigmoid_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
     def silu_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:
@@ -904,6 +979,25 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("silu_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def tanh_backward(
+        self, grad_output: TensorLike, output: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of the hyperbolic tangent.
+
+        grad_input = grad_output * (1 - output^2) (PyTorch: aten::tanh_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of output. bfloat16, float16, float32,
+                float64 (fewer on some products).
+            output: What the function returned. Any shape. bfloat16, float16, float32, float64 (fewer on some products).
+
+        Returns: The gradient of the input, with the shape and dtype of output.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "output": output}
+        return self.execute("tanh_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
     def upsample_nearest2d_backward(
         self,

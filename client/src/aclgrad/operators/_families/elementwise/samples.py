@@ -21,6 +21,17 @@ _SHAPES: Final = {
 }
 
 
+def away_from(*kinks: float) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+    """Returns what moves values beside a kink of the function a little further, for differences of it."""
+
+    def moved(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        for kink in kinks:
+            values = np.where(np.abs(values - kink) < 0.01, kink + 0.01, values)
+        return values
+
+    return moved
+
+
 def elementwise_samples(
     aten: str,
     *,

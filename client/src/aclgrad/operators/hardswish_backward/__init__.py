@@ -1,0 +1,1 @@
+"""aclnnHardswishBackward: the gradient of hard swish."""

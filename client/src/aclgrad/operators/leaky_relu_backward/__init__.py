@@ -1,0 +1,1 @@
+"""aclnnLeakyReluBackward: the gradient of leaky ReLU."""

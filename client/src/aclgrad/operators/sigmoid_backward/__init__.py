@@ -1,0 +1,1 @@
+"""aclnnSigmoidBackward: the gradient of the logistic sigmoid."""

@@ -1,0 +1,1 @@
+"""aclnnTanhBackward: the gradient of the hyperbolic tangent."""
