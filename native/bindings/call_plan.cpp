@@ -19,7 +19,7 @@ using PlanOutput = std::tuple<Shape, int, std::size_t, std::string, OutputUse>;
 
 std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInput>& inputs,
                                    std::vector<Attribute> attributes, const std::vector<PlanOutput>& outputs,
-                                   bool is_empty, bool is_spatial) {
+                                   bool is_empty, bool is_spatial, bool is_planned_alone) {
   auto plan = std::make_shared<CallPlan>();
   plan->form.symbol = std::move(symbol);
   for (const PlanInput& input : inputs) {
@@ -38,6 +38,7 @@ std::shared_ptr<CallPlan> MakePlan(std::string symbol, const std::vector<PlanInp
     plan->reply_prefixes.push_back(reply_prefix);
   }
   plan->form.is_spatial = is_spatial;
+  plan->form.is_planned_alone = is_planned_alone;
   plan->is_empty = is_empty;
   return plan;
 }
@@ -51,7 +52,7 @@ void BindCallPlan(py::module_& module) {
       .value("NULL", OutputUse::kNull);
   py::class_<CallPlan, std::shared_ptr<CallPlan>>(module, "CallPlan")
       .def(py::init(&MakePlan), py::arg("symbol"), py::arg("inputs"), py::arg("attributes"), py::arg("outputs"),
-           py::arg("is_empty") = false, py::arg("is_spatial") = true);
+           py::arg("is_empty") = false, py::arg("is_spatial") = true, py::arg("is_planned_alone") = false);
 }
 
 }  // namespace aclgrad

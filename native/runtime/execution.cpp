@@ -1,5 +1,6 @@
 #include "execution.h"
 
+#include <mutex>
 #include <utility>
 #include <variant>
 
@@ -150,7 +151,12 @@ PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs
     wanted.push_back(view.is_returned());
   }
   ArgumentReader reader(acl, planned.inputs, planned.outputs, wanted, call_->attributes);
-  library_.Check(op.plan(reader), "phase 1");
+  {
+    static std::mutex alone;
+    std::unique_lock<std::mutex> lock(alone, std::defer_lock);
+    if (call_->is_planned_alone) lock.lock();
+    library_.Check(op.plan(reader), "phase 1");
+  }
   planned.values = reader.TakeValues();
   planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};
   planned.workspace_bytes = reader.workspace_size();

@@ -55,7 +55,8 @@ struct OperatorCall {
   std::vector<InputView> inputs;
   std::vector<Attribute> attributes;
   std::vector<OutputView> outputs;
-  bool is_spatial = true;  // tensors of rank 3 to 5 have a batch, channels and spatial axes
+  bool is_planned_alone = false;  // phase 1 is not safe in several threads at once
+  bool is_spatial = true;         // tensors of rank 3 to 5 have a batch, channels and spatial axes
 };
 
 }  // namespace aclgrad

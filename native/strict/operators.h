@@ -1,6 +1,7 @@
 // The two phases of all operators, and the addresses of their tensors: functions that are known by their types.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -38,6 +39,9 @@ aclnnStatus PhaseOne(aclnnStatus (*real)(Arguments...), Arguments... arguments) 
   if (status != OK) return status;
   std::vector<Operand> operands;
   (AddOperand(operands, arguments), ...);
+  // Headers that CANN generates declare their output const.
+  const auto is_output = [](const Operand& operand) { return operand.is_output; };
+  if (std::none_of(operands.begin(), operands.end(), is_output) && !operands.empty()) operands.back().is_output = true;
   const std::tuple<Arguments...> all{arguments...};
   NoteExecutor(*std::get<sizeof...(Arguments) - 1>(all), *std::get<sizeof...(Arguments) - 2>(all), operands);
   return status;

@@ -29,6 +29,8 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     # Types of CANN's that the operator table leaves out.
     ("sigmoid_backward", "COMPLEX64"): 0,
     ("sigmoid_backward", "COMPLEX128"): 0,
+    **{("threshold_backward", kind): 0 for kind in ("INT32", "INT8", "UINT8")},
+    ("gelu_backward_v2", "rank 9"): 0,
     # A dtype of CANN's that the wire does not have.
     ("max_unpool2d_backward", "BOOL"): 0,
 }

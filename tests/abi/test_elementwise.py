@@ -5,14 +5,14 @@ import pytest
 
 from aclgrad import reference
 from aclgrad.operators.samples import samples_of
-from tools.abi.acl import Library
+from tools.abi.acl import Library, Scalar
 
 from .checks.elementwise import ORDERS
 from .table_gradients import call, gradient_of
 
-SAVED = (0.0, -0.0, 1e-45, -1e-30, 0.5, 1.0, 3.0, -3.0, 9.0, -9.0, 20.0, -20.0)
+SAVED = (0.0, -0.0, 1e-45, -1e-30, 0.5, 1.0, 3.0, -3.0, 5.0, -5.0)
 """Infinite gradients times these are the same in float32 as in float64."""
-EXTREME = (-87.5, -88.1, 89.0, -104.0, 105.0, 1e20, -1e20, 3e38, -3e38, np.inf, -np.inf, np.nan)
+EXTREME = (20.0, -20.0, -87.5, -88.1, 89.0, -104.0, 105.0, 1e20, -1e20, 3e38, -3e38, np.inf, -np.inf, np.nan)
 PAIRS = np.array(
     [(grad, saved) for grad in (1.0, -2.5, 0.0, 1e-30, np.inf, np.nan) for saved in SAVED]
     + [(grad, saved) for grad in (1.0, -2.5, np.nan) for saved in EXTREME],
@@ -67,3 +67,14 @@ def run(acl: Library, grad_output: np.ndarray, saved: np.ndarray, dtype: object)
     with acl.tensor(grad_output) as grads, acl.tensor(saved) as outputs, acl.tensor(made) as gradient:
         acl.run("aclnnSigmoidBackward", grads.handle, outputs.handle, gradient.handle)
         return gradient.read_storage()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
+def test_integers_above_a_threshold(acl: Library, dtype: str) -> None:
+    """They pass as they are, also those that no float32 holds."""
+    info = np.iinfo(dtype)
+    grad, saved = np.array([info.max, info.min, info.max - 1], dtype), np.array([3, 1, 2], dtype)
+    with acl.tensor(grad) as grads, acl.tensor(saved) as inputs, acl.tensor(np.empty_like(grad)) as out:
+        with acl.value(Scalar(1.5)) as threshold:
+            acl.run("aclnnThresholdBackward", grads.handle, inputs.handle, threshold, out.handle)
+        np.testing.assert_array_equal(out.read_storage(), np.array([info.max, 0, info.max - 1], dtype))

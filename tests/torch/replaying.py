@@ -29,7 +29,7 @@ def sample(folder: Path, dtype: torch.dtype = torch.float32, task: str = "tensor
         dump.add(f"Functional.max_pool2d.{number}", [x, 2], gradient, {"return_indices": True}, outputs=2)
         dump.add(f"Functional.pad.{number}", [x, [1, 1]], drawn(2, 3, 8, 10, dtype=dtype), {"mode": "constant"})
         dump.add(f"Functional.avg_pool2d.{number}", [x, 2, 2], gradient)
-        dump.add(f"Functional.relu.{number}", [x], drawn(2, 3, 8, 8, dtype=dtype))
+        dump.add(f"Functional.celu.{number}", [x], drawn(2, 3, 8, 8, dtype=dtype))
         weight, bias = drawn(8, dtype=dtype, grad=True), drawn(8, dtype=dtype, grad=True)
         dump.add(f"Functional.layer_norm.{number}", [x, [8], weight, bias, 1e-5], drawn(2, 3, 8, 8, dtype=dtype))
     return dump.write()

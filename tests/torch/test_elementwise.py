@@ -11,7 +11,7 @@ import aclgrad.torch
 
 from .conftest import RecordingClient
 
-IN_PLACE = {name: getattr(functional, name) for name in ("hardswish", "leaky_relu", "silu")}
+IN_PLACE = {name: getattr(functional, name) for name in ("hardswish", "leaky_relu", "relu", "silu")}
 
 
 def in_place(function: Callable[..., Any]) -> tuple[torch.Tensor, torch.Tensor]:

@@ -52,8 +52,8 @@ def convolutions() -> nn.Module:
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], Tensor, set[str]]] = {
-    "transformer_block": (Block, random(2, 5, 16), {"layer_norm"}),
-    "convolutions": (convolutions, random(4, 3, 12, 12), {"batch_norm", "max_pool2d", "adaptive_avg_pool2d"}),
+    "transformer_block": (Block, random(2, 5, 16), {"layer_norm", "gelu"}),
+    "convolutions": (convolutions, random(4, 3, 12, 12), {"batch_norm", "relu", "max_pool2d", "adaptive_avg_pool2d"}),
     "spatial_transformer": (Transformer, random(2, 3, 8, 8), {"grid_sample"}),
 }
 

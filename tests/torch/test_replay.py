@@ -110,7 +110,7 @@ def test_calls_are_chosen_by_api(server: Server, tmp_path: Path) -> None:
         (
             (["--api", "avg_pool2d"], ["Functional.avg_pool2d.0", "Functional.avg_pool2d.1"]),
             (["--api", "Functional.avg_pool2d.1"], ["Functional.avg_pool2d.1"]),
-            (["--api", "Functional.relu", "--all"], ["Functional.relu.0", "Functional.relu.1"]),
+            (["--api", "Functional.celu", "--all"], ["Functional.celu.0", "Functional.celu.1"]),
         )
     ):
         found = replay(dump, server, tmp_path / str(number), *flags)

@@ -269,11 +269,14 @@ def _elementwise(name: str) -> Callable[[int], Iterator[Case]]:
 
 
 _ELEMENTWISE = (
+    "gelu_backward",
+    "gelu_backward_v2",
     "hardswish_backward",
     "leaky_relu_backward",
     "sigmoid_backward",
     "silu_backward",
     "tanh_backward",
+    "threshold_backward",
 )
 _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "adaptive_avg_pool2d_backward": _adaptive(2),

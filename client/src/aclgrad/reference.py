@@ -13,6 +13,8 @@ from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward a
 from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.gelu_backward.definition import backward as gelu_backward
+from aclgrad.operators.gelu_backward_v2.definition import backward as gelu_backward_v2
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
 from aclgrad.operators.hardswish_backward.definition import backward as hardswish_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
@@ -31,6 +33,7 @@ from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_a
 from aclgrad.operators.sigmoid_backward.definition import backward as sigmoid_backward
 from aclgrad.operators.silu_backward.definition import backward as silu_backward
 from aclgrad.operators.tanh_backward.definition import backward as tanh_backward
+from aclgrad.operators.threshold_backward.definition import backward as threshold_backward
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
 from aclgrad.wire.messages import AttributeValue
 
@@ -40,6 +43,8 @@ __all__ = [
     "avg_pool2d_backward",
     "batch_norm_backward",
     "define",
+    "gelu_backward",
+    "gelu_backward_v2",
     "grid_sampler2d_backward",
     "hardswish_backward",
     "layer_norm_backward",
@@ -58,6 +63,7 @@ __all__ = [
     "sigmoid_backward",
     "silu_backward",
     "tanh_backward",
+    "threshold_backward",
     "upsample_nearest2d_backward",
 ]
 
@@ -66,6 +72,8 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "adaptive_avg_pool3d_backward": adaptive_avg_pool3d_backward,
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_norm_backward": batch_norm_backward,
+    "gelu_backward": gelu_backward,
+    "gelu_backward_v2": gelu_backward_v2,
     "grid_sampler2d_backward": grid_sampler2d_backward,
     "hardswish_backward": hardswish_backward,
     "layer_norm_backward": layer_norm_backward,
@@ -84,6 +92,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,
     "tanh_backward": tanh_backward,
+    "threshold_backward": threshold_backward,
     "upsample_nearest2d_backward": upsample_nearest2d_backward,
 }
 

@@ -158,6 +158,7 @@ class CallPlan:
         outputs: Sequence[tuple[Sequence[int], int, int, bytes, OutputUse]],
         is_empty: bool = False,
         is_spatial: bool = True,
+        is_planned_alone: bool = False,
     ) -> None:
         """An absent input is None.
 

@@ -94,7 +94,40 @@ _MIXES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT16, BF16, FLOAT))
 _COMPLEX: Any = ((DOUBLE, COMPLEX64, DataType.COMPLEX128), (FLOAT, COMPLEX64, COMPLEX64))
 _EQUAL_TYPES: Any = ((FLOAT16, FLOAT, FLOAT), (FLOAT, FLOAT, FLOAT16))
 
+_NOTHING: Arguments = dict.fromkeys(("gradOutput", "self", "gradInput"), Tensor((0, 3)))
+
 ORDERS = {
+    "gelu_backward": order("self", "gradInput", mixes=(*_MIXES, _CASTS[0])),
+    "gelu_backward_v2": order(
+        "self",
+        "gradInput",
+        {"approximate": "none"},
+        mixes=_MIXES,
+        unmixable=_CASTS,
+        limits_rank=False,
+        refused={
+            "null approximate": Refused({"approximate": None, "gradInput": None}, "approximate must not", NULL),
+            "another approximation, also of nothing": Refused(
+                {"approximate": "erf", **_NOTHING}, "approximate: expected none or tanh, got erf"
+            ),
+            "shapes before the approximation": Refused(
+                {"approximate": "erf", "gradInput": Tensor((1,))}, "gradInput: expected the shape"
+            ),
+        },
+    ),
+    "threshold_backward": order(
+        "self",
+        "out",
+        {"threshold": Scalar(0.5)},
+        unmixable=_EQUAL_TYPES,
+        refused={
+            "null threshold": Refused({"threshold": None, "out": None, "self": None}, "threshold must not", NULL),
+            "null out": Refused({"out": None, "self": None}, "out must not", NULL),
+            "complex threshold": Refused({"threshold": Scalar(1j, "complex64")}, "threshold: expected a real"),
+            "INT64": Refused(dict.fromkeys(("gradOutput", "self", "out"), Tensor(SHAPE, DataType.INT64)), "gradOutput"),
+        },
+        accepted={f"threshold of {kind}": {"threshold": Scalar(1, kind)} for kind in SCALARS},
+    ),
     "hardswish_backward": order("self", "out", broadcasts=False, unmixable=_EQUAL_TYPES),
     "leaky_relu_backward": order(
         "self",

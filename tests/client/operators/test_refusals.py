@@ -61,7 +61,12 @@ def leaky(slope: float, dtype: str = "float64", **attributes: AttributeValue) ->
     return Call("leaky_relu_backward", (2,), (2,), {"negative_slope": slope, **attributes}, dtype)
 
 
+def threshold(value: float) -> Call:
+    return Call("threshold_backward", (2,), (2,), {"threshold": value})
+
+
 REFUSED = {
+    "a threshold that devices take for 0": (threshold(1e-7), A2, "attributes[threshold]"),
     "a slope for float64 that is no float32": (leaky(0.01), A2, "attributes[negative_slope]"),
     "a negative slope of a result": (leaky(-0.5, self_is_result=True), A2, "attributes[negative_slope]"),
     "another scale than that of the sizes": (upsample(4, 2, 2.3), A2, "attributes[scales_h]"),
@@ -114,6 +119,8 @@ def test_it_is_refused(name: str) -> None:
 
 
 TAKEN = {
+    "a threshold of 0": (threshold(0.0), A2),
+    "a threshold that is not taken for 0": (threshold(-1.3e-7), A2),
     "a slope for float64 that is a float32": (leaky(0.125), A2),
     "any slope for float32": (leaky(0.01, "float32"), A2),
     "a slope of 0 of a result": (leaky(0.0, self_is_result=True), A2),

@@ -24,7 +24,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._checks import checked_arrays, checked_sizes
-from aclgrad.jax._elementwise import hardswish, leaky_relu, sigmoid, silu, tanh
+from aclgrad.jax._elementwise import gelu, hardswish, leaky_relu, relu, sigmoid, silu, tanh, threshold
 from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm
 from aclgrad.jax._gradients import differentiable
 from aclgrad.operators.catalogue import OPERATORS
@@ -34,6 +34,7 @@ __all__ = [
     "adaptive_avg_pool3d",
     "avg_pool2d",
     "batch_norm",
+    "gelu",
     "grid_sample",
     "hardswish",
     "interpolate",
@@ -43,10 +44,12 @@ __all__ = [
     "max_unpool2d",
     "max_unpool3d",
     "pad",
+    "relu",
     "roi_align",
     "sigmoid",
     "silu",
     "tanh",
+    "threshold",
 ]
 Size = int | Sequence[int]
 

@@ -11,6 +11,14 @@ from aclgrad._client.sync.client import Client
 from aclgrad.jax._several import Forward, differentiable_by_several
 
 
+def gelu(input: Array, approximate: str = "none", *, client: Client) -> Array:
+    """Returns input * Phi(input), or the approximation "tanh" of it, as `torch.nn.functional.gelu`.
+
+    Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
+    """
+    return _run("gelu", input, client, "gelu_backward_v2", approximate=approximate)
+
+
 def hardswish(input: Array, *, client: Client) -> Array:
     """Returns input * relu6(input + 3) / 6, as `torch.nn.functional.hardswish`.
 
@@ -25,6 +33,14 @@ def leaky_relu(input: Array, negative_slope: float = 0.01, *, client: Client) ->
     Takes float32, float16, bfloat16, and float64 if the slope is a float32. The gradient has no derivative of its own.
     """
     return _run("leaky_relu", input, client, negative_slope=negative_slope)
+
+
+def relu(input: Array, *, client: Client) -> Array:
+    """Returns max(input, 0), as `torch.nn.functional.relu`.
+
+    Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
+    """
+    return _run("relu", input, client, "threshold_backward", threshold=0.0)
 
 
 def sigmoid(input: Array, *, client: Client) -> Array:
@@ -51,6 +67,14 @@ def tanh(input: Array, *, client: Client) -> Array:
     return _run("tanh", input, client)
 
 
+def threshold(input: Array, threshold: float, value: float, *, client: Client) -> Array:
+    """Puts `value` in the place of what is not above `threshold`, as `torch.nn.functional.threshold`.
+
+    Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
+    """
+    return _run("threshold", input, client, threshold=threshold, value=float(value))
+
+
 def _forward(function: Callable[..., Array], saved: str | None = None) -> Forward:
     """Returns the forward pass of a function; `saved` is the operator's name of the output if it takes that."""
 
@@ -64,11 +88,14 @@ def _forward(function: Callable[..., Array], saved: str | None = None) -> Forwar
 
 
 _FORWARD: Final = {
+    "gelu": _forward(lambda x, approximate: jax.nn.gelu(x, approximate=approximate == "tanh")),
     "hardswish": _forward(jax.nn.hard_swish),
     "leaky_relu": _forward(jax.nn.leaky_relu),
+    "relu": _forward(lambda x, threshold: jax.nn.relu(x)),
     "sigmoid": _forward(jax.nn.sigmoid, "output"),
     "silu": _forward(jax.nn.silu),
     "tanh": _forward(jnp.tanh, "output"),
+    "threshold": _forward(lambda x, threshold, value: jnp.where(x <= threshold, value, x)),
 }
 
 

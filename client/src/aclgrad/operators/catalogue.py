@@ -6,6 +6,8 @@ from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
+from aclgrad.operators.gelu_backward.spec import SPEC as GELU_BACKWARD
+from aclgrad.operators.gelu_backward_v2.spec import SPEC as GELU_BACKWARD_V2
 from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
 from aclgrad.operators.hardswish_backward.spec import SPEC as HARDSWISH_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
@@ -25,6 +27,7 @@ from aclgrad.operators.sigmoid_backward.spec import SPEC as SIGMOID_BACKWARD
 from aclgrad.operators.silu_backward.spec import SPEC as SILU_BACKWARD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.tanh_backward.spec import SPEC as TANH_BACKWARD
+from aclgrad.operators.threshold_backward.spec import SPEC as THRESHOLD_BACKWARD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
 
 OPERATORS: Final = operator_table(
@@ -32,6 +35,8 @@ OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL3D_BACKWARD,
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
+    GELU_BACKWARD,
+    GELU_BACKWARD_V2,
     GRID_SAMPLER2D_BACKWARD,
     HARDSWISH_BACKWARD,
     LAYER_NORM_BACKWARD,
@@ -50,5 +55,6 @@ OPERATORS: Final = operator_table(
     SIGMOID_BACKWARD,
     SILU_BACKWARD,
     TANH_BACKWARD,
+    THRESHOLD_BACKWARD,
     UPSAMPLE_NEAREST2D_BACKWARD,
 )

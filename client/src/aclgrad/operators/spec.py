@@ -203,7 +203,8 @@ class OperatorSpec:
     calls that a product cannot compute or would compute wrongly. `coarse` has the tolerances of products that compute
     with less precision than the dtype has. `work` estimates the additions of a legal call, and is infinite if they
     depend on values; by default there is one for each element of the inputs. The tensors of a spatial operator have a
-    batch, channels and spatial axes, which their format tells a device.
+    batch, channels and spatial axes, which their format tells a device. Of an operator that is planned alone, phase 1
+    keeps something of the call for the whole process, so a process runs one at a time.
     """
 
     name: str
@@ -218,6 +219,7 @@ class OperatorSpec:
     coarse: Mapping[tuple[Product, str], Tolerance] = field(default_factory=dict)
     work: Callable[[Arguments], float] = _cells
     is_spatial: bool = True
+    is_planned_alone: bool = False
 
     def __post_init__(self) -> None:
         """Raises ValueError if the parts do not fit together, so that no other code has to check."""

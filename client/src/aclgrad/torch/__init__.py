@@ -21,6 +21,7 @@ __all__ = [
     "avg_pool2d",
     "batch_norm",
     "compare_backward",
+    "gelu",
     "grid_sample",
     "hardswish",
     "interpolate",
@@ -30,11 +31,13 @@ __all__ = [
     "max_unpool2d",
     "max_unpool3d",
     "pad",
+    "relu",
     "remote_backward",
     "roi_align",
     "sigmoid",
     "silu",
     "tanh",
+    "threshold",
 ]
 
 
@@ -42,6 +45,7 @@ adaptive_avg_pool2d = public(_functions.adaptive_avg_pool2d)
 adaptive_avg_pool3d = public(_functions.adaptive_avg_pool3d)
 avg_pool2d = public(_functions.avg_pool2d)
 batch_norm = public(_several.batch_norm)
+gelu = public(_elementwise.gelu)
 grid_sample = public(_several.grid_sample)
 hardswish = public(_elementwise.hardswish)
 interpolate = public(_functions.interpolate)
@@ -51,7 +55,9 @@ max_pool2d = public(_functions.max_pool2d)
 max_unpool2d = public(_functions.max_unpool2d)
 max_unpool3d = public(_functions.max_unpool3d)
 pad = public(_functions.pad)
+relu = public(_elementwise.relu)
 roi_align = public(_functions.roi_align)
 sigmoid = public(_elementwise.sigmoid)
 silu = public(_elementwise.silu)
 tanh = public(_elementwise.tanh)
+threshold = public(_elementwise.threshold)

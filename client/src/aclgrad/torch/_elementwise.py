@@ -11,6 +11,14 @@ from aclgrad._client.sync.client import Client
 from aclgrad.torch._run import run
 
 
+def gelu(input: Tensor, approximate: str = "none", *, client: Client) -> Tensor:
+    """Returns input * Phi(input), or the approximation "tanh" of it, as `torch.nn.functional.gelu`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    return _run("gelu", client, input, False, approximate)
+
+
 def hardswish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     """Returns input * relu6(input + 3) / 6, as `torch.nn.functional.hardswish`.
 
@@ -26,6 +34,14 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
     return _run("leaky_relu", client, input, inplace, float(negative_slope))
+
+
+def relu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
+    """Returns max(input, 0), as `torch.nn.functional.relu`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    return _run("relu", client, input, inplace)
 
 
 def sigmoid(input: Tensor, *, client: Client) -> Tensor:
@@ -52,6 +68,14 @@ def tanh(input: Tensor, *, client: Client) -> Tensor:
     return _run("tanh", client, input, inplace=False)
 
 
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False, *, client: Client) -> Tensor:
+    """Puts `value` in the place of what is not above `threshold`, as `torch.nn.functional.threshold`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    return _run("threshold", client, input, inplace, float(threshold), float(value))
+
+
 def _run(name: str, client: Client, input: Tensor, inplace: bool, *arguments: Any) -> Tensor:
     if not inplace:
         result: Tensor = run(name, client, input, *arguments)
@@ -61,10 +85,13 @@ def _run(name: str, client: Client, input: Tensor, inplace: bool, *arguments: An
 
 
 REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
+    functional.gelu: gelu,
     functional.hardswish: hardswish,
     functional.leaky_relu: leaky_relu,
     functional.silu: silu,
+    **dict.fromkeys((functional.relu, torch.relu, Tensor.relu), relu),
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, functional.sigmoid), sigmoid),
+    **dict.fromkeys((functional.threshold, torch.threshold), threshold),
     **dict.fromkeys((torch.tanh, Tensor.tanh, functional.tanh), tanh),
 }
 """The functions by those of PyTorch that they stand for."""

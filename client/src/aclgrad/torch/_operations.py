@@ -122,9 +122,19 @@ def _pad(rule: str, axes: int) -> Operation:
 
 
 def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
-    operator = f"{name}_backward"
-    options = {"operator": operator, "forward": getattr(aten, name), "local": getattr(aten, operator), **options}
+    options = {"operator": f"{name}_backward", "forward": getattr(aten, name), **options}
+    options.setdefault("local", getattr(aten, options["operator"], None))
     return Operation(name, parameters=f"Tensor input{parameters}", is_linear=False, fold=fold_elements, **options)
+
+
+def _gelu(input: Tensor, approximate: str) -> Tensor:
+    result: Tensor = aten.gelu(input, approximate=approximate)
+    return result
+
+
+def _gelu_backward(grad_output: Tensor, input: Tensor, approximate: str) -> Tensor:
+    gradient: Tensor = aten.gelu_backward(grad_output, input, approximate=approximate)
+    return gradient
 
 
 def _silu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
@@ -237,11 +247,19 @@ _ROWS: Final = (
         is_linear=False,
         function="grid_sample",
     ),
+    _elementwise("gelu", ", str approximate", operator="gelu_backward_v2", forward=_gelu, local=_gelu_backward),
     _elementwise("hardswish"),
     _elementwise("leaky_relu", ", float negative_slope"),
+    _elementwise(
+        "relu",
+        operator="threshold_backward",
+        # PyTorch, too, keeps the result alone.
+        more=lambda _, output: {"input": output, "threshold": 0.0},
+    ),
     _elementwise("sigmoid", **_OF_OUTPUT),
     _elementwise("silu", local=_silu_backward),
     _elementwise("tanh", **_OF_OUTPUT),
+    _elementwise("threshold", ", float threshold, float value"),
 )
 OPERATIONS: Final = {row.name: row for row in _ROWS}
 

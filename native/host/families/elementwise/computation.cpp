@@ -88,6 +88,23 @@ void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, 
   });
 }
 
+// Integers are neither converted nor mixed.
+template <typename Visitor>
+void VisitComputedType(aclDataType type, const Visitor& visit) {
+  switch (type) {
+    case ACL_INT8:
+      return visit(TypeTag<int8_t>{});
+    case ACL_UINT8:
+      return visit(TypeTag<uint8_t>{});
+    case ACL_INT32:
+      return visit(TypeTag<int32_t>{});
+    case ACL_INT64:
+      return visit(TypeTag<int64_t>{});
+    default:
+      return VisitFloatOrComplexType(type, visit);
+  }
+}
+
 template <typename T, typename Gradient>
 void MakeRow(const Gradient& gradient, const std::byte* __restrict grads, const std::byte* __restrict saved,
              std::byte* __restrict to, int64_t count) {
@@ -121,7 +138,7 @@ void MakeAll(const Gradient& gradient, const Elementwise& work, const Launch& la
 template <>
 void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const Launch& launch) {
   VisitGradient(work, [&](const auto& gradient) {
-    VisitFloatOrComplexType(work.computed, [&](auto tag) {
+    VisitComputedType(work.computed, [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (kComputes<std::decay_t<decltype(gradient)>, T>) MakeAll<T>(gradient, work, launch);
     });

@@ -10,7 +10,7 @@
 namespace acl_host {
 
 // What is differentiated; formulas.h has the gradients.
-enum class Function { kSilu, kSigmoid, kTanh, kLeakyRelu, kHardswish };
+enum class Function { kSilu, kSigmoid, kTanh, kLeakyRelu, kHardswish, kThreshold, kGelu, kGeluTanh };
 
 // gradOutput and what the function saved -> the gradient, each of a type of its own.
 struct Elementwise {

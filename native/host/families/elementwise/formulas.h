@@ -21,7 +21,7 @@ struct SiluGradient {
 
 // Of what the function returned.
 struct SigmoidGradient {
-  template <typename T>
+  template <typename T, typename = std::enable_if_t<!std::is_integral_v<T>>>
   T operator()(T grad, T y) const {
     return grad * Conjugate((T(1) - y) * y);
   }
@@ -38,7 +38,7 @@ struct SigmoidGradient {
 
 // Of what the function returned.
 struct TanhGradient {
-  template <typename T>
+  template <typename T, typename = std::enable_if_t<!std::is_integral_v<T>>>
   T operator()(T grad, T y) const {
     return grad * ((T(1) - y) * (T(1) + y));
   }
@@ -61,6 +61,45 @@ struct HardswishGradient {
   }
 };
 
+// Integers are compared as they are.
+struct ThresholdGradient {
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  T operator()(T grad, T x) const {
+    using Compared = std::conditional_t<std::is_integral_v<T>, double, T>;
+    // A NaN is not below the threshold.
+    return static_cast<Compared>(x) <= static_cast<Compared>(threshold) ? T{0} : grad;
+  }
+
+  float threshold;
+};
+
+// Of x * Phi(x), with the distribution function Phi and the density phi of normal numbers.
+struct GeluGradient {
+  float operator()(float grad, float x) const {
+    constexpr float kDensityAtZero = 0.398942280F;
+    const float bounded = Bounded(x, 20.0F);
+    const float size = std::abs(bounded);
+    const float decay = ExpOfNegative(-0.5F * bounded * bounded);
+    const float tail = decay * MillsRatio(size);
+    const float phi = kDensityAtZero * decay;
+    return grad * ((x < 0 ? tail : 1.0F - tail) + bounded * phi);
+  }
+};
+
+// Of x * sigmoid(2u), where u = sqrt(2 / pi) * (x + 0.044715 x^3): of 0.5 x (1 + tanh(u)).
+struct GeluTanhGradient {
+  float operator()(float grad, float x) const {
+    constexpr float kScale = 1.59576912F;  // 2 sqrt(2 / pi)
+    constexpr float kCube = 0.044715F;
+    // At the bounds, and at infinity, the derivative is 0 or 1.
+    const float bounded = Bounded(x, 20.0F);
+    const float square = bounded * bounded;
+    const Sigmoid sigmoid(kScale * bounded * (1.0F + kCube * square));
+    const float slope = kScale * (1.0F + 3.0F * kCube * square);
+    return grad * (sigmoid.value + bounded * slope * sigmoid.value * sigmoid.complement);
+  }
+};
+
 // Calls visit with the gradient of the function.
 template <typename Visitor>
 void VisitGradient(const Elementwise& work, const Visitor& visit) {
@@ -75,6 +114,12 @@ void VisitGradient(const Elementwise& work, const Visitor& visit) {
       return visit(LeakyReluGradient{work.parameter});
     case Function::kHardswish:
       return visit(HardswishGradient{});
+    case Function::kThreshold:
+      return visit(ThresholdGradient{work.parameter});
+    case Function::kGelu:
+      return visit(GeluGradient{});
+    case Function::kGeluTanh:
+      return visit(GeluTanhGradient{});
   }
 }
 

@@ -34,6 +34,30 @@ inline float ExpOfNegative(float x) {
   return (fit * (r * r) + r + 1.0F) * power;
 }
 
+// x within the bounds; NaN remains.
+inline float Bounded(float x, float bound) {
+  const float above = x < -bound ? -bound : x;
+  return above > bound ? bound : above;
+}
+
+// (1 - Phi(x)) / exp(-x^2 / 2) for x from 0 to 20, where Phi is the distribution function of normal numbers.
+inline float MillsRatio(float x) {
+  constexpr float kCentre = 3.0F;
+  const float scale = 1.0F / (x + kCentre);
+  const float t = (x - kCentre) * scale;
+  // A least squares fit of (x + 3) times the ratio for x up to 14; beyond that the exponential is 0.
+  float fit = -0.000284571841F;
+  fit = fit * t - 0.000923850865F;
+  fit = fit * t + 0.00108944974F;
+  fit = fit * t + 0.00694084913F;
+  fit = fit * t - 0.0104834381F;
+  fit = fit * t - 0.0472601168F;
+  fit = fit * t + 0.230019748F;
+  fit = fit * t - 0.509332061F;
+  fit = fit * t + 0.729083657F;
+  return fit * scale;
+}
+
 // 1 / (1 + exp(-x)), and one minus that, without cancellation.
 struct Sigmoid {
   explicit Sigmoid(float x) {

@@ -71,4 +71,36 @@ Plan PlanHardswishBackward(const HardswishBackwardArguments& given) {
   return MakeElementwisePlan(Function::kHardswish, tensors);
 }
 
+Plan PlanThresholdBackward(const ThresholdBackwardArguments& given) {
+  const Product& product = CurrentProduct();
+  CheckProduct(product, kAllProducts);
+  const double threshold = NumberOf(given.threshold, "threshold");
+  const Argument out{"out", given.out};
+  const ElementwiseTensors tensors{{"gradOutput", given.grad_output}, {"self", given.self}, out};
+  std::vector<aclDataType> types = FloatTypesAnd({ACL_INT32, ACL_INT8, ACL_UINT8});
+  if (std::string(product.name) == "950" && threshold == 0) types.push_back(ACL_INT64);
+  CheckElementwise({types}, tensors);
+  return MakeElementwisePlan(Function::kThreshold, tensors, static_cast<float>(threshold));
+}
+
+Plan PlanGeluBackward(const GeluBackwardArguments& given) {
+  CheckProduct(CurrentProduct(), kAllProducts);
+  const ElementwiseTensors tensors{
+      {"gradOutput", given.grad_output}, {"self", given.self}, {"gradInput", given.grad_input}};
+  CheckElementwise({FloatTypesAnd({}), Types::kCast}, tensors);
+  return MakeElementwisePlan(Function::kGeluTanh, tensors);
+}
+
+Plan PlanGeluBackwardV2(const GeluBackwardV2Arguments& given) {
+  CheckProduct(CurrentProduct(), kAllProducts);
+  const Argument grad_output{"gradOutput", given.grad_output};
+  const Argument self{"self", given.self};
+  const std::string approximate = &Required<OperatorError>(given.approximate, "approximate");
+  const ElementwiseTensors tensors{grad_output, self, {"gradInput", given.grad_input}};
+  CheckElementwise({FloatTypesAnd({}), Types::kPromoted, true, false}, tensors);
+  if (approximate == "none") return MakeElementwisePlan(Function::kGelu, tensors);
+  if (approximate == "tanh") return MakeElementwisePlan(Function::kGeluTanh, tensors);
+  FailInvalid("approximate: expected none or tanh, got " + approximate);
+}
+
 }  // namespace acl_host

@@ -12,6 +12,8 @@ bool IsComplex(aclDataType type) { return type == ACL_COMPLEX64 || type == ACL_C
 
 bool IsDouble(aclDataType type) { return type == ACL_DOUBLE || type == ACL_COMPLEX128; }
 
+bool IsHalf(aclDataType type) { return type == ACL_FLOAT16 || type == ACL_BF16; }
+
 // The type that holds the numbers of both; CANN's own promotion for the types of these operators.
 aclDataType Promoted(aclDataType one, aclDataType other) {
   if (one == other) return one;
@@ -106,7 +108,7 @@ Plan MakeElementwisePlan(Function function, const ElementwiseTensors& tensors, f
                          grad_output.tensor.data_type,
                          saved.tensor.data_type,
                          gradient.tensor.data_type,
-                         Promoted(promoted, ACL_FLOAT),
+                         IsHalf(promoted) ? ACL_FLOAT : promoted,
                          ElementCount(dims),
                          parameter};
   plan.AddInput(Broadcast(grad_output.tensor, dims));

@@ -236,7 +236,15 @@ def plan_call(
         is_empty,
         bool(memory) or any(isinstance(tensor.data, SharedRange) for tensor in call.inputs),
         _CALL_WORK + work,
-        native.CallPlan(spec.symbol, native_inputs, attributes, native_outputs, is_empty, spec.is_spatial),
+        native.CallPlan(
+            spec.symbol,
+            native_inputs,
+            attributes,
+            native_outputs,
+            is_empty,
+            spec.is_spatial,
+            spec.is_planned_alone,
+        ),
     )
 
 

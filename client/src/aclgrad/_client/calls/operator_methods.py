@@ -266,6 +266,56 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def gelu_backward(
+        self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
+    ) -> Result:
+        """Gives the gradient of GELU in the approximation by a hyperbolic tangent.
+
+        With u = sqrt(2 / pi) * (self + 0.044715 * self^3) and t = tanh(u): grad_input = grad_output * (0.5 * (1 + t) +
+        0.5 * self * (1 - t^2) * sqrt(2 / pi) * (1 + 0.134145 * self^2)) (PyTorch: aten::gelu_backward with
+        approximate="tanh").
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("gelu_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def gelu_backward_v2(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        approximate: str,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of GELU: of the exact one, or of the approximation by a hyperbolic tangent.
+
+        With "none": grad_input = grad_output * (Phi(self) + self * phi(self)), where Phi and phi are the distribution
+        and the density of normal numbers; with "tanh": as gelu_backward (PyTorch: aten::gelu_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            approximate: The function that was applied: "none", the exact one, or "tanh".
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("gelu_backward_v2", inputs, {"approximate": approximate}, timeout_s=timeout_s, out=out)
+
     @overload
     def grid_sampler2d_backward(
         self: OperatorMethods[Array],
@@ -998,6 +1048,33 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "output": output}
         return self.execute("tanh_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def threshold_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        threshold: float,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of a threshold: that of the result where the input is above it, and of ReLU with 0.
+
+        out = grad_output where self > threshold, else 0; NaN is above (PyTorch: aten::threshold_backward).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of self. bfloat16, float16, float32 (fewer
+                on some products).
+            input: The tensor that the function was applied to. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            threshold: The largest number whose gradient is 0; rounded to float32.
+
+        Returns: The gradient of self, with the shape and dtype of self.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "self": input}
+        return self.execute("threshold_backward", inputs, {"threshold": threshold}, timeout_s=timeout_s, out=out)
 
     def upsample_nearest2d_backward(
         self,

@@ -1,0 +1,1 @@
+"""aclnnGeluBackward: the gradient of GELU, approximated by a hyperbolic tangent."""

@@ -1,0 +1,1 @@
+"""aclnnGeluBackwardV2: the gradient of GELU, exact or approximated."""

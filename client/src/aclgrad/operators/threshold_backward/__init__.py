@@ -1,0 +1,1 @@
+"""aclnnThresholdBackward: the gradient of a threshold; of ReLU with the threshold 0."""
