@@ -53,7 +53,7 @@ class Parameter(NamedTuple):
         The gradient has the same name for all operators.
         """
         name = snake_case(self.abi_name)
-        if name == "grad_out":
+        if name in ("grad_out", "y_grad"):
             return "grad_output"
         return name.removesuffix("_out").removesuffix("_optional") if self.type == "aclTensor" else name
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from aclgrad.products import Product
 from tools.abi.acl import DataType, Format, Library, Scalar
 
-NULL, INVALID = 161001, 161002
+NULL, INVALID, TILING = 161001, 161002, 561002
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from aclgrad.tensors import DTYPES, TensorType
 from tools.abi.acl import NO_BOOLS, DataType, Format, Scalar
 from tools.abi.prototypes import read_prototypes
 
-from .phase_one import INVALID, NULL, Arguments, Row, Tensor
+from .phase_one import INVALID, NULL, TILING, Arguments, Row, Tensor
 
 _PROTOTYPES = read_prototypes()
 
@@ -31,6 +31,8 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     ("sigmoid_backward", "COMPLEX128"): 0,
     **{("threshold_backward", kind): 0 for kind in ("INT32", "INT8", "UINT8")},
     ("gelu_backward_v2", "rank 9"): 0,
+    ("swi_glu_grad", "rank 9"): 0,
+    ("swi_glu_grad", "rank 0"): TILING,
     # A dtype of CANN's that the wire does not have.
     ("max_unpool2d_backward", "BOOL"): 0,
 }

@@ -43,6 +43,7 @@ CALLS: tuple[tuple[str, tuple[int, ...], tuple[Any, ...], dict[str, Any], Callab
     ("pad", (1, 2, 3, 4, 5), (), {"pad": (1, 2, 0, 1, 2, 1), "mode": "reflect"}, None),
     ("interpolate", IMAGES, (), {"size": (16, 13)}, None),
     *((name, IMAGES, (), {}, None) for name in ("gelu", "hardswish", "leaky_relu", "relu", "sigmoid", "silu", "tanh")),
+    ("swiglu", IMAGES, (), {"dim": 2}, lambda input, dim: functional.silu(input[:, :, :4]) * input[:, :, 4:]),
     ("gelu", IMAGES, (), {"approximate": "tanh"}, None),
     ("threshold", IMAGES, (), {"threshold": 0.2, "value": -1.0}, None),
     ("roi_align", IMAGES, (BOXES,), {"output_size": (2, 3), "spatial_scale": 0.8, "sampling_ratio": 2, "aligned": True},

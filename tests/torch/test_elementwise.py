@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import aclgrad
 import aclgrad.torch
 
 from .conftest import RecordingClient
@@ -57,3 +58,24 @@ def test_vmap_makes_one_call(client: RecordingClient, rank: int) -> None:
         found = torch.func.vmap(torch.func.grad(lambda x: functional.silu(x).sum()))(batch)
     assert client.called == ["silu_backward"]
     torch.testing.assert_close(found, torch.func.vmap(torch.func.grad(lambda x: functional.silu(x).sum()))(batch))
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((2, 6), -1), ((4, 3, 5), 0), ((2, 3, 4, 2), -2), ((2,) * 8, 0)])
+def test_swiglu(client: RecordingClient, shape: tuple[int, ...], dim: int) -> None:
+    def theirs(x: torch.Tensor) -> torch.Tensor:
+        a, b = x.chunk(2, dim)
+        return functional.silu(a) * b
+
+    def mine(x: torch.Tensor) -> torch.Tensor:
+        return aclgrad.torch.swiglu(x, dim, client=client)
+
+    batch = torch.randn(3, *shape, generator=torch.Generator().manual_seed(4))
+    for transform in (lambda function: function, lambda function: torch.func.grad(lambda x: function(x).pow(3).sum())):
+        torch.testing.assert_close(transform(mine)(batch[0]), transform(theirs)(batch[0]))
+        torch.testing.assert_close(torch.vmap(transform(mine))(batch), torch.vmap(transform(theirs))(batch))
+    assert client.called == ["swi_glu_grad"] * 2
+
+
+def test_an_axis_without_halves_is_refused(client: RecordingClient) -> None:
+    with pytest.raises(aclgrad.InvalidFieldError, match="no equal halves of 3"):
+        aclgrad.torch.swiglu(torch.ones(2, 3), client=client)

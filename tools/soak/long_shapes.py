@@ -13,6 +13,7 @@ from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
 from aclgrad.operators.samples import Arrays, Case, case, samples_of
+from aclgrad.operators.swi_glu_grad.samples import swi_glu_case
 from aclgrad.products import Product
 
 Shape = tuple[int, ...]
@@ -268,6 +269,19 @@ def _elementwise(name: str) -> Callable[[int], Iterator[Case]]:
     return cases
 
 
+def _swi_glu(cells: int) -> Iterator[Case]:
+    side = math.isqrt(cells)
+    for name, shape, dim in (
+        ("row", (1, cells), 1),
+        ("column", (cells, 2), 1),
+        ("plane", (side, side), 1),
+        ("halves", (2, cells // 2), 0),
+    ):
+        yield swi_glu_case(
+            name, tuple(each + each % 2 if place == dim else each for place, each in enumerate(shape)), dim
+        )
+
+
 _ELEMENTWISE = (
     "gelu_backward",
     "gelu_backward_v2",
@@ -290,6 +304,7 @@ _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "max_unpool2d_backward": _unpooling(2),
     "max_unpool3d_backward": _unpooling(3),
     "roi_align_v2_backward": _roi_align,
+    "swi_glu_grad": _swi_glu,
     "upsample_nearest2d_backward": _upsampling,
     **{name: _elementwise(name) for name in _ELEMENTWISE},
     **{

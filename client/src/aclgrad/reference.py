@@ -32,6 +32,7 @@ from aclgrad.operators.replication_pad3d_backward.definition import backward as 
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.sigmoid_backward.definition import backward as sigmoid_backward
 from aclgrad.operators.silu_backward.definition import backward as silu_backward
+from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
 from aclgrad.operators.tanh_backward.definition import backward as tanh_backward
 from aclgrad.operators.threshold_backward.definition import backward as threshold_backward
 from aclgrad.operators.upsample_nearest2d_backward.definition import backward as upsample_nearest2d_backward
@@ -62,6 +63,7 @@ __all__ = [
     "roi_align_v2_backward",
     "sigmoid_backward",
     "silu_backward",
+    "swi_glu_grad",
     "tanh_backward",
     "threshold_backward",
     "upsample_nearest2d_backward",
@@ -91,6 +93,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "roi_align_v2_backward": roi_align_v2_backward,
     "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,
+    "swi_glu_grad": swi_glu_grad,
     "tanh_backward": tanh_backward,
     "threshold_backward": threshold_backward,
     "upsample_nearest2d_backward": upsample_nearest2d_backward,

@@ -17,7 +17,11 @@ def _order(name: str) -> Order:
     return Order(table.VALID, table.ACCEPTED, table.REFUSED, getattr(table, "OTHERWISE", {}))
 
 
-ORDERS = ELEMENTWISE | PADS | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_backward.py")}
+ORDERS = (
+    ELEMENTWISE
+    | PADS
+    | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_*.py") if path.stem != "__init__"}
+)
 
 
 def every_row(name: str, product: Product) -> dict[str, Row]:

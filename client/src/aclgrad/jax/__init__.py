@@ -24,7 +24,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._checks import checked_arrays, checked_sizes
-from aclgrad.jax._elementwise import gelu, hardswish, leaky_relu, relu, sigmoid, silu, tanh, threshold
+from aclgrad.jax._elementwise import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
 from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm
 from aclgrad.jax._gradients import differentiable
 from aclgrad.operators.catalogue import OPERATORS
@@ -48,6 +48,7 @@ __all__ = [
     "roi_align",
     "sigmoid",
     "silu",
+    "swiglu",
     "tanh",
     "threshold",
 ]

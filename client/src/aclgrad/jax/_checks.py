@@ -64,7 +64,7 @@ def checked_named(
         for name, value in arguments.items()
         if value is not None
     }
-    for name, shape in shapes(given["input"].shape).items():
+    for name, shape in shapes(next(iter(given.values())).shape).items():
         if name in given and given[name].shape != shape:
             raise InvalidFieldError.at(f"{name}.shape", f"is {given[name].shape}", f"give {shape}")
     return given

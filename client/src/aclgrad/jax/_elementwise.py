@@ -1,5 +1,6 @@
 """The functions of each element by itself."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from jax import Array
 from jax import numpy as jnp
 
 from aclgrad._client.sync.client import Client
+from aclgrad.errors import InvalidFieldError
 from aclgrad.jax._several import Forward, differentiable_by_several
 
 
@@ -57,6 +59,28 @@ def silu(input: Array, *, client: Client) -> Array:
     Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
     """
     return _run("silu", input, client)
+
+
+def swiglu(x: Array, dim: int = -1, *, client: Client) -> Array:
+    """Returns silu(a) * b of the halves a and b of `x` along `dim`, as `torch_npu.npu_swiglu`.
+
+    Takes float32, float16 and bfloat16. The gradient has no derivative of its own.
+    """
+    shape = jnp.shape(x)
+    if not -len(shape) <= dim < len(shape) or shape[dim] % 2:
+        problem = f"is {dim}, and x has the shape {shape}"
+        raise InvalidFieldError.at("dim", problem, "give an axis that has two equal halves")
+    axis = dim % len(shape)
+    # Of three axes, so that vmap can add its own.
+    rows = {"x": x.reshape(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))}
+    halved = differentiable_by_several(client, "swiglu", "swi_glu_grad", _swiglu, {"dim": -2}, rows, lambda _: {})[0]
+    return halved.reshape(*shape[:axis], shape[axis] // 2, *shape[axis + 1 :])
+
+
+def _swiglu(arrays: Mapping[str, Array], *, dim: int) -> Any:
+    x = arrays["x"]
+    a, b = jnp.split(x.astype(jnp.promote_types(x.dtype, jnp.float32)), 2, dim)
+    return ((jax.nn.silu(a) * b).astype(x.dtype),), {}
 
 
 def tanh(input: Array, *, client: Client) -> Array:

@@ -30,8 +30,8 @@ def argument_of(output: OutputSpec) -> str:
 class RemoteCall:
     """Calls an operator of the server.
 
-    `types` are those of the function's arguments, without what vmap maps, and `given` the inputs that the operator
-    gets, by default all. Not every operator takes the function's input (`takes_input`).
+    `types` are those of the function's arguments, its input first, without what vmap maps, and `given` the inputs that
+    the operator gets, by default all. Not every operator takes the function's input (`takes_input`).
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class RemoteCall:
         self.client = client
         self.spec = spec
         self.types = types
+        self.input_type = next(iter(types.values()))
         self.takes_input = any(each.name == "self" for each in spec.inputs)
         self._inputs = [each for each in spec.inputs if given is None or each.name in given]
         self._attributes = {each.name: static[each.name] for each in spec.attributes if each.name in static}
@@ -79,9 +80,9 @@ class RemoteCall:
         values = [np.asarray(each) for each in arrays]
         types = [self.types[argument_of(each)] for each in wanted]
         # The output has as many dimensions as the input.
-        added = values[0].ndim - len(self.types["input"].shape)
+        added = values[0].ndim - len(self.input_type.shape)
         mapped = np.broadcast_shapes(*(each.shape[:added] for each in values))
-        if 0 in (*mapped, *self.types["input"].shape) or values[0].size == 0:
+        if 0 in (*mapped, *self.input_type.shape) or values[0].size == 0:
             return [np.zeros((*mapped, *type.shape), type.dtype) for type in types]
         whole = {
             spec.name: np.broadcast_to(array, (*mapped, *array.shape[added:]))
@@ -92,7 +93,7 @@ class RemoteCall:
             for spec, array in zip(self._inputs, values, strict=True)
         )
         is_of_input = has_common_weight and all(argument_of(each) == "input" for each in wanted)
-        shape = self.types["input"].shape
+        shape = self.input_type.shape
         calls = fold(self.spec, whole, mapped, shape, self._attributes, is_of_input=is_of_input)
         found = [calls.unfolded(self._execute(wanted, each, calls.shape), wanted) for each in calls.inputs]
         joined = found[0] if len(found) == 1 else [np.stack(each) for each in zip(*found, strict=True)]

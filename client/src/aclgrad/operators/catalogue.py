@@ -26,6 +26,7 @@ from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BA
 from aclgrad.operators.sigmoid_backward.spec import SPEC as SIGMOID_BACKWARD
 from aclgrad.operators.silu_backward.spec import SPEC as SILU_BACKWARD
 from aclgrad.operators.spec import operator_table
+from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.tanh_backward.spec import SPEC as TANH_BACKWARD
 from aclgrad.operators.threshold_backward.spec import SPEC as THRESHOLD_BACKWARD
 from aclgrad.operators.upsample_nearest2d_backward.spec import SPEC as UPSAMPLE_NEAREST2D_BACKWARD
@@ -54,6 +55,7 @@ OPERATORS: Final = operator_table(
     ROI_ALIGN_V2_BACKWARD,
     SIGMOID_BACKWARD,
     SILU_BACKWARD,
+    SWI_GLU_GRAD,
     TANH_BACKWARD,
     THRESHOLD_BACKWARD,
     UPSAMPLE_NEAREST2D_BACKWARD,

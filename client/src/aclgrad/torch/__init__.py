@@ -36,6 +36,7 @@ __all__ = [
     "roi_align",
     "sigmoid",
     "silu",
+    "swiglu",
     "tanh",
     "threshold",
 ]
@@ -59,5 +60,6 @@ relu = public(_elementwise.relu)
 roi_align = public(_functions.roi_align)
 sigmoid = public(_elementwise.sigmoid)
 silu = public(_elementwise.silu)
+swiglu = public(_elementwise.swiglu)
 tanh = public(_elementwise.tanh)
 threshold = public(_elementwise.threshold)

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
+from aclgrad.torch._account import LocalError
 from aclgrad.torch._run import run
 
 
@@ -58,6 +59,20 @@ def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
     return _run("silu", client, input, inplace)
+
+
+def swiglu(x: Tensor, dim: int = -1, *, client: Client) -> Tensor:
+    """Returns silu(a) * b of the halves a and b of `x` along `dim`, as `torch_npu.npu_swiglu`.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
+    """
+    axis = range(x.dim())[dim]
+    if x.shape[axis] % 2:
+        raise LocalError(f"there are no equal halves of {x.shape[axis]}")
+    # Of three axes, so that vmap can add its own.
+    rows = run("swiglu", client, x.reshape(x.shape[:axis].numel(), x.shape[axis], -1), -2)
+    halved: Tensor = rows.reshape(*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
+    return halved
 
 
 def tanh(input: Tensor, *, client: Client) -> Tensor:

@@ -36,12 +36,12 @@ def fold_into_batch(
 def fold_elements(
     function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any], ranks: Sequence[int]
 ) -> tuple[Any, Any]:
-    """Makes one call of a function that computes each element by itself; its tensors have one shape."""
+    """Makes one call of a function that computes each element by itself, or along axes counted from the end."""
     whole = [_mapped_first(value, size, dim) for value, dim in zip(values.values(), dims, strict=True)]
-    shape = whole[0].shape
-    if len(shape) > max(ranks):
-        whole = [each.flatten(0, 1) if isinstance(each, Tensor) else each for each in whole]
-    return function(*whole).reshape(shape), 0
+    if whole[0].dim() <= max(ranks):
+        return function(*whole), 0
+    result = function(*[each.flatten(0, 1) if isinstance(each, Tensor) else each for each in whole])
+    return result.unflatten(0, whole[0].shape[:2]), 0
 
 
 def fold_into_rows(

@@ -17,6 +17,7 @@ from aclgrad._client.served import REFUSALS, served_by
 from aclgrad.errors import AclgradError
 from aclgrad.operators.catalogue import OPERATORS
 from aclgrad.operators.spec import OperatorSpec
+from aclgrad.torch import _formulas
 from aclgrad.torch._account import Place, layer_of
 from aclgrad.torch._batch_norm import batch_norm, batch_norm_shapes, dtype_of_statistics, sent_statistics
 from aclgrad.torch._blocks import note_remote
@@ -127,23 +128,6 @@ def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
     return Operation(name, parameters=f"Tensor input{parameters}", is_linear=False, fold=fold_elements, **options)
 
 
-def _gelu(input: Tensor, approximate: str) -> Tensor:
-    result: Tensor = aten.gelu(input, approximate=approximate)
-    return result
-
-
-def _gelu_backward(grad_output: Tensor, input: Tensor, approximate: str) -> Tensor:
-    gradient: Tensor = aten.gelu_backward(grad_output, input, approximate=approximate)
-    return gradient
-
-
-def _silu_backward(grad_output: Tensor, input: Tensor) -> Tensor:
-    """Is differentiable, unlike PyTorch's own."""
-    sigmoid = aten.sigmoid(input)
-    gradient: Tensor = grad_output * sigmoid * (1 + input * (1 - sigmoid))
-    return gradient
-
-
 def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
     """Returns the elements that are the maxima, shape of `indices`."""
     # Not by flatten, which autograd's own vmap cannot do.
@@ -247,7 +231,9 @@ _ROWS: Final = (
         is_linear=False,
         function="grid_sample",
     ),
-    _elementwise("gelu", ", str approximate", operator="gelu_backward_v2", forward=_gelu, local=_gelu_backward),
+    _elementwise(
+        "gelu", ", str approximate", operator="gelu_backward_v2", forward=_formulas.gelu, local=_formulas.gelu_backward
+    ),
     _elementwise("hardswish"),
     _elementwise("leaky_relu", ", float negative_slope"),
     _elementwise(
@@ -257,7 +243,17 @@ _ROWS: Final = (
         more=lambda _, output: {"input": output, "threshold": 0.0},
     ),
     _elementwise("sigmoid", **_OF_OUTPUT),
-    _elementwise("silu", local=_silu_backward),
+    _elementwise("silu", local=_formulas.silu_backward),
+    Operation(
+        "swiglu",
+        "swi_glu_grad",
+        "Tensor x, int dim",
+        _formulas.swiglu,
+        saved=lambda _: ("x",),
+        is_linear=False,
+        local=_formulas.swiglu_backward,
+        fold=fold_elements,
+    ),
     _elementwise("tanh", **_OF_OUTPUT),
     _elementwise("threshold", ", float threshold, float value"),
 )

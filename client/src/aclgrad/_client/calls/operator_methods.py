@@ -1030,6 +1030,34 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("silu_backward", inputs, {}, timeout_s=timeout_s, out=out)
 
+    def swi_glu_grad(
+        self,
+        grad_output: TensorLike,
+        x: TensorLike,
+        dim: int = -1,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of SwiGLU, SiLU(A) * B, where A and B are the halves of x along dim.
+
+        With s = sigmoid(A): the first half of out is grad_output * B * s * (1 + A * (1 - s)), the second grad_output *
+        A * s (PyTorch: the gradient of silu(a) * b with a, b = x.chunk(2, dim)).
+
+        Args:
+            grad_output: The gradient of the result, shaped as x with half of dim. bfloat16, float16, float32 (fewer on
+                some products).
+            x: The tensor that the function was applied to: A, then B, along dim. bfloat16, float16, float32 (fewer on
+                some products).
+            dim: The axis that is halved; negative: counted from the end.
+
+        Returns: The gradient of x, with its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "x": x}
+        return self.execute("swi_glu_grad", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
     def tanh_backward(
         self, grad_output: TensorLike, output: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:

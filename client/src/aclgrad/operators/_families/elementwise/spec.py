@@ -29,6 +29,11 @@ def floats(*more: str, without: tuple[Product, ...] = ()) -> dict[Product, tuple
     return {each: ("float32", *halves[each], *more) for each in products if each not in without}
 
 
+def tolerances_of(dtypes: Mapping[Product, tuple[str, ...]]) -> dict[str, Tolerance]:
+    """Returns the tolerance of each dtype."""
+    return {each: _TOLERANCES[each] for each in dict.fromkeys(sum(dtypes.values(), ()))}
+
+
 def elementwise_spec(
     name: str,
     summary: str,
@@ -77,6 +82,6 @@ def elementwise_spec(
             ),
         ),
         check=checked,
-        tolerances={each: _TOLERANCES[each] for each in dict.fromkeys(sum(dtypes.values(), ()))},
+        tolerances=tolerances_of(dtypes),
         is_spatial=False,
     )

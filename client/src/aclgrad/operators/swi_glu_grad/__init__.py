@@ -1,0 +1,1 @@
+"""aclnnSwiGluGrad: the gradient of SwiGLU, SiLU(A) * B of the halves of a tensor."""
