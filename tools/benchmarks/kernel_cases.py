@@ -15,7 +15,7 @@ from aclgrad.operators.samples import samples_of
 from aclgrad.operators.spec import OperatorSpec
 from aclgrad.operators.values import ArgmaxRule, IndexRule
 from aclgrad.products import Product
-from tools.abi.acl import DATA_TYPES, Format, Library
+from tools.abi.acl import DATA_TYPES, Format, Library, Scalar
 from tools.abi.prototypes import read_prototypes
 
 Array = np.ndarray[Any, Any]
@@ -98,7 +98,8 @@ class Contest:
             if kind == "aclBoolArray":
                 yield acl.value((True,) * len(self.outs))
             elif kind != "aclTensor":
-                yield acl.value(self.typed.attributes[next(attributes).name])
+                value = self.typed.attributes[next(attributes).name]
+                yield acl.value(Scalar(value) if kind == "aclScalar" else value)
             elif (input := next(inputs, None)) is not None:
                 yield self._describe(acl, input.name) if input.name in self._rules else nullcontext()
             else:

@@ -105,8 +105,9 @@ void VisitComputedType(aclDataType type, const Visitor& visit) {
   }
 }
 
+// Takes the gradient by value: its parameter could be in memory that is written.
 template <typename T, typename Gradient>
-void MakeRow(const Gradient& gradient, const std::byte* __restrict grads, const std::byte* __restrict saved,
+void MakeRow(Gradient gradient, const std::byte* __restrict grads, const std::byte* __restrict saved,
              std::byte* __restrict to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     StoreElement<T>(to, i, gradient(LoadElement<T>(grads, i), LoadElement<T>(saved, i)));

@@ -47,7 +47,8 @@ struct TanhGradient {
 struct LeakyReluGradient {
   template <typename T, typename = std::enable_if_t<std::is_floating_point_v<T>>>
   T operator()(T grad, T x) const {
-    return x > 0 ? grad : grad * static_cast<T>(slope);
+    const T below = grad * static_cast<T>(slope);
+    return x > 0 ? grad : below;
   }
 
   float slope;

@@ -3,5 +3,5 @@
 from aclgrad.operators._families.elementwise.samples import elementwise_samples
 
 SAMPLES = elementwise_samples(
-    "gelu_backward_v2", attributes={"exact": {"approximate": "none"}, "tangent": {"approximate": "tanh"}}
+    "gelu_backward", attributes={"exact": {"approximate": "none"}, "tangent": {"approximate": "tanh"}}
 )
