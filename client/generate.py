@@ -92,6 +92,7 @@ FAMILIES = {
     "upsampling, RoI align, grid sampling": ("upsample", "roi_align", "grid_sampler"),
     "normalisation": ("_norm",),
     "activations": ("silu", "sigmoid", "tanh", "relu", "hardswish", "threshold", "gelu", "swi_glu"),
+    "softmax": ("softmax",),
 }
 """What the names of a family's operators contain; the README has a row for each, and one for all others."""
 

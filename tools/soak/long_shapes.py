@@ -11,10 +11,10 @@ from aclgrad.operators._families.pooling2d.samples import pooled_shape, pooling_
 from aclgrad.operators.batch_norm_backward.samples import batch_norm_case
 from aclgrad.operators.cases import TypedCase, served_dtypes
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
 from aclgrad.operators.samples import Arrays, Case, case, samples_of
 from aclgrad.operators.swi_glu_grad.samples import swi_glu_case
 from aclgrad.products import Product
+from tools.soak.long_rows import ROWS
 
 Shape = tuple[int, ...]
 
@@ -230,18 +230,6 @@ def _roi_align(cells: int) -> Iterator[Case]:
     yield boxes("images_of_one_cell", (cells, 1, 1, 1), 1, (1, 1), sampling_ratio=1)
 
 
-def _layer_norm(cells: int) -> Iterator[Case]:
-    side = math.isqrt(cells)
-    for name, rows, columns in (
-        ("row", 1, cells),
-        ("column", cells, 1),
-        ("plane", side, side),
-        ("few_long_rows", 40, cells // 40),
-        ("many_short_rows", cells // 7, 7),
-    ):
-        yield layer_norm_case(name, (rows,), (columns,))
-
-
 def _grid_sampler(cells: int) -> Iterator[Case]:
     def sampled(name: str, input: Shape, points: Shape) -> Case:
         shapes = {"grad_output": (*input[:2], *points), "input": input, "grid": (input[0], *points, 2)}
@@ -293,12 +281,12 @@ _ELEMENTWISE = (
     "threshold_backward",
 )
 _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
+    **ROWS,
     "adaptive_avg_pool2d_backward": _adaptive(2),
     "adaptive_avg_pool3d_backward": _adaptive(3),
     "avg_pool2d_backward": _pooling(_average, 64),
     "grid_sampler2d_backward": _grid_sampler,
     "batch_norm_backward": _batch_norm,
-    "layer_norm_backward": _layer_norm,
     "max_pool2d_with_indices_backward": _pooling(_max, 64),
     "max_pool2d_with_mask_backward": _pooling(_max, 64),
     "max_unpool2d_backward": _unpooling(2),

@@ -19,6 +19,7 @@ from aclgrad.operators.grid_sampler2d_backward.definition import backward as gri
 from aclgrad.operators.hardswish_backward.definition import backward as hardswish_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
 from aclgrad.operators.leaky_relu_backward.definition import backward as leaky_relu_backward
+from aclgrad.operators.log_softmax_backward.definition import backward as log_softmax_backward
 from aclgrad.operators.max_pool2d_with_indices_backward.definition import backward as max_pool2d_with_indices_backward
 from aclgrad.operators.max_pool2d_with_mask_backward.definition import backward as max_pool2d_with_mask_backward
 from aclgrad.operators.max_unpool2d_backward.definition import backward as max_unpool2d_backward
@@ -32,6 +33,7 @@ from aclgrad.operators.replication_pad3d_backward.definition import backward as 
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.sigmoid_backward.definition import backward as sigmoid_backward
 from aclgrad.operators.silu_backward.definition import backward as silu_backward
+from aclgrad.operators.softmax_backward.definition import backward as softmax_backward
 from aclgrad.operators.swi_glu_grad.definition import backward as swi_glu_grad
 from aclgrad.operators.tanh_backward.definition import backward as tanh_backward
 from aclgrad.operators.threshold_backward.definition import backward as threshold_backward
@@ -50,6 +52,7 @@ __all__ = [
     "hardswish_backward",
     "layer_norm_backward",
     "leaky_relu_backward",
+    "log_softmax_backward",
     "max_pool2d_with_indices_backward",
     "max_pool2d_with_mask_backward",
     "max_unpool2d_backward",
@@ -63,6 +66,7 @@ __all__ = [
     "roi_align_v2_backward",
     "sigmoid_backward",
     "silu_backward",
+    "softmax_backward",
     "swi_glu_grad",
     "tanh_backward",
     "threshold_backward",
@@ -80,6 +84,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "hardswish_backward": hardswish_backward,
     "layer_norm_backward": layer_norm_backward,
     "leaky_relu_backward": leaky_relu_backward,
+    "log_softmax_backward": log_softmax_backward,
     "max_pool2d_with_indices_backward": max_pool2d_with_indices_backward,
     "max_pool2d_with_mask_backward": max_pool2d_with_mask_backward,
     "max_unpool2d_backward": max_unpool2d_backward,
@@ -93,6 +98,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "roi_align_v2_backward": roi_align_v2_backward,
     "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,
+    "softmax_backward": softmax_backward,
     "swi_glu_grad": swi_glu_grad,
     "tanh_backward": tanh_backward,
     "threshold_backward": threshold_backward,

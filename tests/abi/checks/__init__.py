@@ -10,6 +10,7 @@ from ..phase_one import Order, Row
 from ..table_calls import rows_of
 from .elementwise import ORDERS as ELEMENTWISE
 from .pads import ORDERS as PADS
+from .softmax import ORDERS as SOFTMAX
 
 
 def _order(name: str) -> Order:
@@ -20,6 +21,7 @@ def _order(name: str) -> Order:
 ORDERS = (
     ELEMENTWISE
     | PADS
+    | SOFTMAX
     | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_*.py") if path.stem != "__init__"}
 )
 

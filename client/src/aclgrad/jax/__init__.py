@@ -25,7 +25,7 @@ from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._checks import checked_arrays, checked_sizes
 from aclgrad.jax._elementwise import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
-from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm
+from aclgrad.jax._functions import batch_norm, grid_sample, layer_norm, log_softmax, softmax
 from aclgrad.jax._gradients import differentiable
 from aclgrad.operators.catalogue import OPERATORS
 
@@ -40,6 +40,7 @@ __all__ = [
     "interpolate",
     "layer_norm",
     "leaky_relu",
+    "log_softmax",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
@@ -48,6 +49,7 @@ __all__ = [
     "roi_align",
     "sigmoid",
     "silu",
+    "softmax",
     "swiglu",
     "tanh",
     "threshold",

@@ -59,6 +59,8 @@ def checked_named(
     inputs.setdefault("input", spec.inputs[0])
     # A bias is added to products with the weight, and the operator need not take it.
     inputs.setdefault("bias", inputs.get("weight", spec.inputs[0]))
+    # Nor the input, if it takes the output.
+    inputs.setdefault("input", spec.inputs[0])
     given = {
         name: _checked_array(name, value, _dtypes(inputs[name]), inputs[name])
         for name, value in arguments.items()

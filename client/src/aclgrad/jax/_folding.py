@@ -43,6 +43,8 @@ def fold(
         return _into_channels(whole, mapped, shape)
     if spec.name == "layer_norm_backward":
         return _into_rows(whole, mapped, shape, attributes["normalized_shape"], is_of_input)
+    if spec.name in ("softmax_backward", "log_softmax_backward"):
+        return _into_leading_axes(whole, mapped, shape, max(spec.inputs[0].ranks))
     specs = {each.name: each for each in spec.inputs}
     inputs = {
         name: _in_batch(
@@ -89,6 +91,15 @@ def _into_rows(
 
     sent = {name: folded(name, each) for name, each in whole.items()}
     return Folded([sent], sent["input"].shape)
+
+
+def _into_leading_axes(whole: Arrays, mapped: tuple[int, ...], shape: tuple[int, ...], most: int) -> Folded:
+    """The axis counts from the last, so any may be in front of it; those of vmap are one if there is room."""
+    size = math.prod(mapped)
+    flat = {name: each.reshape(size, *shape) for name, each in whole.items()}
+    if len(shape) < most:
+        return Folded([flat], (size, *shape))
+    return Folded([{name: each[element] for name, each in flat.items()} for element in range(size)], shape)
 
 
 def _into_channels(whole: Arrays, mapped: tuple[int, ...], shape: tuple[int, ...]) -> Folded:

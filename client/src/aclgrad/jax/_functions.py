@@ -11,10 +11,36 @@ from aclgrad._client.sync.client import Client
 from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _nonlinear
 from aclgrad.jax._checks import checked_sizes
-from aclgrad.jax._several import differentiable_by_several
+from aclgrad.jax._several import Forward, differentiable_by_several
 
 _MODES = ("bilinear", "nearest")
 _PADDINGS = ("zeros", "border", "reflection")
+
+
+def softmax(input: Array, dim: int, *, client: Client) -> Array:
+    """Divides the powers of e by their sum along `dim`, as `torch.nn.functional.softmax`.
+
+    The gradient has no derivative of its own. Takes float32, float16 and bfloat16.
+    """
+    return _softmax("softmax", _nonlinear.softmax, input, dim, client)
+
+
+def log_softmax(input: Array, dim: int, *, client: Client) -> Array:
+    """Returns the logarithm of softmax along `dim`, as `torch.nn.functional.log_softmax`. As `softmax`."""
+    return _softmax("log_softmax", _nonlinear.log_softmax, input, dim, client)
+
+
+def _softmax(name: str, forward: Forward, input: Array, dim: int, client: Client) -> Array:
+    # From the last, so that axes which vmap adds in front change nothing.
+    rank = max(np.ndim(input), 1)
+    if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
+        raise InvalidFieldError.at(
+            "dim", f"is {dim!r} for an input of {np.shape(input)}", f"give -{rank} to {rank - 1}"
+        )
+    static = {"dim": dim if dim < 0 else dim - rank}
+    return differentiable_by_several(client, name, f"{name}_backward", forward, static, {"input": input}, lambda _: {})[
+        0
+    ]
 
 
 def layer_norm(

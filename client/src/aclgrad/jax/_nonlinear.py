@@ -3,7 +3,7 @@
 Each returns its outputs, and what the operator of its gradients takes beside the arguments.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -20,6 +20,21 @@ _OUTSIDE = -100.0
 
 def _wide(array: Array) -> Array:
     return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+def softmax(arrays: Arrays, *, dim: int) -> Result:
+    return _of_rows(jax.nn.softmax, arrays["input"], dim)
+
+
+def log_softmax(arrays: Arrays, *, dim: int) -> Result:
+    return _of_rows(jax.nn.log_softmax, arrays["input"], dim)
+
+
+def _of_rows(function: Callable[..., Array], input: Array, dim: int) -> Result:
+    """Returns the function's result, which its operator takes."""
+    wide = _wide(input)
+    output = function(wide, dim) if wide.ndim else function(wide.reshape(1), dim).reshape(())
+    return (output.astype(input.dtype),), {"output": output.astype(input.dtype)}
 
 
 def layer_norm(arrays: Arrays, *, normalized_shape: tuple[int, ...], eps: float) -> Result:

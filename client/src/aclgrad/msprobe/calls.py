@@ -135,6 +135,17 @@ def _grid_sample(given: _Given) -> Arguments:
     return given.tensor("input"), given.tensor("grid"), mode, padding, given["align_corners"]
 
 
+def _softmax(function: str) -> _Api:
+    """An input with this output, at which the gradient is the case's."""
+
+    def arguments(given: _Given) -> Arguments:
+        output = given.arrays["output"].astype(np.float64)
+        input = output if function == "log_softmax" else np.log(np.maximum(output, np.finfo(np.float32).tiny))
+        return given.with_gradient("input", input.astype(given.arrays["output"].dtype)), given["dim"]
+
+    return _Api(f"Functional.{function}", arguments)
+
+
 def _layer_norm(given: _Given) -> Arguments:
     names = ("weight", "bias")
     return given.tensor("input"), given["normalized_shape"], *map(given.tensor, names), EPSILON
@@ -155,6 +166,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
     "grid_sampler2d_backward": _Api("Functional.grid_sample", _grid_sample),
     "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),
+    "log_softmax_backward": _softmax("log_softmax"),
     "max_pool2d_with_indices_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_pool2d_with_mask_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_unpool2d_backward": _max_unpool(2),
@@ -164,6 +176,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "roi_align_v2_backward": _Api(
         "torchvision.ops.roi_align", refusal="acc_check reports RoI align as passed without computing it."
     ),
+    "softmax_backward": _softmax("softmax"),
     "upsample_nearest2d_backward": _Api("Functional.interpolate", _interpolate),
 }
 

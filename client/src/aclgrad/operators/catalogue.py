@@ -12,6 +12,7 @@ from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2
 from aclgrad.operators.hardswish_backward.spec import SPEC as HARDSWISH_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
 from aclgrad.operators.leaky_relu_backward.spec import SPEC as LEAKY_RELU_BACKWARD
+from aclgrad.operators.log_softmax_backward.spec import SPEC as LOG_SOFTMAX_BACKWARD
 from aclgrad.operators.max_pool2d_with_indices_backward.spec import SPEC as MAX_POOL2D_WITH_INDICES_BACKWARD
 from aclgrad.operators.max_pool2d_with_mask_backward.spec import SPEC as MAX_POOL2D_WITH_MASK_BACKWARD
 from aclgrad.operators.max_unpool2d_backward.spec import SPEC as MAX_UNPOOL2D_BACKWARD
@@ -25,6 +26,7 @@ from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATIO
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.sigmoid_backward.spec import SPEC as SIGMOID_BACKWARD
 from aclgrad.operators.silu_backward.spec import SPEC as SILU_BACKWARD
+from aclgrad.operators.softmax_backward.spec import SPEC as SOFTMAX_BACKWARD
 from aclgrad.operators.spec import operator_table
 from aclgrad.operators.swi_glu_grad.spec import SPEC as SWI_GLU_GRAD
 from aclgrad.operators.tanh_backward.spec import SPEC as TANH_BACKWARD
@@ -42,6 +44,7 @@ OPERATORS: Final = operator_table(
     HARDSWISH_BACKWARD,
     LAYER_NORM_BACKWARD,
     LEAKY_RELU_BACKWARD,
+    LOG_SOFTMAX_BACKWARD,
     MAX_POOL2D_WITH_INDICES_BACKWARD,
     MAX_POOL2D_WITH_MASK_BACKWARD,
     MAX_UNPOOL2D_BACKWARD,
@@ -55,6 +58,7 @@ OPERATORS: Final = operator_table(
     ROI_ALIGN_V2_BACKWARD,
     SIGMOID_BACKWARD,
     SILU_BACKWARD,
+    SOFTMAX_BACKWARD,
     SWI_GLU_GRAD,
     TANH_BACKWARD,
     THRESHOLD_BACKWARD,

@@ -60,3 +60,12 @@ def adaptive_work(arguments: Arguments, axes: int) -> float:
     pooled, input = arguments.inputs["grad_output"].shape, arguments.inputs["self"].shape
     windows = [size + count - math.gcd(size, count) for size, count in zip(input[-axes:], pooled[-axes:], strict=True)]
     return float(math.prod(input[:-axes]) * math.prod(windows))
+
+
+def axis_in_range(arguments: Arguments, attribute: str, of: str) -> Iterator[Violation]:
+    """The attribute is an axis of the input, from the first or, if it is negative, from the last; a scalar has one."""
+    axis, shape = arguments.int(attribute), arguments.inputs[of].shape
+    rank = max(len(shape), 1)
+    if not -rank <= axis < rank:
+        problem = f"is {axis}, but inputs[{of}] has the shape {shape}"
+        yield Violation(f"attributes[{attribute}]", problem, f"send -{rank} to {rank - 1}")

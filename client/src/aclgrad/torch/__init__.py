@@ -10,7 +10,7 @@ The functions are those of `torch.nn.functional` under the same names, and `roi_
 client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
-from aclgrad.torch import _elementwise, _functions, _several
+from aclgrad.torch import _elementwise, _functions, _several, _softmax
 from aclgrad.torch._compared import compare_backward
 from aclgrad.torch._mode import remote_backward
 from aclgrad.torch._run import public
@@ -27,6 +27,7 @@ __all__ = [
     "interpolate",
     "layer_norm",
     "leaky_relu",
+    "log_softmax",
     "max_pool2d",
     "max_unpool2d",
     "max_unpool3d",
@@ -36,6 +37,7 @@ __all__ = [
     "roi_align",
     "sigmoid",
     "silu",
+    "softmax",
     "swiglu",
     "tanh",
     "threshold",
@@ -52,6 +54,7 @@ hardswish = public(_elementwise.hardswish)
 interpolate = public(_functions.interpolate)
 layer_norm = public(_several.layer_norm)
 leaky_relu = public(_elementwise.leaky_relu)
+log_softmax = public(_softmax.log_softmax)
 max_pool2d = public(_functions.max_pool2d)
 max_unpool2d = public(_functions.max_unpool2d)
 max_unpool3d = public(_functions.max_unpool3d)
@@ -63,3 +66,4 @@ silu = public(_elementwise.silu)
 swiglu = public(_elementwise.swiglu)
 tanh = public(_elementwise.tanh)
 threshold = public(_elementwise.threshold)
+softmax = public(_softmax.softmax)

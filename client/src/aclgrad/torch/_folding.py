@@ -64,6 +64,16 @@ def fold_into_rows(
     return _outputs(output, values, lambda each: each)
 
 
+def fold_into_leading_axes(
+    function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any], ranks: Sequence[int]
+) -> tuple[Any, Any]:
+    """Makes one call of a function along an axis that counts from the last: it may have any axes in front."""
+    whole = [_mapped_first(value, size, dim) for value, dim in zip(values.values(), dims, strict=True)]
+    if whole[0].dim() > max(ranks):
+        return _call_each(function, size, values, dims)
+    return function(*whole), 0
+
+
 def fold_into_channels(
     function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any], ranks: Sequence[int]
 ) -> tuple[Any, Any]:
@@ -97,6 +107,8 @@ def _call_each(
         function(*[each[element] if isinstance(each, Tensor) else each for each in whole])
         for element in range(size or 1)
     ]
+    if isinstance(found[0], Tensor):
+        return torch.stack(found)[:size], 0
     output = tuple(torch.stack(each)[:size] for each in zip(*found, strict=True))
     return output, (0,) * len(output)
 

@@ -18,6 +18,7 @@ from aclgrad.torch._account import ForeignError, LocalError
 from aclgrad.torch._elementwise import REROUTED
 from aclgrad.torch._run import run
 from aclgrad.torch._several import batch_norm, grid_sample, layer_norm
+from aclgrad.torch._softmax import REROUTED as SOFTMAX
 
 Size = int | Sequence[int]
 
@@ -272,6 +273,7 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         functional.grid_sample: grid_sample,
         functional.layer_norm: layer_norm,
         **REROUTED,
+        **SOFTMAX,
     }
     if hasattr(torch.ops.torchvision, "roi_align"):
         found[torch.ops.torchvision.roi_align] = torchvision_roi_align

@@ -22,7 +22,9 @@ _NODES: Final = {
     "SiluBackward": "silu",
     "TanhBackward": "tanh",
     "ThresholdBackward": "threshold",
+    "LogSoftmaxBackward": "log_softmax",
     "MaxPool2DWithIndicesBackward": "max_pool2d",
+    "SoftmaxBackward": "softmax",
     "UpsampleNearest2DBackward": "interpolate",
 }
 """The functions by the nodes of PyTorch; a mean over one window is not told from other means."""

@@ -22,7 +22,14 @@ from aclgrad.torch._account import Place, layer_of
 from aclgrad.torch._batch_norm import batch_norm, batch_norm_shapes, dtype_of_statistics, sent_statistics
 from aclgrad.torch._blocks import note_remote
 from aclgrad.torch._clients import client_of
-from aclgrad.torch._folding import Fold, fold_elements, fold_into_batch, fold_into_channels, fold_into_rows
+from aclgrad.torch._folding import (
+    Fold,
+    fold_elements,
+    fold_into_batch,
+    fold_into_channels,
+    fold_into_leading_axes,
+    fold_into_rows,
+)
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
 from aclgrad.torch._tensors import type_of
 
@@ -128,6 +135,21 @@ def _elementwise(name: str, parameters: str = "", **options: Any) -> Operation:
     return Operation(name, parameters=f"Tensor input{parameters}", is_linear=False, fold=fold_elements, **options)
 
 
+def _softmax(name: str) -> Operation:
+    """The axis counts from the last, so that those which vmap adds in front change nothing."""
+    forward = getattr(aten, f"_{name}")
+    return Operation(
+        name,
+        f"{name}_backward",
+        "Tensor input, int dim",
+        lambda input, dim: forward(input, dim, False),
+        more=lambda _, output: {"output": output},
+        saved=lambda _: ("output",),
+        is_linear=False,
+        fold=fold_into_leading_axes,
+    )
+
+
 def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
     """Returns the elements that are the maxima, shape of `indices`."""
     # Not by flatten, which autograd's own vmap cannot do.
@@ -197,6 +219,8 @@ _ROWS: Final = (
         saved=lambda _: ("boxes",),
     ),
     *(_pad(rule, axes) for rule in ("replication", "reflection") for axes in (1, 2, 3)),
+    _softmax("softmax"),
+    _softmax("log_softmax"),
     Operation(
         "layer_norm",
         "layer_norm_backward",

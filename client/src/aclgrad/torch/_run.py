@@ -62,3 +62,12 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
         return FUNCTIONS[name].apply(input, *rest, number)
     except REFUSALS as refused:
         raise LocalError(str(refused)) from None
+
+
+def of_autocast(function: Callable[..., Tensor], *tensors: Any) -> Any:
+    """Returns the tensors in the dtype to which autocast takes them for a function; that one takes empty vectors."""
+    device = tensors[0].device.type
+    if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+        return tensors
+    dtype = function(*[None if each is None else each.new_empty(0) for each in tensors]).dtype
+    return [None if each is None else each.to(dtype) for each in tensors]

@@ -1,16 +1,14 @@
 """The functions with gradients of several arguments: one call computes those that are needed."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._batch_norm import update
-from aclgrad.torch._run import run
+from aclgrad.torch._run import of_autocast, run
 
 
 def batch_norm(
@@ -68,7 +66,7 @@ def grid_sample(
     def sample_nothing(input: Tensor, grid: Tensor) -> Tensor:
         return functional.grid_sample(input.reshape(0, 1, 1, 1), grid.reshape(0, 1, 1, 2), align_corners=False)
 
-    input, grid = _of_autocast(sample_nothing, input, grid)
+    input, grid = of_autocast(sample_nothing, input, grid)
     rule = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
     sampled: Tensor = run("grid_sampler_2d", client, input, grid, *rule)
     return sampled
@@ -88,17 +86,8 @@ def layer_norm(
     The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
     Raises InvalidFieldError for what its product does not compute.
     """
-    input, weight, bias = _of_autocast(
+    input, weight, bias = of_autocast(
         lambda input, *_: functional.layer_norm(input.reshape(0, 1), (1,)), input, weight, bias
     )
     normalised: Tensor = run("layer_norm", client, input, list(normalized_shape), weight, bias, eps)[0]
     return normalised
-
-
-def _of_autocast(function: Callable[..., Tensor], *tensors: Any) -> Any:
-    """Returns the tensors in the dtype to which autocast takes them for a function; that one takes empty vectors."""
-    device = tensors[0].device.type
-    if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
-        return tensors
-    dtype = function(*[None if each is None else each.new_empty(0) for each in tensors]).dtype
-    return [None if each is None else each.to(dtype) for each in tensors]

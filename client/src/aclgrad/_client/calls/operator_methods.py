@@ -573,6 +573,34 @@ class OperatorMethods(ABC, Generic[Result]):
             out=out,
         )
 
+    def log_softmax_backward(
+        self,
+        grad_output: TensorLike,
+        output: TensorLike,
+        dim: int,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of the logarithm of softmax along one axis.
+
+        out = grad_output - exp(output) * sum(grad_output), where sum() is along dim (PyTorch:
+        aten::_log_softmax_backward_data).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of output. bfloat16, float16, float32
+                (fewer on some products).
+            output: What the logarithm of softmax returned. Any shape. bfloat16, float16, float32 (fewer on some
+                products).
+            dim: The axis along which it was computed; a negative one counts from the last.
+
+        Returns: The gradient of the input, with the shape and dtype of output.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "output": output}
+        return self.execute("log_softmax_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
+
     def max_pool2d_with_indices_backward(
         self,
         grad_output: TensorLike,
@@ -1029,6 +1057,33 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("silu_backward", inputs, {}, timeout_s=timeout_s, out=out)
+
+    def softmax_backward(
+        self,
+        grad_output: TensorLike,
+        output: TensorLike,
+        dim: int,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Gives the gradient of softmax along one axis.
+
+        out = output * (grad_output - sum(grad_output * output)), where sum() is along dim (PyTorch:
+        aten::_softmax_backward_data).
+
+        Args:
+            grad_output: The gradient of the result, with the shape and dtype of output. bfloat16, float16, float32
+                (fewer on some products).
+            output: What softmax returned. Any shape. bfloat16, float16, float32 (fewer on some products).
+            dim: The axis along which it was computed; a negative one counts from the last.
+
+        Returns: The gradient of the input, with the shape and dtype of output.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "output": output}
+        return self.execute("softmax_backward", inputs, {"dim": dim}, timeout_s=timeout_s, out=out)
 
     def swi_glu_grad(
         self,

@@ -1,0 +1,1 @@
+"""Softmax along one axis, and its logarithm."""

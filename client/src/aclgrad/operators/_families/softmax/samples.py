@@ -1,0 +1,63 @@
+"""Calls of the gradients of softmax and of its logarithm."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from aclgrad.operators.definitions import Array
+from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw_sizes
+
+_CASES: Final = {
+    "rows": ((2, 3, 40), -1),
+    "columns": ((3, 40, 5), 1),
+    "first_axis": ((33, 70), 0),
+    "counted_from_the_last": ((4, 9, 6), -3),
+    "row": ((37,), 0),
+    "scalar": ((), -1),
+    "one_each": ((5, 1), 1),
+    "pairs": ((200, 2), 1),
+    "long_row": ((2, 9000), 1),
+    "long_columns": ((1, 2100, 3), 1),
+    "wide_columns": ((2, 3, 1100), 1),
+    "eight_dimensions": ((2, 1, 2, 3, 2, 1, 2, 2), 3),
+    "nothing": ((0, 3), 1),
+    "no_elements_in_a_row": ((3, 0), 1),
+}
+_TIMED: Final = {"16 KB": (16, 256), "6 MB": (2048, 768), "100 MB": (32768, 768), "1 GB": (327680, 768)}
+
+
+def softmax_case(name: str, shape: tuple[int, ...], dim: int) -> Case:
+    """Returns a case along the axis."""
+    return case(name, {"dim": dim}, grad_output=shape, output=shape)
+
+
+def softmax_samples(function: Callable[[Array, int], Array], operator: str) -> Samples:
+    """Returns the samples of an operator: what the function returns is legal. `operator` is that of PyTorch."""
+
+    def values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
+        output = arrays["output"]
+        axis = int(str(example.attributes["dim"]))
+        return {**arrays, "output": np.asarray(function(3 * output.astype(np.float64), axis)).astype(output.dtype)}
+
+    def pytorch(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        import torch
+
+        grad_output = tensors["grad_output"]
+        backward = getattr(torch.ops.aten, operator)
+        return backward(grad_output, tensors["output"], attributes["dim"], grad_output.dtype)
+
+    def draw(integer: Integer) -> Case:
+        shape = draw_sizes(integer, integer(1, 4), 1, 12)
+        return softmax_case("drawn", shape, integer(-len(shape), len(shape) - 1))
+
+    return Samples(
+        draw=draw,
+        rows=lambda length: (softmax_case("rows", (3, length), -1), softmax_case("rows", (2, 4, length), 1)),
+        timed={size: softmax_case("timed", shape, -1) for size, shape in _TIMED.items()},
+        pytorch=pytorch,
+        values=values,
+        has_signed_weights=True,
+        picture=softmax_case("picture", (2, 4), -1),
+        cases=tuple(softmax_case(name, *given) for name, given in _CASES.items()),
+    )

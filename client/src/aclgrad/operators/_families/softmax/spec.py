@@ -1,0 +1,70 @@
+"""The rows of the operator table that are gradients of softmax and of its logarithm."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from aclgrad.errors import Violation
+from aclgrad.operators.rules import axis_in_range, equal_sizes, same_dtype
+from aclgrad.operators.spec import (
+    Arguments,
+    AttributeKind,
+    AttributeSpec,
+    InputSpec,
+    OperatorSpec,
+    OutputSpec,
+    Tolerance,
+)
+from aclgrad.products import Product
+
+_DTYPES: Final = {
+    **dict.fromkeys((Product.ATLAS_TRAINING, Product.ATLAS_INFERENCE), ("float32", "float16")),
+    **dict.fromkeys((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16")),
+}
+_RANKS: Final = tuple(range(9))
+
+
+def softmax_spec(name: str, symbol: str, function: str, formula: str) -> OperatorSpec:
+    """Returns the row of the gradient of the function, by the formula."""
+    return OperatorSpec(
+        name=name,
+        symbol=symbol,
+        summary=f"Gives the gradient of {function} along one axis.",
+        formula=f"{formula}, where sum() is along dim (PyTorch: aten::_{name}_data).",
+        inputs=(
+            InputSpec(
+                "grad_output", "The gradient of the result, with the shape and dtype of output.", _DTYPES, _RANKS
+            ),
+            InputSpec("output", f"What {function} returned. Any shape.", _DTYPES, _RANKS),
+        ),
+        attributes=(
+            AttributeSpec(
+                "dim",
+                "The axis along which it was computed; a negative one counts from the last.",
+                AttributeKind.INT,
+                minimum=-max(_RANKS),
+                maximum=max(_RANKS) - 1,
+            ),
+        ),
+        outputs=(
+            OutputSpec(
+                "out",
+                "The gradient of the input, with the shape and dtype of output.",
+                lambda arguments: arguments.inputs["output"],
+                of="input",
+            ),
+        ),
+        check=_check,
+        tolerances={
+            "float32": Tolerance(relative=1e-5, absolute=1e-6),
+            "float16": Tolerance(relative=1e-3, absolute=1e-5),
+            "bfloat16": Tolerance(relative=8e-3, absolute=1e-5),
+        },
+        is_spatial=False,
+    )
+
+
+def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
+    yield from same_dtype(arguments, "output", "grad_output")
+    shapes = {name: arguments.inputs[name].shape for name in ("grad_output", "output")}
+    yield from equal_sizes("inputs[grad_output].shape", shapes["grad_output"], "inputs[output].shape", shapes["output"])
+    yield from axis_in_range(arguments, "dim", "output")

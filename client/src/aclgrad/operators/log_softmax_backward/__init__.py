@@ -1,0 +1,1 @@
+"""aclnnLogSoftmaxBackward: the gradient of the logarithm of softmax along one axis."""

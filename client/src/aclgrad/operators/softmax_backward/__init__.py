@@ -1,0 +1,1 @@
+"""aclnnSoftmaxBackward: the gradient of softmax along one axis."""

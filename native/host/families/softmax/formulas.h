@@ -1,0 +1,33 @@
+// For each function: what is added up along a row, and the gradient of an element given that sum.
+// In an unnamed namespace, because each vector level has its own.
+#pragma once
+
+#include "families/softmax/computation.h"
+#include "tensors/exp.h"
+
+namespace acl_host {
+namespace {
+
+struct SoftmaxGradient {
+  static float Term(float grad, float output) { return grad * output; }
+  static float Cell(float grad, float output, float sum) { return output * (grad - sum); }
+};
+
+struct LogSoftmaxGradient {
+  static float Term(float grad, float) { return grad; }
+  static float Cell(float grad, float output, float sum) { return grad - Exp(output) * sum; }
+};
+
+// Calls visit with the gradient of the function.
+template <typename Visitor>
+void VisitGradient(RowFunction function, const Visitor& visit) {
+  switch (function) {
+    case RowFunction::kSoftmax:
+      return visit(SoftmaxGradient{});
+    case RowFunction::kLogSoftmax:
+      return visit(LogSoftmaxGradient{});
+  }
+}
+
+}  // namespace
+}  // namespace acl_host

@@ -1,0 +1,109 @@
+// The operators that are gradients of softmax and of its logarithm: their checks, which differ in their order, and
+// their plans.
+#include <algorithm>
+#include <string>
+
+#include "families/softmax/computation.h"
+#include "operator_plans.h"
+#include "plan/checks.h"
+
+namespace acl_host {
+namespace {
+
+struct Tensors {
+  explicit Tensors(const SoftmaxBackwardArguments& given)
+      : grad_output("gradOutput", given.grad_output), output("output", given.output), out("out", given.out) {}
+
+  Argument grad_output;
+  Argument output;
+  Argument out;
+};
+
+void CheckHasSoftmax() { CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "310P", "950"}); }
+
+// A device casts the gradient to any type; this one to those that it computes with.
+void CheckTypes(const Tensors& tensors) {
+  const auto types = FloatTypes(CurrentProduct());
+  CheckDataType(tensors.grad_output, types);
+  CheckDataType(tensors.output, types);
+  CheckSameDataType(tensors.output, tensors.grad_output);
+  CheckDataType(tensors.out, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16});
+}
+
+void CheckShapes(const Tensors& tensors) {
+  for (const Argument& each : {tensors.grad_output, tensors.output, tensors.out}) {
+    if (each.tensor.rank() > 8) {
+      FailInvalid(std::string(each.name) + ": expected a rank of at most 8, got shape " +
+                  DimsText(each.tensor.view_dims));
+    }
+  }
+  CheckSameShape(tensors.output, tensors.grad_output);
+  CheckSameShape(tensors.out, tensors.grad_output);
+  CheckNoNegativeDim(tensors.grad_output);
+}
+
+void CheckAxis(const Tensors& tensors, int64_t dim) {
+  const int64_t rank = std::max<int64_t>(tensors.grad_output.tensor.rank(), 1);
+  if (-rank <= dim && dim < rank) return;
+  FailInvalid("dim: expected -" + std::to_string(rank) + " to " + std::to_string(rank - 1) +
+              " for gradOutput of shape " + DimsText(tensors.grad_output.tensor.view_dims) + ", got " +
+              std::to_string(dim));
+}
+
+// Products but the 950 answer empty tensors before they look at anything else.
+bool IsAnsweredUnchecked(const Tensors& tensors) {
+  return std::string(CurrentProduct().name) != "950" &&
+         (tensors.grad_output.tensor.empty() || tensors.output.tensor.empty());
+}
+
+Plan MakePlan(RowFunction function, const Tensors& tensors, int64_t dim) {
+  Plan plan;
+  const Dims& dims = tensors.grad_output.tensor.view_dims;
+  if (tensors.grad_output.tensor.empty()) return plan;
+  for (const Argument& each : {tensors.grad_output, tensors.output, tensors.out}) CheckAddressable(each);
+  RowGradient work{function,
+                   1,
+                   1,
+                   1,
+                   {0, tensors.grad_output.tensor.data_type},
+                   {1, tensors.output.tensor.data_type},
+                   {0, tensors.out.tensor.data_type}};
+  (void)ElementCount(dims);
+  if (!dims.empty()) {
+    const auto axis = dims.begin() + (dim < 0 ? dim + tensors.grad_output.tensor.rank() : dim);
+    work.outer = ElementCount(Dims(dims.begin(), axis));
+    work.length = *axis;
+    work.inner = ElementCount(Dims(axis + 1, dims.end()));
+  }
+  plan.AddInput(tensors.grad_output.tensor);
+  plan.AddInput(tensors.output.tensor);
+  plan.AddOutput(tensors.out.tensor);
+  if (work.sums_bytes() > 0) plan.AddScratch(work.sums_bytes());
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<RowGradients>(), work](const Launch& launch) { run(work, launch); });
+  return plan;
+}
+
+}  // namespace
+
+Plan PlanSoftmaxBackward(const SoftmaxBackwardArguments& given) {
+  CheckHasSoftmax();
+  const Tensors tensors(given);
+  if (IsAnsweredUnchecked(tensors)) return {};
+  CheckTypes(tensors);
+  CheckAxis(tensors, given.dim);
+  CheckShapes(tensors);
+  return MakePlan(RowFunction::kSoftmax, tensors, given.dim);
+}
+
+Plan PlanLogSoftmaxBackward(const LogSoftmaxBackwardArguments& given) {
+  CheckHasSoftmax();
+  const Tensors tensors(given);
+  if (IsAnsweredUnchecked(tensors)) return {};
+  CheckTypes(tensors);
+  CheckShapes(tensors);
+  CheckAxis(tensors, given.dim);
+  return MakePlan(RowFunction::kLogSoftmax, tensors, given.dim);
+}
+
+}  // namespace acl_host

@@ -1,0 +1,46 @@
+"""Operators that reduce rows: what is not finite is not finite where the definition says, and nowhere else."""
+
+import numpy as np
+import pytest
+
+from aclgrad import reference
+from aclgrad.operators.cases import TypedCase, arrays_of
+from aclgrad.operators.samples import samples_of
+from tests.call_file import PRODUCT
+from tools.abi.acl import Library
+
+from .table_gradients import call, gradient_of, sweep
+
+NAMES = ("log_softmax_backward", "softmax_backward")
+SPECIAL = (np.nan, np.inf, -np.inf)
+
+
+def poisoned(name: str) -> list[tuple[TypedCase, str]]:
+    """Returns small calls with several rows, and each input of floats."""
+    typed = [TypedCase(each.spec, each.case, "float32") for each in sweep(PRODUCT) if each.spec.name == name]
+    shapes = {str(each): each for each in typed if each.case.name in {case.name for case in samples_of(name).cases[:2]}}
+    return [(each, input) for each in shapes.values() for input in each.case.shapes]
+
+
+@pytest.mark.parametrize("value", SPECIAL)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_finite_is_where_the_definition_has_it(acl: Library, name: str, value: float) -> None:
+    for typed, input in poisoned(name):
+        arrays = typed.arrays()
+        arrays[input].reshape(-1)[arrays[input].size // 3] = value
+        with np.errstate(all="ignore"):
+            truths = arrays_of(reference.define(name, arrays, typed.attributes))
+        for found, truth in zip(arrays_of(gradient_of(acl, typed, **arrays)), truths, strict=True):
+            np.testing.assert_allclose(
+                found, truth.astype(np.float32), rtol=1e-3, atol=1e-4, err_msg=f"{typed} {input}"
+            )
+
+
+@pytest.mark.parametrize("value", [-200.0, -104.0, -100.0, -88.0, -1e-3, 0.0, 1.0, 80.0, 88.7, 89.0, 1e30])
+def test_powers_of_e(acl: Library, value: float) -> None:
+    """From below the least subnormal to above the largest number."""
+    typed = call("log_softmax_backward", grad_output=(2, 1), output=(2, 1), dim=-1)
+    given = {"grad_output": np.array([[1], [-1]], np.float32), "output": np.full((2, 1), value, np.float32)}
+    with np.errstate(over="ignore"):
+        powers = np.exp(np.float64(np.float32(value))).astype(np.float32)
+    np.testing.assert_allclose(gradient_of(acl, typed, **given), [[1 - powers], [powers - 1]], rtol=1e-6, atol=1e-37)

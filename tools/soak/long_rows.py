@@ -1,0 +1,37 @@
+"""The calls of `long_shapes` for operators that reduce rows."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from aclgrad.operators._families.softmax.samples import softmax_case
+from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
+from aclgrad.operators.samples import Case
+
+
+def _planes(cells: int) -> Iterator[tuple[str, int, int]]:
+    """Yields names, rows and columns."""
+    side = math.isqrt(cells)
+    yield "row", 1, cells
+    yield "column", cells, 1
+    yield "plane", side, side
+    yield "few_long_rows", 40, cells // 40
+    yield "many_short_rows", cells // 7, 7
+
+
+def _layer_norm(cells: int) -> Iterator[Case]:
+    for name, rows, columns in _planes(cells):
+        yield layer_norm_case(name, (rows,), (columns,))
+
+
+def _softmax(cells: int) -> Iterator[Case]:
+    for name, rows, columns in _planes(cells):
+        for dim in (0, 1):
+            yield softmax_case(f"{name}_along_{dim}", (rows, columns), dim)
+
+
+ROWS: Final[Mapping[str, Callable[[int], Iterator[Case]]]] = {
+    "layer_norm_backward": _layer_norm,
+    "log_softmax_backward": _softmax,
+    "softmax_backward": _softmax,
+}
