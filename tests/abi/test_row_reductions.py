@@ -11,7 +11,7 @@ from tools.abi.acl import Library
 
 from .table_gradients import call, gradient_of, sweep
 
-NAMES = ("log_softmax_backward", "softmax_backward")
+NAMES = ("layer_norm_backward", "log_softmax_backward", "rms_norm_grad", "softmax_backward")
 SPECIAL = (np.nan, np.inf, -np.inf)
 
 

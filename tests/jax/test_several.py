@@ -16,12 +16,17 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.jax
 from aclgrad.jax import _nonlinear
-from tests.torch.several import SEVERAL, Several, batch_norm, grid_sample, layer_norm
+from tests.torch.several import SEVERAL, Several, batch_norm, grid_sample, layer_norm, rms_norm
 
 GENERATOR = np.random.default_rng(8)
-ONE_OF_EACH = (layer_norm((2, 3, 5)), batch_norm((2, 3, 4), training=True, statistics=False), grid_sample())
+ONE_OF_EACH = (
+    layer_norm((2, 3, 5)), batch_norm((2, 3, 4), training=True, statistics=False), grid_sample(), rms_norm((2, 3, 5)),
+)  # fmt: skip
 OWN = {
     "layer_norm": partial(_nonlinear.layer_norm, normalized_shape=(5,), eps=1e-5),
+    "rms_norm": lambda arrays: _nonlinear.rms_norm(
+        {"input": arrays["input"], "gamma": arrays["weight"]}, eps=float(np.finfo(np.float32).eps)
+    ),
     "batch_norm": partial(_nonlinear.batch_norm, training=True, momentum=0.1, eps=1e-5),
     "grid_sample": partial(_nonlinear.grid_sample, interpolation_mode=0, padding_mode=0, align_corners=False),
 }
@@ -110,6 +115,8 @@ CALLS_OF_VMAP = {
     (1, (0,), (0, None, None)): 1,
     (1, (0, 1, 2), (0, None, None)): 1,
     (1, (0, 1, 2), (1, 0, 0)): 1,
+    (3, (0,), (0, None)): 1,
+    (3, (0, 1), (0, None)): 3,
     (2, (0, 1), (0, 0)): 1,
     (2, (0, 1), (0, None)): 1,
     (2, (1,), (None, 0)): 1,

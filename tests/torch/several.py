@@ -67,6 +67,13 @@ def layer_norm(shape: tuple[int, ...], axes: int = 1, *, weight: bool = True, bi
     return Several("layer_norm", "layer_norm_backward", outputs, ("input", "weight", "bias"), values, options)
 
 
+def rms_norm(shape: tuple[int, ...], axes: int = 1, *, weight: bool = True, eps: float | None = None) -> Several:
+    sizes = shape[-axes:]
+    values = random(*shape), random(*sizes, seed=2) if weight else None
+    options = {"normalized_shape": sizes, "eps": eps}
+    return Several("rms_norm", "rms_norm_grad", ("dx", "dgamma"), ("input", "weight"), values, options)
+
+
 def batch_norm(shape: tuple[int, ...], *, training: bool, statistics: bool = True, **affine: bool) -> Several:
     channels = shape[1]
     running = (random(channels, seed=5), random(channels, seed=6).square() + 0.5) if statistics else (None, None)
@@ -93,6 +100,9 @@ SEVERAL = (
     layer_norm((2, 7), bias=False),
     layer_norm((2, 7), weight=False),
     layer_norm((0, 3, 5)),
+    rms_norm((2, 3, 5)),
+    rms_norm((4, 3, 5), 2, eps=1e-3),
+    rms_norm((6,), weight=False),
     batch_norm((4, 3), training=True),
     batch_norm((4, 3, 5), training=False),
     batch_norm((2, 3, 4, 5), training=True, weight=False, bias=False),

@@ -6,6 +6,7 @@ from typing import Final
 
 from aclgrad.operators._families.softmax.samples import softmax_case
 from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
+from aclgrad.operators.rms_norm_grad.samples import rms_norm_case
 from aclgrad.operators.samples import Case
 
 
@@ -24,6 +25,11 @@ def _layer_norm(cells: int) -> Iterator[Case]:
         yield layer_norm_case(name, (rows,), (columns,))
 
 
+def _rms_norm(cells: int) -> Iterator[Case]:
+    for name, rows, columns in _planes(cells):
+        yield rms_norm_case(name, (rows,), (columns,))
+
+
 def _softmax(cells: int) -> Iterator[Case]:
     for name, rows, columns in _planes(cells):
         for dim in (0, 1):
@@ -33,5 +39,6 @@ def _softmax(cells: int) -> Iterator[Case]:
 ROWS: Final[Mapping[str, Callable[[int], Iterator[Case]]]] = {
     "layer_norm_backward": _layer_norm,
     "log_softmax_backward": _softmax,
+    "rms_norm_grad": _rms_norm,
     "softmax_backward": _softmax,
 }

@@ -40,9 +40,19 @@ class LayerNormGradients(NamedTuple):
     """The gradient of bias: float32, of normalized_shape."""
 
 
+class RmsNormGradients(NamedTuple):
+    """The gradients of `rms_norm_grad`; one that is not wanted is None."""
+
+    dx: Array | Any
+    """The gradient of input, with its shape and dtype."""
+    dgamma: Array | Any
+    """The gradient of gamma: float32, with its shape."""
+
+
 GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "batch_norm_backward": BatchNormGradients,
     "grid_sampler2d_backward": GridSampler2DGradients,
     "layer_norm_backward": LayerNormGradients,
+    "rms_norm_grad": RmsNormGradients,
 }
 """The types by the wire names of the operators."""

@@ -30,6 +30,7 @@ from aclgrad.operators.reflection_pad3d_backward.definition import backward as r
 from aclgrad.operators.replication_pad1d_backward.definition import backward as replication_pad1d_backward
 from aclgrad.operators.replication_pad2d_backward.definition import backward as replication_pad2d_backward
 from aclgrad.operators.replication_pad3d_backward.definition import backward as replication_pad3d_backward
+from aclgrad.operators.rms_norm_grad.definition import backward as rms_norm_grad
 from aclgrad.operators.roi_align_v2_backward.definition import backward as roi_align_v2_backward
 from aclgrad.operators.sigmoid_backward.definition import backward as sigmoid_backward
 from aclgrad.operators.silu_backward.definition import backward as silu_backward
@@ -63,6 +64,7 @@ __all__ = [
     "replication_pad1d_backward",
     "replication_pad2d_backward",
     "replication_pad3d_backward",
+    "rms_norm_grad",
     "roi_align_v2_backward",
     "sigmoid_backward",
     "silu_backward",
@@ -95,6 +97,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "replication_pad1d_backward": replication_pad1d_backward,
     "replication_pad2d_backward": replication_pad2d_backward,
     "replication_pad3d_backward": replication_pad3d_backward,
+    "rms_norm_grad": rms_norm_grad,
     "roi_align_v2_backward": roi_align_v2_backward,
     "sigmoid_backward": sigmoid_backward,
     "silu_backward": silu_backward,

@@ -22,7 +22,7 @@ ORDERS = (
     ELEMENTWISE
     | PADS
     | SOFTMAX
-    | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_*.py") if path.stem != "__init__"}
+    | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_*.py") if path.stem in OPERATORS}
 )
 
 

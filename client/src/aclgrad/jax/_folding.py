@@ -11,6 +11,7 @@ from aclgrad.operators.spec import InputSpec, OperatorSpec, OutputSpec
 
 Host = np.ndarray[Any, Any]
 Arrays = Mapping[str, Host]
+PARAMETERS = ("weight", "gamma")
 _PLANES = ("grad_output", "input")
 """What has all axes in the calls of batch normalisation; the others have channels alone."""
 
@@ -43,6 +44,8 @@ def fold(
         return _into_channels(whole, mapped, shape)
     if spec.name == "layer_norm_backward":
         return _into_rows(whole, mapped, shape, attributes["normalized_shape"], is_of_input)
+    if spec.name == "rms_norm_grad":
+        return _into_rows(whole, mapped, shape, whole["gamma"].shape[len(mapped) :], is_of_input)
     if spec.name in ("softmax_backward", "log_softmax_backward"):
         return _into_leading_axes(whole, mapped, shape, max(spec.inputs[0].ranks))
     specs = {each.name: each for each in spec.inputs}
@@ -82,7 +85,7 @@ def _into_rows(
         return Folded([{name: each[element] for name, each in flat.items()} for element in range(size)], shape)
 
     def folded(name: str, array: Host) -> Host:
-        if name == "weight":
+        if name in PARAMETERS:
             common: Host = array[(0,) * len(mapped)]
             return common
         # Rows in one axis: with those of vmap, they may have more than a device takes.

@@ -57,12 +57,8 @@ def layer_norm(
     One call has the gradients of `input`, `weight` and `bias`; they have no derivatives of their own. Takes float32,
     float16 and bfloat16, and parameters of float32 or the input's dtype.
     """
-    count = len(normalized_shape) if isinstance(normalized_shape, Sequence | np.ndarray) else 1
-    sizes = checked_sizes("normalized_shape", normalized_shape, count)
+    sizes = _last_sizes(input, normalized_shape)
     _check_eps(eps)
-    if not sizes or None in sizes or sizes != np.shape(input)[-len(sizes) :]:
-        problem, remedy = f"is {sizes} for an input of {np.shape(input)}", "give its last sizes"
-        raise InvalidFieldError.at("normalized_shape", problem, remedy)
     return differentiable_by_several(
         client,
         "layer_norm",
@@ -71,6 +67,34 @@ def layer_norm(
         {"normalized_shape": sizes, "eps": float(eps)},
         {"input": input, "weight": weight, "bias": bias},
         lambda _: {"weight": sizes, "bias": sizes},
+    )[0]
+
+
+def rms_norm(
+    input: Array,
+    normalized_shape: int | Sequence[int],
+    weight: Array | None = None,
+    eps: float | None = None,
+    *,
+    client: Client,
+) -> Array:
+    """Divides the last axes, of the sizes `normalized_shape`, by their root mean square, as PyTorch's function.
+
+    One call has the gradients of `input` and `weight`; they have no derivatives of their own. Takes float32, float16
+    and bfloat16, and a weight of float32 or the input's dtype.
+    """
+    sizes = _last_sizes(input, normalized_shape)
+    if eps is not None:
+        _check_eps(eps)
+    gamma = jax.numpy.ones(sizes, input.dtype) if weight is None else weight
+    return differentiable_by_several(
+        client,
+        "rms_norm",
+        "rms_norm_grad",
+        _nonlinear.rms_norm,
+        {"eps": float(np.finfo(np.float32).eps if eps is None else eps)},
+        {"input": input, "gamma": gamma},
+        lambda _: {"gamma": sizes},
     )[0]
 
 
@@ -151,6 +175,15 @@ def grid_sample(
         {"input": input, "grid": grid},
         lambda shape: {"grid": (shape[0], *points, 2)},
     )[0]
+
+
+def _last_sizes(input: Array, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    count = len(normalized_shape) if isinstance(normalized_shape, Sequence | np.ndarray) else 1
+    sizes = checked_sizes("normalized_shape", normalized_shape, count)
+    if not sizes or None in sizes or sizes != np.shape(input)[-len(sizes) :]:
+        problem, remedy = f"is {sizes} for an input of {np.shape(input)}", "give its last sizes"
+        raise InvalidFieldError.at("normalized_shape", problem, remedy)
+    return sizes
 
 
 def _check_eps(eps: Any) -> None:

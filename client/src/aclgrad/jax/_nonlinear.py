@@ -51,6 +51,13 @@ def layer_norm(arrays: Arrays, *, normalized_shape: tuple[int, ...], eps: float)
     return (output.astype(arrays["input"].dtype),), {"mean": mean, "rstd": rstd, "bias": None}
 
 
+def rms_norm(arrays: Arrays, *, eps: float) -> Result:
+    input, gamma = _wide(arrays["input"]), arrays["gamma"]
+    axes = tuple(range(input.ndim - gamma.ndim, input.ndim))
+    rstd = jax.lax.rsqrt(jnp.square(input).mean(axes, keepdims=True) + eps)
+    return ((input * rstd * gamma).astype(arrays["input"].dtype),), {"rstd": rstd}
+
+
 def batch_norm(arrays: Arrays, *, training: bool, momentum: float, eps: float) -> Result:
     """Returns the output and the new running statistics, as far as there are any."""
     input = _wide(arrays["input"])

@@ -12,7 +12,7 @@ from aclgrad._client.served import served_operator
 from aclgrad._client.sync.client import Client
 from aclgrad.errors import AclgradError
 from aclgrad.jax._checks import sent_dtype
-from aclgrad.jax._folding import Host, fold
+from aclgrad.jax._folding import PARAMETERS, Host, fold
 from aclgrad.operators.cases import arrays_of
 from aclgrad.operators.spec import INPUT_SHAPES, OperatorSpec, OutputSpec
 
@@ -89,7 +89,7 @@ class RemoteCall:
             for spec, array in zip(self._inputs, values, strict=True)
         }
         has_common_weight = all(
-            spec.name != "weight" or math.prod(array.shape[:added]) == 1
+            spec.name not in PARAMETERS or math.prod(array.shape[:added]) == 1
             for spec, array in zip(self._inputs, values, strict=True)
         )
         is_of_input = has_common_weight and all(argument_of(each) == "input" for each in wanted)

@@ -151,6 +151,10 @@ def _layer_norm(given: _Given) -> Arguments:
     return given.tensor("input"), given["normalized_shape"], *map(given.tensor, names), EPSILON
 
 
+def _rms_norm(given: _Given) -> Arguments:
+    return given.tensor("input"), given.arrays["gamma"].shape, given.tensor("gamma"), EPSILON
+
+
 def _batch_norm(given: _Given) -> Arguments:
     """The operator is not given the bias, which has the weight's type."""
     weight = given.tensor("weight")
@@ -173,6 +177,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "max_unpool3d_backward": _max_unpool(3),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
+    "rms_norm_grad": _Api("Functional.rms_norm", _rms_norm),
     "roi_align_v2_backward": _Api(
         "torchvision.ops.roi_align", refusal="acc_check reports RoI align as passed without computing it."
     ),

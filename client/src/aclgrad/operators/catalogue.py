@@ -23,6 +23,7 @@ from aclgrad.operators.reflection_pad3d_backward.spec import SPEC as REFLECTION_
 from aclgrad.operators.replication_pad1d_backward.spec import SPEC as REPLICATION_PAD1D_BACKWARD
 from aclgrad.operators.replication_pad2d_backward.spec import SPEC as REPLICATION_PAD2D_BACKWARD
 from aclgrad.operators.replication_pad3d_backward.spec import SPEC as REPLICATION_PAD3D_BACKWARD
+from aclgrad.operators.rms_norm_grad.spec import SPEC as RMS_NORM_GRAD
 from aclgrad.operators.roi_align_v2_backward.spec import SPEC as ROI_ALIGN_V2_BACKWARD
 from aclgrad.operators.sigmoid_backward.spec import SPEC as SIGMOID_BACKWARD
 from aclgrad.operators.silu_backward.spec import SPEC as SILU_BACKWARD
@@ -55,6 +56,7 @@ OPERATORS: Final = operator_table(
     REPLICATION_PAD1D_BACKWARD,
     REPLICATION_PAD2D_BACKWARD,
     REPLICATION_PAD3D_BACKWARD,
+    RMS_NORM_GRAD,
     ROI_ALIGN_V2_BACKWARD,
     SIGMOID_BACKWARD,
     SILU_BACKWARD,

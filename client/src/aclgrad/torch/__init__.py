@@ -34,6 +34,7 @@ __all__ = [
     "pad",
     "relu",
     "remote_backward",
+    "rms_norm",
     "roi_align",
     "sigmoid",
     "silu",
@@ -60,6 +61,7 @@ max_unpool2d = public(_functions.max_unpool2d)
 max_unpool3d = public(_functions.max_unpool3d)
 pad = public(_functions.pad)
 relu = public(_elementwise.relu)
+rms_norm = public(_several.rms_norm)
 roi_align = public(_functions.roi_align)
 sigmoid = public(_elementwise.sigmoid)
 silu = public(_elementwise.silu)

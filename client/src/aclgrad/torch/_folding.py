@@ -1,7 +1,7 @@
 """vmap: the mapped axis becomes a part of one axis of a call, so that there is one call for all elements."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ Fold = Callable[[Callable[..., Any], int, Mapping[str, Any], Sequence[Any], Sequ
 It takes the function, the size of the mapped axis, the function's arguments by name, the place of the mapped axis in
 each or None, and the ranks of the operator.
 """
+
+
+_PARAMETERS: Final = {"weight", "bias", "gamma"}
 
 
 def fold_into_batch(
@@ -53,11 +56,11 @@ def fold_into_rows(
     """
     mapped = {name for name, dim in zip(values, dims, strict=True) if dim is not None}
     first = _mapped_first(next(iter(values.values())), size, dims[0])
-    if mapped & {"weight", "bias"} or any(values.get("wanted", ())[1:]) or first.dim() > max(ranks):
+    if mapped & _PARAMETERS or any(values.get("wanted", ())[1:]) or first.dim() > max(ranks):
         return _call_each(function, size, values, dims)
     output = function(
         *[
-            value if name in ("weight", "bias") else _mapped_first(value, size, dim)
+            value if name in _PARAMETERS else _mapped_first(value, size, dim)
             for (name, value), dim in zip(values.items(), dims, strict=True)
         ]
     )

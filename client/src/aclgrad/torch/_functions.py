@@ -17,7 +17,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import ForeignError, LocalError
 from aclgrad.torch._elementwise import REROUTED
 from aclgrad.torch._run import run
-from aclgrad.torch._several import batch_norm, grid_sample, layer_norm
+from aclgrad.torch._several import batch_norm, grid_sample, layer_norm, rms_norm
 from aclgrad.torch._softmax import REROUTED as SOFTMAX
 
 Size = int | Sequence[int]
@@ -273,6 +273,8 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         functional.grid_sample: grid_sample,
         functional.layer_norm: layer_norm,
         **REROUTED,
+        functional.rms_norm: rms_norm,
+        torch.rms_norm: rms_norm,
         **SOFTMAX,
     }
     if hasattr(torch.ops.torchvision, "roi_align"):

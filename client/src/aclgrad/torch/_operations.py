@@ -157,6 +157,15 @@ def _at_indices(grad_input: Tensor, indices: Tensor, client: int) -> Tensor:
     return planes.gather(-1, places).reshape(indices.shape)
 
 
+_RMS_NORM: Final = "_fused_rms_norm"
+
+
+def _fused_rms_norm(input: Tensor, normalized_shape: Sequence[int], gamma: Tensor, eps: float | None) -> Any:
+    """Returns the result and 1 / sqrt(mean square + eps); the operator wants the latter in float32."""
+    normalised, rstd = getattr(aten, _RMS_NORM)(input, normalized_shape, gamma, eps)
+    return normalised, rstd.float()
+
+
 def _layer_norm_shapes(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, *_: object
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -232,6 +241,17 @@ _ROWS: Final = (
         is_linear=False,
         fold=fold_into_rows,
         returns="(Tensor, Tensor, Tensor)",
+    ),
+    Operation(
+        "rms_norm",
+        "rms_norm_grad",
+        "Tensor input, SymInt[] normalized_shape, Tensor gamma, float? eps",
+        _fused_rms_norm,
+        more=lambda _, output: {"rstd": output[1]},
+        saved=lambda _: ("input", "gamma", "rstd"),
+        is_linear=False,
+        fold=fold_into_rows,
+        returns="(Tensor, Tensor)",
     ),
     Operation(
         "batch_norm",

@@ -91,3 +91,22 @@ def layer_norm(
     )
     normalised: Tensor = run("layer_norm", client, input, list(normalized_shape), weight, bias, eps)[0]
     return normalised
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+    *,
+    client: Client,
+) -> Tensor:
+    """Divides the last axes, of the sizes `normalized_shape`, by their root mean square, as PyTorch's function does.
+
+    The gradients of `input` and `weight` are those of the client's server, and have no second derivatives. Raises
+    InvalidFieldError for what its product does not compute.
+    """
+    input, weight = of_autocast(lambda input, *_: functional.rms_norm(input.reshape(0, 1), (1,)), input, weight)
+    gamma = input.new_ones(tuple(normalized_shape)) if weight is None else weight
+    normalised: Tensor = run("rms_norm", client, input, list(normalized_shape), gamma, eps)[0]
+    return normalised

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "chunks.h"
-#include "computation.h"
+#include "families/layer_norm/chunks.h"
+#include "families/layer_norm/computation.h"
 #include "operator_plans.h"
 #include "plan/checks.h"
 #include "plan/int_arrays.h"
@@ -158,17 +158,17 @@ Plan PlanLayerNormBackward(const LayerNormBackwardArguments& arguments) {
 
   Plan plan;
   size_t inputs = 0;
-  const auto add_input = [&](const Argument& argument) -> LayerNormOperand {
+  const auto add_input = [&](const Argument& argument) -> FloatOperand {
     CheckAddressable(argument);
     plan.AddInput(argument.tensor);
     return {inputs++, argument.tensor.data_type};
   };
   size_t outputs = 0;
-  const auto add_output = [&](size_t output) -> std::optional<LayerNormOperand> {
+  const auto add_output = [&](size_t output) -> std::optional<FloatOperand> {
     if (!tensors.wants(output)) return std::nullopt;
     CheckAddressable(*tensors.outputs[output]);
     plan.AddOutput(tensors.outputs[output]->tensor);
-    return LayerNormOperand{outputs++, tensors.outputs[output]->tensor.data_type};
+    return FloatOperand{outputs++, tensors.outputs[output]->tensor.data_type};
   };
   (void)ElementCount(tensors.input.tensor.view_dims);
   norm.grad_out = add_input(tensors.grad_out);

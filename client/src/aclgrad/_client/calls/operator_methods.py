@@ -12,7 +12,7 @@ from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.calls.outgoing import Input, Inputs
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
-from aclgrad.gradients import BatchNormGradients, GridSampler2DGradients, LayerNormGradients
+from aclgrad.gradients import BatchNormGradients, GridSampler2DGradients, LayerNormGradients, RmsNormGradients
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -967,6 +967,80 @@ class OperatorMethods(ABC, Generic[Result]):
         """
         inputs: Inputs = {"grad_output": grad_output, "self": input}
         return self.execute("replication_pad3d_backward", inputs, {"padding": padding}, timeout_s=timeout_s, out=out)
+
+    @overload
+    def rms_norm_grad(
+        self: OperatorMethods[Array],
+        grad_output: TensorLike,
+        input: TensorLike,
+        rstd: TensorLike,
+        gamma: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> RmsNormGradients: ...
+
+    @overload
+    def rms_norm_grad(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        rstd: TensorLike,
+        gamma: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, RmsNormGradients]: ...
+
+    @overload
+    def rms_norm_grad(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        rstd: TensorLike,
+        gamma: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def rms_norm_grad(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        rstd: TensorLike,
+        gamma: TensorLike,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of root mean square normalisation: of the input and of gamma.
+
+        With x = input * rstd and g = grad_output * gamma: dx = rstd * (g - x * mean(g * x)), where mean() is over the
+        sizes of gamma; dgamma is the sum over all rows of grad_output * x (PyTorch: aten::_fused_rms_norm_backward).
+
+        Args:
+            grad_output: The gradient of the normalised tensor, with its shape and dtype. bfloat16, float16, float32
+                (fewer on some products).
+            input: The tensor that was normalised, whose last sizes are those of gamma. bfloat16, float16, float32
+                (fewer on some products).
+            rstd: 1 / sqrt(mean square + eps) of each row, with the sizes of the input before those of gamma, and 1 for
+                any of the others. float32 (fewer on some products).
+            gamma: What the normalised rows were multiplied by: float32 (not on 310P), or the dtype of input. bfloat16,
+                float16, float32 (fewer on some products).
+
+        Returns:
+            dx: The gradient of input, with its shape and dtype.
+            dgamma: The gradient of gamma: float32, with its shape.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "input": input, "rstd": rstd, "gamma": gamma}
+        return self.execute("rms_norm_grad", inputs, {}, timeout_s=timeout_s, out=out, outputs=outputs)
 
     def roi_align_v2_backward(
         self,

@@ -2,64 +2,26 @@
 //
 //   gradInput = rstd * (g - mean(g) - normalised * mean(g * normalised))
 //
-// and over all rows gradWeight = sum(gradOut * normalised), gradBias = sum(gradOut).
+// and over all rows gradWeight = sum(gradOut * normalised), gradBias = sum(gradOut). Rows that were not centred (RMS
+// norm) have neither mean nor mean(g).
 //
 // All is computed in float32 and rounded once. Sums along a row have a fixed number of lanes, and sums over rows are
 // those of chunks of rows. Both orders depend on the shape alone, so the result depends neither on the vectors nor on
 // the number of threads.
-#include "computation.h"
+#include "families/layer_norm/computation.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "chunks.h"
+#include "families/layer_norm/chunks.h"
+#include "families/layer_norm/row_loops.h"
+#include "families/rows/floats.h"
 #include "plan/scratch.h"
 #include "plan/tiles.h"
-#include "row_loops.h"
 #include "tensors/elements.h"
-#include "tensors/rows.h"
 
 namespace acl_host {
 namespace {
-
-constexpr int64_t kFloatBytes = sizeof(float);
-
-// Reads elements of any type as float32: in place, or by way of a widened copy. An operand that is not given is ones.
-class Floats {
- public:
-  Floats(const Launch& launch, const std::optional<LayerNormOperand>& operand, int64_t most)
-      : elements_(operand ? launch.inputs[operand->index] : nullptr),
-        type_(operand ? operand->type : ACL_FLOAT),
-        copy_(operand && type_ == ACL_FLOAT ? 0 : most) {
-    if (!operand) std::fill_n(copy_.data(), most, 1.0F);
-  }
-
-  // The result is valid up to the next call.
-  [[nodiscard]] const std::byte* Read(int64_t first, int64_t count) const {
-    if (elements_ != nullptr && type_ == ACL_FLOAT) return elements_ + first * kFloatBytes;
-    if (elements_ != nullptr) Widen(first, count);
-    return reinterpret_cast<const std::byte*>(copy_.data());
-  }
-
- private:
-  void Widen(int64_t first, int64_t count) const {
-    VisitFloatType(type_, [&](auto tag) {
-      using T = typename decltype(tag)::Type;
-      WidenRow<T>(elements_ + first * int64_t{sizeof(T)}, copy_.data(), count);
-    });
-  }
-
-  const std::byte* const elements_;
-  const aclDataType type_;
-  const Scratch<float> copy_;
-};
-
-void Round(const float* from, const Launch& launch, const LayerNormOperand& operand, int64_t first, int64_t count) {
-  VisitFloatType(operand.type, [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    RoundRow<T>(from, launch.outputs[operand.index] + first * int64_t{sizeof(T)}, count);
-  });
-}
 
 // Where things are: the tile of a plane of one row is a part of it.
 struct Layout {
@@ -100,7 +62,8 @@ class Rows {
     const std::byte* const rstd = rstd_.Read(first, count);
     for (int64_t row = 0; row < count; ++row) {
       const int64_t offset = row * tile.width() * kFloatBytes;
-      rows_[static_cast<size_t>(row)] = {grad_out + offset, input + offset, FloatAt(mean, row), FloatAt(rstd, row)};
+      rows_[static_cast<size_t>(row)] = {grad_out + offset, input + offset, norm_.mean ? FloatAt(mean, row) : 0,
+                                         FloatAt(rstd, row)};
     }
     return rows_;
   }
@@ -192,7 +155,7 @@ class Chunks {
  private:
   void MakeGradInputs(const Tile& tile, const std::vector<Row>& rows, int64_t first, int64_t count,
                       const std::byte* weight) {
-    const LayerNormOperand& output = *norm_.grad_input;
+    const FloatOperand& output = *norm_.grad_input;
     const auto columns = static_cast<float>(norm_.columns);
     for (int64_t i = 0; i < count; ++i) {
       const Row& row = rows[static_cast<size_t>(i)];
@@ -203,6 +166,7 @@ class Chunks {
         means = SumRow(row, weight, tile.width());
         means = {means.g / columns, means.g_normalised / columns};
       }
+      if (!norm_.mean) means.g = 0;
       const int64_t begin = (first + i) * norm_.columns + tile.left;
       if (output.type == ACL_FLOAT) {
         MakeGradInput(row, weight, means, tile.width(), launch_.outputs[output.index] + begin * kFloatBytes);
@@ -263,7 +227,7 @@ class ColumnSums {
   }
 
  private:
-  void Make(const Tile& tile, int64_t which, const LayerNormOperand& output) {
+  void Make(const Tile& tile, int64_t which, const FloatOperand& output) {
     const auto sums_of = [&](int64_t chunk) {
       return launch_.scratch.back() + ((chunk * 2 + which) * norm_.columns + tile.left) * kFloatBytes;
     };

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tensors/elements.h"
+#include "families/rows/floats.h"
 
 namespace acl_host {
 namespace {
@@ -22,8 +22,6 @@ struct RowSums {
   float g;
   float g_normalised;
 };
-
-inline float FloatAt(const std::byte* row, int64_t index) { return LoadElement<float>(row, index); }
 
 inline RowSums SumRow(const Row& row, const std::byte* __restrict weight, int64_t count) {
   const std::byte* __restrict const grad_out = row.grad_out;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "computation.h"
+#include "families/layer_norm/computation.h"
 
 namespace acl_host {
 

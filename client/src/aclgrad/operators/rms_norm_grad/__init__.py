@@ -1,0 +1,1 @@
+"""aclnnRmsNormGrad: the gradients of root mean square normalisation."""
