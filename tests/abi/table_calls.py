@@ -33,6 +33,13 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     ("gelu_backward_v2", "rank 9"): 0,
     ("swi_glu_grad", "rank 9"): 0,
     ("swi_glu_grad", "rank 0"): TILING,
+    # So are null pointers to the mask and to outputs, the other way round.
+    **{
+        ("group_norm_backward", f"{name} null"): INVALID
+        for name in ("outputMask", "gradInput", "gradGammaOut", "gradBetaOut")
+    },
+    # Only elements are counted.
+    **{("group_norm_backward", f"{name} with a dimension more"): 0 for name in ("gradOut", "mean", "rstd")},
     # The tiling checks the shapes of an operator that CANN generates.
     **{
         ("rms_norm_grad", f"{name} with a dimension more"): TILING

@@ -16,16 +16,20 @@ from torch.nn import functional
 import aclgrad
 import aclgrad.jax
 from aclgrad.jax import _nonlinear
-from tests.torch.several import SEVERAL, Several, batch_norm, grid_sample, layer_norm, rms_norm
+from tests.torch.several import SEVERAL, Several, batch_norm, grid_sample, group_norm, layer_norm, rms_norm
 
 GENERATOR = np.random.default_rng(8)
 ONE_OF_EACH = (
     layer_norm((2, 3, 5)), batch_norm((2, 3, 4), training=True, statistics=False), grid_sample(), rms_norm((2, 3, 5)),
+    group_norm((2, 4, 5), 2),
 )  # fmt: skip
 OWN = {
     "layer_norm": partial(_nonlinear.layer_norm, normalized_shape=(5,), eps=1e-5),
     "rms_norm": lambda arrays: _nonlinear.rms_norm(
         {"input": arrays["input"], "gamma": arrays["weight"]}, eps=float(np.finfo(np.float32).eps)
+    ),
+    "group_norm": lambda arrays: _nonlinear.group_norm(
+        {"gamma" if name == "weight" else name: each for name, each in arrays.items()}, group=2, eps=1e-5
     ),
     "batch_norm": partial(_nonlinear.batch_norm, training=True, momentum=0.1, eps=1e-5),
     "grid_sample": partial(_nonlinear.grid_sample, interpolation_mode=0, padding_mode=0, align_corners=False),
@@ -115,6 +119,7 @@ CALLS_OF_VMAP = {
     (1, (0,), (0, None, None)): 1,
     (1, (0, 1, 2), (0, None, None)): 1,
     (1, (0, 1, 2), (1, 0, 0)): 1,
+    (4, (0, 1, 2), (0, None, None)): 3,
     (3, (0,), (0, None)): 1,
     (3, (0, 1), (0, None)): 3,
     (2, (0, 1), (0, 0)): 1,
@@ -149,7 +154,7 @@ def test_nested_vmaps_and_the_gradient_of_a_vmap(client: aclgrad.Client, calls: 
         return nested(many, *rest), *total(many[0], *rest)
 
     mine = found(remote(call, client))
-    assert len(calls) in {2, 4}
+    assert len(calls) in {2, 4, 9}
     for each, theirs in zip(mine, found(own(call)), strict=True):
         np.testing.assert_allclose(each, theirs, rtol=2e-3, atol=2e-3)
 

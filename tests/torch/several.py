@@ -74,6 +74,13 @@ def rms_norm(shape: tuple[int, ...], axes: int = 1, *, weight: bool = True, eps:
     return Several("rms_norm", "rms_norm_grad", ("dx", "dgamma"), ("input", "weight"), values, options)
 
 
+def group_norm(shape: tuple[int, ...], groups: int, *, weight: bool = True, bias: bool = True) -> Several:
+    parameters = [random(shape[1], seed=seed) if given else None for seed, given in ((2, weight), (3, bias))]
+    outputs, tensors = ("grad_input", "grad_gamma", "grad_beta"), ("input", "weight", "bias")
+    values = (random(*shape), *parameters)
+    return Several("group_norm", "group_norm_backward", outputs, tensors, values, {"num_groups": groups})
+
+
 def batch_norm(shape: tuple[int, ...], *, training: bool, statistics: bool = True, **affine: bool) -> Several:
     channels = shape[1]
     running = (random(channels, seed=5), random(channels, seed=6).square() + 0.5) if statistics else (None, None)
@@ -103,6 +110,9 @@ SEVERAL = (
     rms_norm((2, 3, 5)),
     rms_norm((4, 3, 5), 2, eps=1e-3),
     rms_norm((6,), weight=False),
+    group_norm((2, 6, 4, 5), 3),
+    group_norm((3, 4), 2, weight=False, bias=False),
+    group_norm((2, 4, 7), 1, bias=False),
     batch_norm((4, 3), training=True),
     batch_norm((4, 3, 5), training=False),
     batch_norm((2, 3, 4, 5), training=True, weight=False, bias=False),

@@ -18,10 +18,11 @@ from aclgrad.torch._operations import OPERATIONS
 
 from .calls import HALVES
 from .conftest import RecordingClient
-from .several import SEVERAL, Several, batch_norm, grid_sample, layer_norm, random, rms_norm
+from .several import SEVERAL, Several, batch_norm, grid_sample, group_norm, layer_norm, random, rms_norm
 
 ONE_OF_EACH = (
     layer_norm((2, 3, 5)), batch_norm((2, 3, 4), training=True, statistics=False), grid_sample(), rms_norm((2, 3, 5)),
+    group_norm((2, 4, 5), 2),
 )  # fmt: skip
 NEEDED = tuple(each for each in product([True, False], repeat=3) if any(each))
 
@@ -48,10 +49,14 @@ def drawn(seed: int) -> Several:
     """Returns a call of random sizes and options."""
     draw = Random(seed)
     shape = tuple(draw.randint(1, 6) for _ in range(draw.randint(1, 5)))
-    function = draw.choice(["layer_norm", "batch_norm", "grid_sample", "rms_norm"])
+    function = draw.choice(["layer_norm", "batch_norm", "grid_sample", "group_norm", "rms_norm"])
     if function == "layer_norm":
         weight = draw.random() < 0.7
         return layer_norm(shape, draw.randint(1, len(shape)), weight=weight, bias=draw.random() < 0.7)
+    if function == "group_norm":
+        groups = draw.randint(1, 3)
+        # Without a weight alone, PyTorch's own backward pass fails.
+        return group_norm((shape[0], groups * draw.randint(1, 4), *shape[1:]), groups, bias=draw.random() < 0.7)
     if function == "rms_norm":
         return rms_norm(shape, draw.randint(1, len(shape)), weight=draw.random() < 0.7)
     if function == "batch_norm":
@@ -192,6 +197,8 @@ CALLS_OF_VMAP = {
     ("batch_norm", (0, 1, 2), (0, None, None)): 1,
     ("batch_norm", (0, 1, 2), (1, 0, 0)): 1,
     ("batch_norm", (1,), (None, 0, None)): 1,
+    ("group_norm", (0, 1, 2), (0, None, None)): 3,
+    ("group_norm", (0,), (1, 0, 0)): 3,
     ("rms_norm", (0,), (0, None)): 1,
     ("rms_norm", (0, 1), (0, None)): 3,
     ("rms_norm", (0,), (1, 0)): 3,
@@ -287,9 +294,9 @@ def test_the_fake_kernels_have_the_types_of_the_kernels(
     client: RecordingClient, call: Several, dtype: torch.dtype
 ) -> None:
     given = {**dict(zip(call.tensors, call.values, strict=True)), **call.options, "eps": 1e-5}
-    given["gamma"] = (
-        given["input"].new_ones(given.get("normalized_shape", ())) if given["weight"] is None else given["weight"]
-    )
+    given["gamma"] = given.get("weight")
+    if call.function == "rms_norm" and given["weight"] is None:
+        given["gamma"] = given["input"].new_ones(given["normalized_shape"])
     for input in (given["input"].to(dtype), given["input"].to(dtype).transpose(0, -1).contiguous().transpose(0, -1)):
         values = [{**given, "input": input}[name] for name in OPERATIONS[call.function].names]
         values = [list(each) if isinstance(each, tuple) else each for each in values]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from aclgrad.operators._families.softmax.samples import softmax_case
+from aclgrad.operators.group_norm_backward.samples import group_norm_case
 from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
 from aclgrad.operators.rms_norm_grad.samples import rms_norm_case
 from aclgrad.operators.samples import Case
@@ -25,6 +26,12 @@ def _layer_norm(cells: int) -> Iterator[Case]:
         yield layer_norm_case(name, (rows,), (columns,))
 
 
+def _group_norm(cells: int) -> Iterator[Case]:
+    for name, rows, columns in _planes(cells):
+        yield group_norm_case(f"{name}_of_channels", (1, rows, columns), 1)
+        yield group_norm_case(f"{name}_of_samples", (rows, 1, columns), 1)
+
+
 def _rms_norm(cells: int) -> Iterator[Case]:
     for name, rows, columns in _planes(cells):
         yield rms_norm_case(name, (rows,), (columns,))
@@ -37,6 +44,7 @@ def _softmax(cells: int) -> Iterator[Case]:
 
 
 ROWS: Final[Mapping[str, Callable[[int], Iterator[Case]]]] = {
+    "group_norm_backward": _group_norm,
     "layer_norm_backward": _layer_norm,
     "log_softmax_backward": _softmax,
     "rms_norm_grad": _rms_norm,

@@ -29,6 +29,17 @@ class GridSampler2DGradients(NamedTuple):
     """The gradient of `grid`, of its shape and dtype."""
 
 
+class GroupNormGradients(NamedTuple):
+    """The gradients of `group_norm_backward`; one that is not wanted is None."""
+
+    grad_input: Array | Any
+    """The gradient of input, with its shape and dtype."""
+    grad_gamma: Array | Any
+    """The gradient of gamma, shape (C,), with the dtype of mean."""
+    grad_beta: Array | Any
+    """The gradient of the bias, shape (C,), with the dtype of mean."""
+
+
 class LayerNormGradients(NamedTuple):
     """The gradients of `layer_norm_backward`; one that is not wanted is None."""
 
@@ -52,6 +63,7 @@ class RmsNormGradients(NamedTuple):
 GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "batch_norm_backward": BatchNormGradients,
     "grid_sampler2d_backward": GridSampler2DGradients,
+    "group_norm_backward": GroupNormGradients,
     "layer_norm_backward": LayerNormGradients,
     "rms_norm_grad": RmsNormGradients,
 }

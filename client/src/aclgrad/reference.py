@@ -16,6 +16,7 @@ from aclgrad.operators.definitions import Array
 from aclgrad.operators.gelu_backward.definition import backward as gelu_backward
 from aclgrad.operators.gelu_backward_v2.definition import backward as gelu_backward_v2
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
+from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
 from aclgrad.operators.hardswish_backward.definition import backward as hardswish_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
 from aclgrad.operators.leaky_relu_backward.definition import backward as leaky_relu_backward
@@ -50,6 +51,7 @@ __all__ = [
     "gelu_backward",
     "gelu_backward_v2",
     "grid_sampler2d_backward",
+    "group_norm_backward",
     "hardswish_backward",
     "layer_norm_backward",
     "leaky_relu_backward",
@@ -83,6 +85,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
     "grid_sampler2d_backward": grid_sampler2d_backward,
+    "group_norm_backward": group_norm_backward,
     "hardswish_backward": hardswish_backward,
     "layer_norm_backward": layer_norm_backward,
     "leaky_relu_backward": leaky_relu_backward,

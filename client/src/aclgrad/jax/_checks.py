@@ -58,7 +58,7 @@ def checked_named(
     # Where the operator takes the function's output, the input is like it.
     inputs.setdefault("input", spec.inputs[0])
     # A bias is added to products with the weight, and the operator need not take it.
-    inputs.setdefault("bias", inputs.get("weight", spec.inputs[0]))
+    inputs.setdefault("bias", inputs.get("weight", inputs.get("gamma", spec.inputs[0])))
     # Nor the input, if it takes the output.
     inputs.setdefault("input", spec.inputs[0])
     given = {

@@ -48,6 +48,8 @@ def fold(
         return _into_rows(whole, mapped, shape, whole["gamma"].shape[len(mapped) :], is_of_input)
     if spec.name in ("softmax_backward", "log_softmax_backward"):
         return _into_leading_axes(whole, mapped, shape, max(spec.inputs[0].ranks))
+    if spec.name == "group_norm_backward":
+        return _of_each(whole, mapped, shape)
     specs = {each.name: each for each in spec.inputs}
     inputs = {
         name: _in_batch(
@@ -79,10 +81,8 @@ def _into_rows(
     whole: Arrays, mapped: tuple[int, ...], shape: tuple[int, ...], sizes: tuple[int, ...], is_of_input: bool
 ) -> Folded:
     """Gradients of parameters are sums over the rows of a call, so each element needs its own."""
-    size = math.prod(mapped)
     if not is_of_input:
-        flat = {name: each.reshape(size, *each.shape[len(mapped) :]) for name, each in whole.items()}
-        return Folded([{name: each[element] for name, each in flat.items()} for element in range(size)], shape)
+        return _of_each(whole, mapped, shape)
 
     def folded(name: str, array: Host) -> Host:
         if name in PARAMETERS:
@@ -98,10 +98,16 @@ def _into_rows(
 
 def _into_leading_axes(whole: Arrays, mapped: tuple[int, ...], shape: tuple[int, ...], most: int) -> Folded:
     """The axis counts from the last, so any may be in front of it; those of vmap are one if there is room."""
+    if len(shape) == most:
+        return _of_each(whole, mapped, shape)
     size = math.prod(mapped)
-    flat = {name: each.reshape(size, *shape) for name, each in whole.items()}
-    if len(shape) < most:
-        return Folded([flat], (size, *shape))
+    return Folded([{name: each.reshape(size, *shape) for name, each in whole.items()}], (size, *shape))
+
+
+def _of_each(whole: Arrays, mapped: tuple[int, ...], shape: tuple[int, ...]) -> Folded:
+    """Makes a call for each element."""
+    size = math.prod(mapped)
+    flat = {name: each.reshape(size, *each.shape[len(mapped) :]) for name, each in whole.items()}
     return Folded([{name: each[element] for name, each in flat.items()} for element in range(size)], shape)
 
 

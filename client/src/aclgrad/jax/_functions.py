@@ -98,6 +98,36 @@ def rms_norm(
     )[0]
 
 
+def group_norm(
+    input: Array,
+    num_groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *,
+    client: Client,
+) -> Array:
+    """Normalises each of the groups of channels of (N, C, ...), as `torch.nn.functional.group_norm`.
+
+    One call has the gradients of `input`, `weight` and `bias`; they have no derivatives of their own. Takes float32,
+    float16 and bfloat16, and parameters of float32 or the input's dtype.
+    """
+    _check_eps(eps)
+    shape = np.shape(input)
+    if not isinstance(num_groups, int) or num_groups < 1 or len(shape) < 2 or shape[1] % num_groups:
+        raise InvalidFieldError.at("num_groups", f"is {num_groups!r} for {shape}", "give a divisor of the channels")
+    sizes = {"n": shape[0], "c": shape[1], "hxw": int(np.prod(shape[2:])), "group": num_groups}
+    return differentiable_by_several(
+        client,
+        "group_norm",
+        "group_norm_backward",
+        _nonlinear.group_norm,
+        {**sizes, "eps": float(eps)},
+        {"input": input, "gamma": weight, "bias": bias},
+        lambda shape: dict.fromkeys(("gamma", "bias"), shape[1:2]),
+    )[0]
+
+
 def batch_norm(
     input: Array,
     running_mean: Array | None,

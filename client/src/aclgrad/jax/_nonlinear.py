@@ -58,6 +58,23 @@ def rms_norm(arrays: Arrays, *, eps: float) -> Result:
     return ((input * rstd * gamma).astype(arrays["input"].dtype),), {"rstd": rstd}
 
 
+def group_norm(arrays: Arrays, *, group: int, eps: float, **_: int) -> Result:
+    input = _wide(arrays["input"])
+    groups = input.reshape(input.shape[0], group, -1) if input.size else jnp.ones((input.shape[0], group, 1))
+    mean, var = groups.mean(2), groups.var(2)
+    rstd = jax.lax.rsqrt(var + eps)
+    output = ((groups - mean[..., None]) * rstd[..., None]).reshape(input.shape) if input.size else input
+    columns, dtype = (-1, *[1] * (input.ndim - 2)), arrays["input"].dtype
+    if "gamma" in arrays:
+        output = output * arrays["gamma"].reshape(columns)
+    if "bias" in arrays:
+        output = output + arrays["bias"].reshape(columns)
+    saved = {"mean": mean.astype(dtype), "rstd": rstd.astype(dtype)}
+    if "gamma" in arrays:
+        saved["gamma"] = arrays["gamma"].astype(dtype)
+    return (output.astype(dtype),), saved
+
+
 def batch_norm(arrays: Arrays, *, training: bool, momentum: float, eps: float) -> Result:
     """Returns the output and the new running statistics, as far as there are any."""
     input = _wide(arrays["input"])

@@ -9,6 +9,7 @@ import numpy as np
 from aclgrad.masks import pair
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.layer_norm_backward.definition import EPSILON
+from aclgrad.operators.rms_norm_grad.definition import EPSILON as MEAN_SQUARE_EPSILON
 from aclgrad.operators.samples import Arrays
 
 Array = np.ndarray[Any, Any]
@@ -151,8 +152,15 @@ def _layer_norm(given: _Given) -> Arguments:
     return given.tensor("input"), given["normalized_shape"], *map(given.tensor, names), EPSILON
 
 
+def _group_norm(given: _Given) -> Arguments:
+    """The operator is not given the bias, which has the weight's type."""
+    gamma = given.tensor("gamma")
+    bias = given.with_gradient("bias", np.zeros_like(gamma.values)) if gamma else None
+    return given.tensor("input"), given["group"], gamma, bias, EPSILON
+
+
 def _rms_norm(given: _Given) -> Arguments:
-    return given.tensor("input"), given.arrays["gamma"].shape, given.tensor("gamma"), EPSILON
+    return given.tensor("input"), given.arrays["gamma"].shape, given.tensor("gamma"), MEAN_SQUARE_EPSILON
 
 
 def _batch_norm(given: _Given) -> Arguments:
@@ -169,6 +177,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
     "grid_sampler2d_backward": _Api("Functional.grid_sample", _grid_sample),
+    "group_norm_backward": _Api("Functional.group_norm", _group_norm),
     "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),
     "log_softmax_backward": _softmax("log_softmax"),
     "max_pool2d_with_indices_backward": _Api("Functional.max_pool2d", _max_pool2d),

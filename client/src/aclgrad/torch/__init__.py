@@ -23,6 +23,7 @@ __all__ = [
     "compare_backward",
     "gelu",
     "grid_sample",
+    "group_norm",
     "hardswish",
     "interpolate",
     "layer_norm",
@@ -52,6 +53,7 @@ batch_norm = public(_several.batch_norm)
 gelu = public(_elementwise.gelu)
 grid_sample = public(_several.grid_sample)
 hardswish = public(_elementwise.hardswish)
+group_norm = public(_several.group_norm)
 interpolate = public(_functions.interpolate)
 layer_norm = public(_several.layer_norm)
 leaky_relu = public(_elementwise.leaky_relu)

@@ -57,7 +57,7 @@ def fold_into_rows(
     mapped = {name for name, dim in zip(values, dims, strict=True) if dim is not None}
     first = _mapped_first(next(iter(values.values())), size, dims[0])
     if mapped & _PARAMETERS or any(values.get("wanted", ())[1:]) or first.dim() > max(ranks):
-        return _call_each(function, size, values, dims)
+        return call_each(function, size, values, dims, ranks)
     output = function(
         *[
             value if name in _PARAMETERS else _mapped_first(value, size, dim)
@@ -73,7 +73,7 @@ def fold_into_leading_axes(
     """Makes one call of a function along an axis that counts from the last: it may have any axes in front."""
     whole = [_mapped_first(value, size, dim) for value, dim in zip(values.values(), dims, strict=True)]
     if whole[0].dim() > max(ranks):
-        return _call_each(function, size, values, dims)
+        return call_each(function, size, values, dims, ranks)
     return function(*whole), 0
 
 
@@ -100,9 +100,10 @@ def fold_into_channels(
     return _outputs(function(*[folded(*item) for item in whole.items()]), values, unfolded)
 
 
-def _call_each(
-    function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any]
+def call_each(
+    function: Callable[..., Any], size: int, values: Mapping[str, Any], dims: Sequence[Any], ranks: Sequence[int]
 ) -> tuple[Any, Any]:
+    """Makes one call for each element."""
     whole = [_mapped_first(value, size, dim) for value, dim in zip(values.values(), dims, strict=True)]
     if not size:  # the results' shapes are those of any element
         whole = [each.new_zeros(1, *each.shape[1:]) if isinstance(each, Tensor) else each for each in whole]

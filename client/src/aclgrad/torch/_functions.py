@@ -17,7 +17,7 @@ from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import ForeignError, LocalError
 from aclgrad.torch._elementwise import REROUTED
 from aclgrad.torch._run import run
-from aclgrad.torch._several import batch_norm, grid_sample, layer_norm, rms_norm
+from aclgrad.torch._several import batch_norm, grid_sample, group_norm, layer_norm, rms_norm
 from aclgrad.torch._softmax import REROUTED as SOFTMAX
 
 Size = int | Sequence[int]
@@ -271,6 +271,7 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         functional.interpolate: interpolate,
         functional.batch_norm: batch_norm,
         functional.grid_sample: grid_sample,
+        functional.group_norm: group_norm,
         functional.layer_norm: layer_norm,
         **REROUTED,
         functional.rms_norm: rms_norm,

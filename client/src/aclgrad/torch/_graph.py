@@ -13,6 +13,7 @@ _NODES: Final = {
     "AvgPool2DBackward": "avg_pool2d",
     **{f"{kernel}BatchNormBackward": "batch_norm" for kernel in ("Native", "Cudnn", "Miopen")},
     "GridSampler2DBackward": "grid_sample",
+    "NativeGroupNormBackward": "group_norm",
     "NativeLayerNormBackward": "layer_norm",
     "GeluBackward": "gelu",
     "HardswishBackward": "hardswish",

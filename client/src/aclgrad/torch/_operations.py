@@ -24,12 +24,14 @@ from aclgrad.torch._blocks import note_remote
 from aclgrad.torch._clients import client_of
 from aclgrad.torch._folding import (
     Fold,
+    call_each,
     fold_elements,
     fold_into_batch,
     fold_into_channels,
     fold_into_leading_axes,
     fold_into_rows,
 )
+from aclgrad.torch._group_norm import group_norm, group_norm_shapes, group_norm_sizes, sent_groups
 from aclgrad.torch._roi_align import roi_align, roi_align_shape
 from aclgrad.torch._tensors import type_of
 
@@ -252,6 +254,19 @@ _ROWS: Final = (
         is_linear=False,
         fold=fold_into_rows,
         returns="(Tensor, Tensor)",
+    ),
+    Operation(
+        "group_norm",
+        "group_norm_backward",
+        "Tensor input, int num_groups, Tensor? gamma, Tensor? bias, float eps",
+        group_norm,
+        group_norm_shapes,
+        more=group_norm_sizes,
+        saved=lambda _: ("input", "gamma", "mean", "rstd"),
+        sent=sent_groups,
+        is_linear=False,
+        fold=call_each,
+        returns="(Tensor, Tensor, Tensor)",
     ),
     Operation(
         "batch_norm",

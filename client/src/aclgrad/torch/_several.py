@@ -72,6 +72,31 @@ def grid_sample(
     return sampled
 
 
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    client: Client,
+) -> Tensor:
+    """Normalises each of the groups of channels of (N, C, ...), as `torch.nn.functional.group_norm` does.
+
+    The gradients of `input`, `weight` and `bias` are those of the client's server, and have no second derivatives.
+    Raises InvalidFieldError for what its product does not compute.
+    """
+    input, weight, bias = of_autocast(
+        lambda input, *_: functional.group_norm(input.reshape(0, 1, 1), 1), input, weight, bias
+    )
+    if input.dim() < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise LocalError("PyTorch refuses groups that do not divide the channels")
+    if any(each is not None and each.shape != input.shape[1:2] for each in (weight, bias)):
+        raise LocalError("PyTorch refuses parameters that do not have the size of the channels")
+    normalised: Tensor = run("group_norm", client, input, num_groups, weight, bias, eps)[0]
+    return normalised
+
+
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],

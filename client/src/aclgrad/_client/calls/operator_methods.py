@@ -12,7 +12,13 @@ from aclgrad._client.calls.arrays import Array, TensorLike
 from aclgrad._client.calls.destination import Output, Outputs
 from aclgrad._client.calls.outgoing import Input, Inputs
 from aclgrad._client.settings.timeouts import DEFAULT, Timeout
-from aclgrad.gradients import BatchNormGradients, GridSampler2DGradients, LayerNormGradients, RmsNormGradients
+from aclgrad.gradients import (
+    BatchNormGradients,
+    GridSampler2DGradients,
+    GroupNormGradients,
+    LayerNormGradients,
+    RmsNormGradients,
+)
 from aclgrad.operators.attributes import AttributeLike
 
 Result = TypeVar("Result")
@@ -404,6 +410,115 @@ class OperatorMethods(ABC, Generic[Result]):
             "grid_sampler2d_backward",
             inputs,
             {"interpolation_mode": interpolation_mode, "padding_mode": padding_mode, "align_corners": align_corners},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def group_norm_backward(
+        self: OperatorMethods[Array],
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> GroupNormGradients: ...
+
+    @overload
+    def group_norm_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, GroupNormGradients]: ...
+
+    @overload
+    def group_norm_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def group_norm_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        mean: TensorLike,
+        rstd: TensorLike,
+        n: int,
+        c: int,
+        hxw: int,
+        group: int,
+        gamma: TensorLike | None = None,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Gives the gradients of group normalisation: of the input, the weight and the bias.
+
+        With x = (input - mean) * rstd and g = grad_output * gamma: grad_input = rstd * (g - mean(g) - x * mean(g * x)),
+        where mean() is over the channels of a group; grad_gamma is the sum of grad_output * x over all but the
+        channels, and grad_beta that of grad_output (PyTorch: aten::native_group_norm_backward).
+
+        Args:
+            grad_output: The gradient of the normalised tensor, with its shape and dtype. bfloat16, float16, float32
+                (fewer on some products).
+            input: The tensor that was normalised, shape (N, C, ...). bfloat16, float16, float32 (fewer on some
+                products).
+            mean: The mean of each group, shape (N, group): the dtype of input; on the 950 float32 will do, too.
+                bfloat16, float16, float32 (fewer on some products).
+            rstd: 1 / sqrt(variance + eps) of each group, with the sizes and dtype of mean. bfloat16, float16, float32
+                (fewer on some products).
+            gamma: What the channels were multiplied by, shape (C,), with the dtype of mean. Left out: ones. bfloat16,
+                float16, float32 (fewer on some products).
+            n: N of the shape of input.
+            c: C of the shape of input.
+            hxw: The product of all further sizes of input.
+            group: The groups of channels, which divide C.
+
+        Returns:
+            grad_input: The gradient of input, with its shape and dtype.
+            grad_gamma: The gradient of gamma, shape (C,), with the dtype of mean.
+            grad_beta: The gradient of the bias, shape (C,), with the dtype of mean.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "input": input, "mean": mean, "rstd": rstd, "gamma": gamma}
+        return self.execute(
+            "group_norm_backward",
+            inputs,
+            {"n": n, "c": c, "hxw": hxw, "group": group},
             timeout_s=timeout_s,
             out=out,
             outputs=outputs,

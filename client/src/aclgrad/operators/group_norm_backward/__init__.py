@@ -1,0 +1,1 @@
+"""aclnnGroupNormBackward: the gradients of group normalisation."""

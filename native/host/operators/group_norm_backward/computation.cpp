@@ -1,0 +1,214 @@
+// With normalised = (input - mean) * rstd and g = gradOut * gamma, for each group of a sample
+//
+//   gradInput = rstd * (g - mean(g) - normalised * mean(g * normalised))
+//
+// and for each channel gradGamma = sum(gradOut * normalised), gradBeta = sum(gradOut).
+//
+// All follow from the two sums of each channel of a sample, which are those of its parts. Sums are float32 within a
+// part and float64 beyond, in an order that depends on the shape alone.
+#include "computation.h"
+
+#include <algorithm>
+
+namespace acl_host {
+namespace {
+
+// What a thread takes at least, so that waking it is worth while.
+constexpr int64_t kGrain = 32768;
+
+struct Sums {
+  float grad;
+  float product;  // of gradOut and the normalised input
+};
+
+// What one thread does. A plane is a channel of a sample.
+class Worker {
+ public:
+  Worker(const GroupNorm& norm, const Launch& launch)
+      : norm_(norm),
+        grads_(launch, norm.grad_out, std::min(norm.area, GroupNorm::kPart)),
+        inputs_(launch, norm.input, std::min(norm.area, GroupNorm::kPart)),
+        means_(launch, norm.mean, 1),
+        rstds_(launch, norm.rstd, 1),
+        gammas_(launch, norm.gamma, 1),
+        gradients_(launch, norm.grad_input.value_or(norm.input), std::min(norm.area, GroupNorm::kPart)),
+        sums_(launch.scratch[0]),
+        group_means_(launch.scratch.back()),
+        group_sums_(norm.has_small_groups() ? norm.channels_of_group() : 0) {}
+
+  // Makes a group of each sample of a chunk, and the sums of its channels over the chunk.
+  void MakeGroups(int64_t chunk, int64_t group) const {
+    const int64_t planes = norm_.channels_of_group();
+    const int64_t end = std::min((chunk + 1) * norm_.chunk_samples(), norm_.samples);
+    for (int64_t sample = chunk * norm_.chunk_samples(); sample < end; ++sample) {
+      const int64_t first = (sample * norm_.groups + group) * planes;
+      Totals totals;
+      for (int64_t i = 0; i < planes; ++i) {
+        group_sums_.data()[i] = SumOfPart(first + i, 0);
+        totals.Add(GammaOf(first + i), group_sums_.data()[i].grad, group_sums_.data()[i].product);
+      }
+      const int64_t sums = chunk * norm_.channels + group * planes;
+      const bool is_first = sample == chunk * norm_.chunk_samples();
+      for (int64_t i = 0; i < planes; ++i) {
+        const Sums before = is_first ? Sums{0, 0} : LoadElement<Sums>(sums_, sums + i);
+        const Sums more = group_sums_.data()[i];
+        StoreElement<Sums>(sums_, sums + i, {before.grad + more.grad, before.product + more.product});
+      }
+      if (!norm_.grad_input) continue;
+      const Sums means = totals.Mean(planes * norm_.area);
+      for (int64_t i = 0; i < planes; ++i) MakePart(first + i, 0, means);
+    }
+  }
+
+  void SumPart(int64_t plane, int64_t part) const {
+    StoreElement(sums_, plane * norm_.parts() + part, SumOfPart(plane, part));
+  }
+
+  // Replaces the sums of the first part of each plane of a group by those of the plane, and finds the group's means.
+  void FoldGroup(int64_t group) const {
+    const int64_t planes = norm_.channels_of_group();
+    Totals totals;
+    for (int64_t plane = group * planes; plane < (group + 1) * planes; ++plane) {
+      double grad = 0;
+      double product = 0;
+      for (int64_t part = plane * norm_.parts(); part < (plane + 1) * norm_.parts(); ++part) {
+        const auto sums = LoadElement<Sums>(sums_, part);
+        grad += static_cast<double>(sums.grad);
+        product += static_cast<double>(sums.product);
+      }
+      StoreElement<Sums>(sums_, plane * norm_.parts(), {static_cast<float>(grad), static_cast<float>(product)});
+      totals.Add(GammaOf(plane), grad, product);
+    }
+    StoreElement(group_means_, group, totals.Mean(planes * norm_.area));
+  }
+
+  void MakePart(int64_t plane, int64_t part) const {
+    MakePart(plane, part, LoadElement<Sums>(group_means_, GroupOf(plane)));
+  }
+
+ private:
+  struct Normal {
+    float mean;
+    float rstd;
+  };
+
+  // Over the channels of a group, each times its gamma.
+  struct Totals {
+    void Add(float gamma, double channel_grad, double channel_product) {
+      grad += static_cast<double>(gamma) * channel_grad;
+      product += static_cast<double>(gamma) * channel_product;
+    }
+    [[nodiscard]] Sums Mean(int64_t count) const {
+      const auto elements = static_cast<double>(count);
+      return {static_cast<float>(grad / elements), static_cast<float>(product / elements)};
+    }
+
+    double grad = 0;
+    double product = 0;
+  };
+
+  [[nodiscard]] Sums SumOfPart(int64_t plane, int64_t part) const {
+    const int64_t count = CountOf(part);
+    const int64_t at = plane * norm_.area + part * GroupNorm::kPart;
+    const std::byte* const grads = grads_.Read(at, count);
+    const std::byte* const inputs = inputs_.Read(at, count);
+    const Normal normal = NormalOf(plane);
+    return {SumAlong(count, [&](int64_t i) { return FloatAt(grads, i); }), SumAlong(count, [&](int64_t i) {
+              return FloatAt(grads, i) * ((FloatAt(inputs, i) - normal.mean) * normal.rstd);
+            })};
+  }
+
+  void MakePart(int64_t plane, int64_t part, const Sums means) const {
+    const int64_t count = CountOf(part);
+    const int64_t at = plane * norm_.area + part * GroupNorm::kPart;
+    const std::byte* const grads = grads_.Read(at, count);
+    const std::byte* const inputs = inputs_.Read(at, count);
+    const Normal normal = NormalOf(plane);
+    const float gamma = GammaOf(plane);
+    gradients_.Write(at, count, [&](std::byte* to) { MakeRow(grads, inputs, normal, gamma, means, count, to); });
+  }
+
+  [[nodiscard]] int64_t CountOf(int64_t part) const {
+    return std::min(GroupNorm::kPart, norm_.area - part * GroupNorm::kPart);
+  }
+  [[nodiscard]] int64_t GroupOf(int64_t plane) const { return plane / norm_.channels_of_group(); }
+  [[nodiscard]] float GammaOf(int64_t plane) const {
+    return FloatAt(gammas_.Read(norm_.gamma ? plane % norm_.channels : 0, 1), 0);
+  }
+  [[nodiscard]] Normal NormalOf(int64_t plane) const {
+    return {FloatAt(means_.Read(GroupOf(plane), 1), 0), FloatAt(rstds_.Read(GroupOf(plane), 1), 0)};
+  }
+
+  static void MakeRow(const std::byte* __restrict grads, const std::byte* __restrict inputs, const Normal normal,
+                      float gamma, const Sums means, int64_t count, std::byte* __restrict to) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float normalised = (FloatAt(inputs, i) - normal.mean) * normal.rstd;
+      StoreElement(to, i, normal.rstd * (FloatAt(grads, i) * gamma - means.grad - normalised * means.product));
+    }
+  }
+
+  const GroupNorm& norm_;
+  const Floats grads_;
+  const Floats inputs_;
+  const Floats means_;
+  const Floats rstds_;
+  const Floats gammas_;
+  const RoundedFloats gradients_;
+  std::byte* const sums_;
+  std::byte* const group_means_;
+  const Scratch<Sums> group_sums_;
+};
+
+// Calls act(worker, unit) for units of so many elements.
+template <typename Act>
+void ForUnits(const GroupNorm& norm, const Launch& launch, int64_t units, int64_t elements, const Act& act) {
+  launch.pool.ParallelFor(units, kGrain / elements + 1, [&](int64_t begin, int64_t end) {
+    const Worker worker(norm, launch);
+    for (int64_t unit = begin; unit < end; ++unit) act(worker, unit);
+  });
+}
+
+void MakeAll(const GroupNorm& norm, const Launch& launch) {
+  if (norm.has_small_groups()) {
+    const int64_t elements = norm.chunk_samples() * norm.channels_of_group() * norm.area;
+    ForUnits(norm, launch, norm.chunks() * norm.groups, elements,
+             [&](const Worker& worker, int64_t unit) { worker.MakeGroups(unit / norm.groups, unit % norm.groups); });
+    return;
+  }
+  const int64_t parts = norm.parts();
+  const int64_t elements = std::min(norm.area, GroupNorm::kPart);
+  ForUnits(norm, launch, norm.planes() * parts, elements,
+           [&](const Worker& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });
+  ForUnits(norm, launch, norm.samples * norm.groups, norm.channels_of_group() * parts,
+           [&](const Worker& worker, int64_t unit) { worker.FoldGroup(unit); });
+  if (!norm.grad_input) return;
+  ForUnits(norm, launch, norm.planes() * parts, elements,
+           [&](const Worker& worker, int64_t unit) { worker.MakePart(unit / parts, unit % parts); });
+}
+
+// Adds up a sum of each channel over the chunks or the samples.
+void AddChannels(const GroupNorm& norm, const Launch& launch, const FloatOperand& output, float Sums::* sum) {
+  const int64_t parts = norm.parts();
+  const int64_t count = norm.has_small_groups() ? norm.chunks() : norm.samples;
+  launch.pool.ParallelFor(norm.channels, kGrain / count + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t channel = begin; channel < end; ++channel) {
+      double all = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        all += static_cast<double>(LoadElement<Sums>(launch.scratch[0], (i * norm.channels + channel) * parts).*sum);
+      }
+      const auto rounded = static_cast<float>(all);
+      Round(&rounded, launch, output, channel, 1);
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void GroupNormBackward<VECTOR_LEVEL>::Run(const GroupNorm& norm, const Launch& launch) {
+  MakeAll(norm, launch);
+  if (norm.grad_gamma) AddChannels(norm, launch, *norm.grad_gamma, &Sums::product);
+  if (norm.grad_beta) AddChannels(norm, launch, *norm.grad_beta, &Sums::grad);
+}
+
+}  // namespace acl_host

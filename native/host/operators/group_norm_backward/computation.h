@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "families/rows/floats.h"
+#include "plan/vector_levels.h"
+
+namespace acl_host {
+
+// No size is 0. Operands that are not given or not wanted have no value.
+struct GroupNorm {
+  int64_t samples;
+  int64_t channels;
+  int64_t area;  // of each channel
+  int64_t groups;
+  FloatOperand grad_out;
+  FloatOperand input;
+  FloatOperand mean;
+  FloatOperand rstd;
+  std::optional<FloatOperand> gamma;
+  std::optional<FloatOperand> grad_input;
+  std::optional<FloatOperand> grad_gamma;
+  std::optional<FloatOperand> grad_beta;
+
+  static constexpr int64_t kPart = 8192;  // of a channel's elements
+
+  [[nodiscard]] int64_t parts() const { return (area - 1) / kPart + 1; }
+  [[nodiscard]] int64_t planes() const { return samples * channels; }
+  // Groups that stay in the cache between the sums and the gradients are made one by one, in chunks of samples.
+  static constexpr int64_t kMostOfGroup = 65536;
+  static constexpr int64_t kMostChunks = 32;
+
+  [[nodiscard]] int64_t channels_of_group() const { return channels / groups; }
+  [[nodiscard]] bool has_small_groups() const { return parts() == 1 && channels_of_group() * area <= kMostOfGroup; }
+  [[nodiscard]] int64_t chunk_samples() const { return (samples - 1) / kMostChunks + 1; }
+  [[nodiscard]] int64_t chunks() const { return (samples - 1) / chunk_samples() + 1; }
+
+  // Two sums of each channel of a chunk; or of each part of each channel of a sample, and two means of each group.
+  [[nodiscard]] uint64_t sums_bytes() const {
+    return static_cast<uint64_t>(has_small_groups() ? chunks() * channels : planes() * parts()) * 2 * sizeof(float);
+  }
+  [[nodiscard]] uint64_t means_bytes() const {
+    return has_small_groups() ? 0 : static_cast<uint64_t>(samples * groups) * 2 * sizeof(float);
+  }
+};
+
+// The wanted gradients, each rounded to its type. The scratch memory has sums_bytes() and, if that is not 0,
+// means_bytes().
+template <VectorLevel>
+struct GroupNormBackward {
+  static void Run(const GroupNorm& norm, const Launch& launch);
+};
+
+}  // namespace acl_host

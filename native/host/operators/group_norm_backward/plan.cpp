@@ -1,0 +1,152 @@
+// aclnnGroupNormBackward: its checks and its plan. Unlike elsewhere, all that is wrong with the mask and with wanted
+// outputs, null pointers included, is 161002.
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "computation.h"
+#include "operator_plans.h"
+#include "plan/checks.h"
+
+namespace acl_host {
+namespace {
+
+constexpr std::array kOutputs = {"gradInput", "gradGammaOut", "gradBetaOut"};
+
+std::optional<Argument> IfGiven(const char* name, const aclTensor* pointer) {
+  if (pointer == nullptr) return std::nullopt;
+  return Argument{name, pointer};
+}
+
+struct Tensors {
+  explicit Tensors(const GroupNormBackwardArguments& given)
+      : grad_out("gradOut", given.grad_out),
+        input("input", given.input),
+        mean("mean", given.mean),
+        rstd("rstd", given.rstd),
+        gamma(IfGiven("gamma", given.gamma)),
+        outputs{IfGiven(kOutputs[0], given.grad_input), IfGiven(kOutputs[1], given.grad_gamma_out),
+                IfGiven(kOutputs[2], given.grad_beta_out)} {
+    if (given.output_mask == nullptr) FailInvalid("outputMask must not be null");
+    mask = given.output_mask->values;
+    if (mask.size() != outputs.size()) {
+      FailInvalid("outputMask: expected 3 values, got " + std::to_string(mask.size()));
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (mask[i] && !outputs[i]) FailInvalid(std::string(kOutputs[i]) + " must not be null");
+      if (!mask[i]) outputs[i].reset();
+    }
+  }
+
+  Argument grad_out;
+  Argument input;
+  Argument mean;
+  Argument rstd;
+  std::optional<Argument> gamma;
+  std::array<std::optional<Argument>, 3> outputs;  // those that are wanted
+  std::vector<bool> mask;
+};
+
+bool Is950() { return std::string(CurrentProduct().name) == "950"; }
+
+void CheckTypes(const Tensors& tensors) {
+  CheckDataType(tensors.grad_out, FloatTypes(CurrentProduct()));
+  CheckSameDataType(tensors.input, tensors.grad_out);
+  if (!Is950() || tensors.mean.tensor.data_type != ACL_FLOAT) CheckSameDataType(tensors.mean, tensors.grad_out);
+  CheckSameDataType(tensors.rstd, tensors.mean);
+  if (tensors.outputs[0]) CheckSameDataType(*tensors.outputs[0], tensors.grad_out);
+  for (const auto& each : {tensors.gamma, tensors.outputs[1], tensors.outputs[2]}) {
+    if (each) CheckSameDataType(*each, tensors.mean);
+  }
+}
+
+void CheckGroups(const GroupNorm& norm) {
+  const auto expect = [](bool holds, const char* name, const std::string& expected, int64_t value) {
+    if (!holds) FailInvalid(std::string(name) + ": expected " + expected + ", got " + std::to_string(value));
+  };
+  // No device looks at these signs.
+  expect(norm.samples >= 0, "N", "at least 0", norm.samples);
+  expect(norm.channels >= 0, "C", "at least 0", norm.channels);
+  expect(norm.area >= 0, "HxW", "at least 0", norm.area);
+  expect(norm.groups > 0, "group", "more than 0", norm.groups);
+  expect(norm.channels % norm.groups == 0, "C", "a multiple of group, " + std::to_string(norm.groups), norm.channels);
+  const std::string product = CurrentProduct().name;
+  if (product != "910B" && product != "910_93") return;
+  constexpr int64_t kMostOfGroup = 8000;
+  constexpr int64_t kMostChannels = 240000;
+  expect(norm.channels <= kMostChannels, "C", "at most 240000", norm.channels);
+  expect(norm.channels / norm.groups <= kMostOfGroup, "C", "at most 8000 channels in a group",
+         norm.channels / norm.groups);
+}
+
+void CheckCount(const Argument& argument, const char* what, const Dims& sizes) {
+  CheckNoNegativeDim(argument);
+  if (argument.tensor.rank() <= 8 && ElementCount(argument.tensor.view_dims) == ElementCount(sizes)) return;
+  FailInvalid(std::string(argument.name) + ": expected " + what + ", " + std::to_string(ElementCount(sizes)) +
+              " elements in at most 8 dims, got shape " + DimsText(argument.tensor.view_dims));
+}
+
+void CheckShapes(const Tensors& tensors, const GroupNorm& norm) {
+  for (const Argument& each : {tensors.grad_out, tensors.input}) {
+    CheckCount(each, "N * C * HxW", {norm.samples, norm.channels, norm.area});
+  }
+  for (const Argument& each : {tensors.mean, tensors.rstd}) CheckCount(each, "N * group", {norm.samples, norm.groups});
+  if (tensors.gamma) CheckCount(*tensors.gamma, "C", {norm.channels});
+  if (tensors.outputs[0]) CheckSameShape(*tensors.outputs[0], tensors.input);
+  const Dims parameter = tensors.gamma ? tensors.gamma->tensor.view_dims : Dims{norm.channels};
+  for (const auto& each : {tensors.outputs[1], tensors.outputs[2]}) {
+    if (!each || each->tensor.view_dims == parameter) continue;
+    FailInvalid(std::string(each->name) + ": expected the shape of gamma, " + DimsText(parameter) + ", got " +
+                DimsText(each->tensor.view_dims));
+  }
+}
+
+}  // namespace
+
+Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
+  CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"});
+  const Tensors tensors(given);
+  CheckTypes(tensors);
+  GroupNorm norm{};
+  norm.samples = given.n;
+  norm.channels = given.c;
+  norm.area = given.hx_w;
+  norm.groups = given.group;
+  CheckGroups(norm);
+  CheckShapes(tensors, norm);
+
+  Plan plan;
+  // Nothing is written, also where gradients of the parameters are not empty. The 950 writes zeros to these, also to
+  // ones that are not wanted.
+  if (tensors.input.tensor.empty()) return plan;
+  size_t inputs = 0;
+  const auto add_input = [&](const Argument& argument) -> FloatOperand {
+    CheckAddressable(argument);
+    plan.AddInput(argument.tensor);
+    return {inputs++, argument.tensor.data_type};
+  };
+  size_t outputs = 0;
+  const auto add_output = [&](const std::optional<Argument>& argument) -> std::optional<FloatOperand> {
+    if (!argument) return std::nullopt;
+    CheckAddressable(*argument);
+    plan.AddOutput(argument->tensor);
+    return FloatOperand{outputs++, argument->tensor.data_type};
+  };
+  norm.grad_out = add_input(tensors.grad_out);
+  norm.input = add_input(tensors.input);
+  norm.mean = add_input(tensors.mean);
+  norm.rstd = add_input(tensors.rstd);
+  if (tensors.gamma) norm.gamma = add_input(*tensors.gamma);
+  norm.grad_input = add_output(tensors.outputs[0]);
+  norm.grad_gamma = add_output(tensors.outputs[1]);
+  norm.grad_beta = add_output(tensors.outputs[2]);
+  if (outputs == 0) return {};
+  plan.AddScratch(norm.sums_bytes());
+  if (norm.means_bytes() > 0) plan.AddScratch(norm.means_bytes());
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<GroupNormBackward>(), norm](const Launch& launch) { run(norm, launch); });
+  return plan;
+}
+
+}  // namespace acl_host
