@@ -91,8 +91,8 @@ FAMILIES = {
     "padding": ("_pad",),
     "upsampling, RoI align, grid sampling": ("upsample", "roi_align", "grid_sampler"),
     "normalisation": ("_norm",),
+    "softmax, embedding": ("softmax", "embedding"),
     "activations": ("silu", "sigmoid", "tanh", "relu", "hardswish", "threshold", "gelu", "swi_glu"),
-    "softmax": ("softmax",),
 }
 """What the names of a family's operators contain; the README has a row for each, and one for all others."""
 

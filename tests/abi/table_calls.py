@@ -40,6 +40,14 @@ CANN_ANSWERS: dict[tuple[str, str], int | None] = {
     },
     # Only elements are counted.
     **{("group_norm_backward", f"{name} with a dimension more"): 0 for name in ("gradOut", "mean", "rstd")},
+    ("embedding_dense_backward", "indices with a dimension more"): 0,
+    # As many gradients are asked for as there are indices, whatever their shapes.
+    ("embedding_dense_backward", "grad with a dimension more"): 0,
+    # CANN casts indices of these types, which the wire does not take.
+    **{
+        ("embedding_dense_backward", f"{kind} indices"): 0
+        for kind in ("FLOAT", "FLOAT16", "INT8", "UINT8", "INT16", "BOOL", "DOUBLE")
+    },
     # The tiling checks the shapes of an operator that CANN generates.
     **{
         ("rms_norm_grad", f"{name} with a dimension more"): TILING

@@ -11,7 +11,7 @@ from tools.abi.acl import Library
 from .table_gradients import FILL, call, gradient_of
 
 NAN, INF = np.nan, np.inf
-ZEROED = {"layer_norm_backward", "roi_align_v2_backward"}
+ZEROED = {"embedding_dense_backward", "layer_norm_backward", "roi_align_v2_backward"}
 """Operators that write an output for empty inputs."""
 
 

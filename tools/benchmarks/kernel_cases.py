@@ -53,7 +53,11 @@ class Contest:
     @property
     def gathered(self) -> str | None:
         """The input whose values are gathered by index, if there is one."""
-        return "grad_output" if any(isinstance(rule, IndexRule) for rule in self._rules.values()) else None
+        # With an output size, indices are places in that; else rows of the output.
+        is_gather = "output_size" in self.typed.attributes
+        return (
+            "grad_output" if is_gather and any(isinstance(rule, IndexRule) for rule in self._rules.values()) else None
+        )
 
     @property
     def moved_bytes(self) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from aclgrad.operators._families.softmax.samples import softmax_case
+from aclgrad.operators.embedding_dense_backward.samples import embedding_case
 from aclgrad.operators.group_norm_backward.samples import group_norm_case
 from aclgrad.operators.layer_norm_backward.samples import layer_norm_case
 from aclgrad.operators.rms_norm_grad.samples import rms_norm_case
@@ -32,6 +33,12 @@ def _group_norm(cells: int) -> Iterator[Case]:
         yield group_norm_case(f"{name}_of_samples", (rows, 1, columns), 1)
 
 
+def _embedding(cells: int) -> Iterator[Case]:
+    for name, rows, columns in _planes(cells):
+        yield embedding_case(f"{name}_of_weights", (3,), rows, columns)
+        yield embedding_case(f"{name}_of_indices", (rows,), 3, columns)
+
+
 def _rms_norm(cells: int) -> Iterator[Case]:
     for name, rows, columns in _planes(cells):
         yield rms_norm_case(name, (rows,), (columns,))
@@ -44,6 +51,7 @@ def _softmax(cells: int) -> Iterator[Case]:
 
 
 ROWS: Final[Mapping[str, Callable[[int], Iterator[Case]]]] = {
+    "embedding_dense_backward": _embedding,
     "group_norm_backward": _group_norm,
     "layer_norm_backward": _layer_norm,
     "log_softmax_backward": _softmax,

@@ -13,6 +13,7 @@ from aclgrad.operators.adaptive_avg_pool3d_backward.definition import backward a
 from aclgrad.operators.avg_pool2d_backward.definition import backward as avg_pool2d_backward
 from aclgrad.operators.batch_norm_backward.definition import backward as batch_norm_backward
 from aclgrad.operators.definitions import Array
+from aclgrad.operators.embedding_dense_backward.definition import backward as embedding_dense_backward
 from aclgrad.operators.gelu_backward.definition import backward as gelu_backward
 from aclgrad.operators.gelu_backward_v2.definition import backward as gelu_backward_v2
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
@@ -48,6 +49,7 @@ __all__ = [
     "avg_pool2d_backward",
     "batch_norm_backward",
     "define",
+    "embedding_dense_backward",
     "gelu_backward",
     "gelu_backward_v2",
     "grid_sampler2d_backward",
@@ -82,6 +84,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "adaptive_avg_pool3d_backward": adaptive_avg_pool3d_backward,
     "avg_pool2d_backward": avg_pool2d_backward,
     "batch_norm_backward": batch_norm_backward,
+    "embedding_dense_backward": embedding_dense_backward,
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
     "grid_sampler2d_backward": grid_sampler2d_backward,

@@ -25,7 +25,16 @@ from aclgrad.errors import InvalidFieldError
 from aclgrad.jax import _forward
 from aclgrad.jax._checks import checked_arrays, checked_sizes
 from aclgrad.jax._elementwise import gelu, hardswish, leaky_relu, relu, sigmoid, silu, swiglu, tanh, threshold
-from aclgrad.jax._functions import batch_norm, grid_sample, group_norm, layer_norm, log_softmax, rms_norm, softmax
+from aclgrad.jax._functions import (
+    batch_norm,
+    embedding,
+    grid_sample,
+    group_norm,
+    layer_norm,
+    log_softmax,
+    rms_norm,
+    softmax,
+)
 from aclgrad.jax._gradients import differentiable
 from aclgrad.operators.catalogue import OPERATORS
 
@@ -34,6 +43,7 @@ __all__ = [
     "adaptive_avg_pool3d",
     "avg_pool2d",
     "batch_norm",
+    "embedding",
     "gelu",
     "grid_sample",
     "group_norm",

@@ -48,7 +48,7 @@ def fold(
         return _into_rows(whole, mapped, shape, whole["gamma"].shape[len(mapped) :], is_of_input)
     if spec.name in ("softmax_backward", "log_softmax_backward"):
         return _into_leading_axes(whole, mapped, shape, max(spec.inputs[0].ranks))
-    if spec.name == "group_norm_backward":
+    if spec.name in ("embedding_dense_backward", "group_norm_backward"):
         return _of_each(whole, mapped, shape)
     specs = {each.name: each for each in spec.inputs}
     inputs = {

@@ -43,6 +43,39 @@ def _softmax(name: str, forward: Forward, input: Array, dim: int, client: Client
     ]
 
 
+def embedding(
+    input: Array,
+    weight: Array,
+    padding_idx: int | None = None,
+    scale_grad_by_freq: bool = False,
+    *,
+    client: Client,
+) -> Array:
+    """Returns the rows of `weight` (rows, columns) at the indices `input`, as `torch.nn.functional.embedding`.
+
+    The gradient of `weight` has no derivative of its own. Takes float32, float16 and bfloat16, and int32 or int64
+    indices. JAX moves indices that are no rows to the nearest; the server refuses them in the backward pass.
+    """
+    rows = np.shape(weight)[0] if np.ndim(weight) == 2 else 0
+    if not rows:
+        raise InvalidFieldError.at("weight.shape", f"is {np.shape(weight)}", "give (rows, columns)")
+    if padding_idx is not None and (not isinstance(padding_idx, int) or not -rows <= padding_idx < rows):
+        raise InvalidFieldError.at("padding_idx", f"is {padding_idx!r}", f"give -{rows} to {rows - 1}")
+    padding = -1 if padding_idx is None else padding_idx % rows
+    static = {"num_weights": rows, "padding_idx": padding, "scale_grad_by_freq": scale_grad_by_freq}
+    indices = jax.numpy.asarray(input)
+    found = differentiable_by_several(
+        client,
+        "embedding",
+        "embedding_dense_backward",
+        _nonlinear.embedding,
+        static,
+        {"input": weight, "indices": indices.reshape(-1)},
+        lambda _: {},
+    )[0]
+    return found.reshape(*indices.shape, np.shape(weight)[1])
+
+
 def layer_norm(
     input: Array,
     normalized_shape: int | Sequence[int],

@@ -37,6 +37,10 @@ def _of_rows(function: Callable[..., Array], input: Array, dim: int) -> Result:
     return (output.astype(input.dtype),), {"output": output.astype(input.dtype)}
 
 
+def embedding(arrays: Arrays, **_: Any) -> Result:
+    return (arrays["input"][arrays["indices"]],), {}
+
+
 def layer_norm(arrays: Arrays, *, normalized_shape: tuple[int, ...], eps: float) -> Result:
     input = _wide(arrays["input"])
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))

@@ -136,6 +136,17 @@ def _grid_sample(given: _Given) -> Arguments:
     return given.tensor("input"), given.tensor("grid"), mode, padding, given["align_corners"]
 
 
+def _embedding(given: _Given) -> Arguments:
+    """Any weight has the same gradient."""
+    grad_output = given.arrays["grad_output"]
+    shape = given["num_weights"], grad_output.shape[-1]
+    weight = np.random.default_rng(0).standard_normal(shape).astype(grad_output.dtype)
+    padding = given["padding_idx"]
+    indices = Tensor(given.arrays["indices"].astype(np.int64))
+    options = None if padding < 0 else padding, None, 2.0, given["scale_grad_by_freq"]
+    return indices, given.with_gradient("input", weight), *options
+
+
 def _softmax(function: str) -> _Api:
     """An input with this output, at which the gradient is the case's."""
 
@@ -176,6 +187,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "adaptive_avg_pool3d_backward": _adaptive_avg_pool(3),
     "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
+    "embedding_dense_backward": _Api("Functional.embedding", _embedding),
     "grid_sampler2d_backward": _Api("Functional.grid_sample", _grid_sample),
     "group_norm_backward": _Api("Functional.group_norm", _group_norm),
     "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),

@@ -6,6 +6,7 @@ from aclgrad.operators.adaptive_avg_pool2d_backward.spec import SPEC as ADAPTIVE
 from aclgrad.operators.adaptive_avg_pool3d_backward.spec import SPEC as ADAPTIVE_AVG_POOL3D_BACKWARD
 from aclgrad.operators.avg_pool2d_backward.spec import SPEC as AVG_POOL2D_BACKWARD
 from aclgrad.operators.batch_norm_backward.spec import SPEC as BATCH_NORM_BACKWARD
+from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DENSE_BACKWARD
 from aclgrad.operators.gelu_backward.spec import SPEC as GELU_BACKWARD
 from aclgrad.operators.gelu_backward_v2.spec import SPEC as GELU_BACKWARD_V2
 from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
@@ -40,6 +41,7 @@ OPERATORS: Final = operator_table(
     ADAPTIVE_AVG_POOL3D_BACKWARD,
     AVG_POOL2D_BACKWARD,
     BATCH_NORM_BACKWARD,
+    EMBEDDING_DENSE_BACKWARD,
     GELU_BACKWARD,
     GELU_BACKWARD_V2,
     GRID_SAMPLER2D_BACKWARD,

@@ -21,6 +21,7 @@ __all__ = [
     "avg_pool2d",
     "batch_norm",
     "compare_backward",
+    "embedding",
     "gelu",
     "grid_sample",
     "group_norm",
@@ -51,6 +52,7 @@ adaptive_avg_pool3d = public(_functions.adaptive_avg_pool3d)
 avg_pool2d = public(_functions.avg_pool2d)
 batch_norm = public(_several.batch_norm)
 gelu = public(_elementwise.gelu)
+embedding = public(_functions.embedding)
 grid_sample = public(_several.grid_sample)
 hardswish = public(_elementwise.hardswish)
 group_norm = public(_several.group_norm)

@@ -217,6 +217,33 @@ def interpolate(
     return run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
 
 
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+    *,
+    client: Client,
+) -> Tensor:
+    """Returns the rows of `weight` (rows, columns) at the indices `input`, as `torch.nn.functional.embedding` does.
+
+    The gradient of `weight` is that of the client's server, and has no second derivative. Raises InvalidFieldError for
+    sparse gradients, for `max_norm`, and for what its product does not compute.
+    """
+    if max_norm is not None or sparse:
+        raise LocalError("the operator has neither max_norm nor sparse gradients")
+    if weight.dim() != 2 or input.dtype not in (torch.int32, torch.int64):
+        raise LocalError("the operator takes int32 or int64 indices of rows")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise LocalError(f"PyTorch refuses {padding_idx} as the padding of {rows} rows")
+    padding = -1 if padding_idx is None else padding_idx % rows
+    return run("embedding", client, weight, input, padding, scale_grad_by_freq)
+
+
 def roi_align(
     input: Tensor,
     boxes: Tensor | Sequence[Tensor],
@@ -267,6 +294,7 @@ def rerouted() -> dict[Any, Callable[..., Any]]:
         torch.max_pool2d: max_pool2d,
         functional.max_unpool2d: max_unpool2d,
         functional.max_unpool3d: max_unpool3d,
+        functional.embedding: embedding,
         functional.pad: pad,
         functional.interpolate: interpolate,
         functional.batch_norm: batch_norm,

@@ -12,6 +12,7 @@ _NODES: Final = {
     **{f"{rule}Pad{axes}DBackward": "pad" for rule in ("Reflection", "Replication") for axes in (1, 2, 3)},
     "AvgPool2DBackward": "avg_pool2d",
     **{f"{kernel}BatchNormBackward": "batch_norm" for kernel in ("Native", "Cudnn", "Miopen")},
+    "EmbeddingBackward": "embedding",
     "GridSampler2DBackward": "grid_sample",
     "NativeGroupNormBackward": "group_norm",
     "NativeLayerNormBackward": "layer_norm",

@@ -233,6 +233,16 @@ _ROWS: Final = (
     _softmax("softmax"),
     _softmax("log_softmax"),
     Operation(
+        "embedding",
+        "embedding_dense_backward",
+        "Tensor input, Tensor indices, int padding_idx, bool scale_grad_by_freq",
+        aten.embedding,
+        more=lambda arguments, _: {"num_weights": arguments["input"].shape[0]},
+        saved=lambda _: ("indices",),
+        is_linear=False,
+        fold=call_each,
+    ),
+    Operation(
         "layer_norm",
         "layer_norm_backward",
         "Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps",

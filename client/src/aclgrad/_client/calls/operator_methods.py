@@ -272,6 +272,43 @@ class OperatorMethods(ABC, Generic[Result]):
             outputs=outputs,
         )
 
+    def embedding_dense_backward(
+        self,
+        grad_output: TensorLike,
+        indices: TensorLike,
+        num_weights: int,
+        padding_idx: int = -1,
+        scale_grad_by_freq: bool = False,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Output | None = None,
+    ) -> Result:
+        """Adds the gradient of each looked-up row to the row of the weight that it is.
+
+        out[indices[i]] += grad_output[i], but for indices[i] = padding_idx; with scale_grad_by_freq each row is divided
+        by the number of its indices (PyTorch: aten::embedding_dense_backward).
+
+        Args:
+            grad_output: The gradient of the looked-up rows, in the shape of indices. bfloat16, float16, float32 (fewer
+                on some products).
+            indices: The rows that were looked up, from 0 to num_weights - 1. int32, int64 (fewer on some products).
+            num_weights: The rows of the weight.
+            padding_idx: The row that has no gradient; a negative number: none.
+            scale_grad_by_freq: Whether each row's gradient is divided by the number of its indices.
+
+        Returns: The gradient of the weight, shape (num_weights, the last size).
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "indices": indices}
+        return self.execute(
+            "embedding_dense_backward",
+            inputs,
+            {"num_weights": num_weights, "padding_idx": padding_idx, "scale_grad_by_freq": scale_grad_by_freq},
+            timeout_s=timeout_s,
+            out=out,
+        )
+
     def gelu_backward(
         self, grad_output: TensorLike, input: TensorLike, *, timeout_s: Timeout = DEFAULT, out: Output | None = None
     ) -> Result:

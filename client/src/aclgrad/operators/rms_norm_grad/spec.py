@@ -71,7 +71,8 @@ SPEC = OperatorSpec(
     summary="Gives the gradients of root mean square normalisation: of the input and of gamma.",
     formula=(
         "With x = input * rstd and g = grad_output * gamma: dx = rstd * (g - x * mean(g * x)), where mean() is over "
-        "the sizes of gamma; dgamma is the sum over all rows of grad_output * x (PyTorch: aten::_fused_rms_norm_backward)."
+        "the sizes of gamma; dgamma is the sum over all rows of grad_output * x "
+        "(PyTorch: aten::_fused_rms_norm_backward)."
     ),
     inputs=(
         InputSpec("grad_output", "The gradient of the normalised tensor, with its shape and dtype.", _DTYPES, _RANKS),

@@ -1,0 +1,1 @@
+"""aclnnEmbeddingDenseBackward: the gradient of the weight of an embedding."""

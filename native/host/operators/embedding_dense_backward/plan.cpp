@@ -1,0 +1,86 @@
+// aclnnEmbeddingDenseBackward: its checks and its plan.
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "computation.h"
+#include "operator_plans.h"
+#include "plan/checks.h"
+
+namespace acl_host {
+namespace {
+
+void CheckMostDims(const Argument& argument) {
+  if (argument.tensor.rank() <= 8) return;
+  FailInvalid(std::string(argument.name) + ": expected a rank of at most 8, got shape " +
+              DimsText(argument.tensor.view_dims));
+}
+
+// Returns the sizes.
+Embedding CheckShapes(const Argument& grad, const Argument& indices, const Argument& out, uint64_t weights) {
+  for (const Argument& each : {grad, indices, out}) {
+    CheckMostDims(each);
+    CheckNoNegativeDim(each);
+  }
+  const Dims& dims = grad.tensor.view_dims;
+  // No device looks at it.
+  if (dims.empty()) FailInvalid("grad: expected at least one dim, got a scalar");
+  if (weights > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    FailInvalid("numWeights: expected less than 2^63, got " + std::to_string(weights));
+  }
+  Embedding embedding{};
+  embedding.columns = dims.back();
+  embedding.count = ElementCount(indices.tensor.view_dims);
+  embedding.weights = static_cast<int64_t>(weights);
+  const int64_t rows = ElementCount(Dims(dims.begin(), dims.end() - 1));
+  if (embedding.columns != 0 && rows != embedding.count) {
+    FailInvalid("grad: expected a row for each of " + std::to_string(embedding.count) + " indices, got shape " +
+                DimsText(dims));
+  }
+  const Dims expected{embedding.weights, embedding.columns};
+  if (out.tensor.view_dims != expected) {
+    FailInvalid("out: expected numWeights rows of the last dim of grad, " + DimsText(expected) + ", got " +
+                DimsText(out.tensor.view_dims));
+  }
+  for (const Argument& each : {grad, indices, out}) CheckNotPrivateFormat(each);
+  return embedding;
+}
+
+}  // namespace
+
+Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
+  const Product& product = CurrentProduct();
+  CheckProduct(product, {"910A", "910B", "910_93", "950"});
+  const Argument grad{"grad", given.grad};
+  const Argument indices{"indices", given.indices};
+  const Argument out{"out", given.out};
+  CheckDataType(grad, FloatTypes(product));
+  CheckDataType(indices,
+                {ACL_FLOAT16, ACL_FLOAT, ACL_DOUBLE, ACL_INT8, ACL_UINT8, ACL_INT16, ACL_INT32, ACL_INT64, ACL_BOOL});
+  CheckDataType(out, FloatTypes(product));
+  Embedding embedding = CheckShapes(grad, indices, out, given.num_weights);
+
+  Plan plan;
+  if (out.tensor.empty()) return plan;
+  for (const Argument& each : {grad, indices, out}) CheckAddressable(each);
+  plan.AddOutput(out.tensor);
+  plan.PromiseTimeOfBytes();
+  if (embedding.count == 0) {
+    const auto bytes = static_cast<size_t>(ElementCount(out.tensor.view_dims)) * aclDataTypeSize(out.tensor.data_type);
+    plan.SetCompute([bytes](const Launch& launch) { std::memset(launch.outputs[0], 0, bytes); });
+    return plan;
+  }
+  plan.AddInput(grad.tensor);
+  plan.AddInput(indices.tensor);
+  // op-plugin passes a negative number, which is none, in the bits of this one.
+  embedding.padding = static_cast<int64_t>(given.padding_idx);
+  embedding.scales = given.scale_grad_by_freq;
+  embedding.grad = {0, grad.tensor.data_type};
+  embedding.index_type = indices.tensor.data_type;
+  embedding.out = {0, out.tensor.data_type};
+  plan.SetCompute(
+      [run = AtVectorLevel<EmbeddingDenseBackward>(), embedding](const Launch& launch) { run(embedding, launch); });
+  return plan;
+}
+
+}  // namespace acl_host
