@@ -9,11 +9,10 @@ from aclgrad.operators.samples import Arrays, Case, Integer, Samples, case, draw
 
 
 def _values(generator: np.random.Generator, example: Case, arrays: Arrays) -> Arrays:
-    """The indices are rows of the weight, the first of them more often."""
+    """The indices are rows of the weight."""
     weights, indices = int(str(example.attributes["num_weights"])), arrays["indices"]
     drawn = generator.integers(0, max(weights, 1), indices.shape)
-    often = generator.random(indices.shape) < 0.2
-    return {**arrays, "indices": np.where(often, 0, drawn).astype(indices.dtype)}
+    return {**arrays, "indices": drawn.astype(indices.dtype)}
 
 
 def embedding_case(
