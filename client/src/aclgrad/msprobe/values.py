@@ -132,7 +132,8 @@ def _tensors(raw: Any, folder: Path | None, generator: Generator) -> list[Tensor
             made.append(load_tensor(folder, info))
         else:
             continue
-        made[-1].requires_grad_(info.requires_grad and made[-1].dtype.is_floating_point)
+        is_differentiable = made[-1].is_floating_point() or made[-1].is_complex()
+        made[-1].requires_grad_(info.requires_grad and is_differentiable)
     return made
 
 
