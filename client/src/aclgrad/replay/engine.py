@@ -10,6 +10,7 @@ from typing import Final
 import ml_dtypes
 import numpy as np
 
+from aclgrad._client.served import served_by
 from aclgrad._client.sync.client import Client
 from aclgrad.bundles import JudgedCall
 from aclgrad.errors import AccessDeniedError, AclgradError, DeadlinePassedError, RequestError
@@ -94,6 +95,7 @@ class Engine:
         Raises one of GONE where the server has gone away, and DeadlinePassedError where it no longer answers; what was
         yielded before stands.
         """
+        served_by(self._client)  # or each worker would ask
         window: deque[tuple[int, Future[Judged]]] = deque()
         held = 0
         workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="replay")
