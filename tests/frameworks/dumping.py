@@ -1,10 +1,12 @@
 """Has msprobe dump a training step that makes every call which a server may differentiate, in float32 and both halves.
 
-Run: python -m tests.frameworks.dumping FOLDER '{"task": "tensor"}'. The second is msprobe's config.json; step0 is in
-float32, step1 in float16 and step2 in bfloat16. In a process of its own, because msprobe wraps PyTorch's functions.
+Run: python -m tests.frameworks.dumping FOLDER '{"task": "tensor"}' [odd]. The second is msprobe's config.json; step0 is
+in float32, step1 in float16 and step2 in bfloat16. With `odd`, one step has calls whose entries are unlike others. In a
+process of its own, because msprobe wraps PyTorch's functions, and with RANK and WORLD_SIZE in one of several.
 """
 
 import json
+import os
 import sys
 import tempfile
 import warnings
@@ -17,6 +19,7 @@ import torch
 from msprobe.pytorch import PrecisionDebugger
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from tests.torch.calls import CALLS
 from tests.torch.several import SEVERAL, grid_sample, random
@@ -79,29 +82,61 @@ def calls_of(dtype: torch.dtype) -> Step:
     return calls
 
 
+def odd_calls() -> Step:
+    """Returns calls that are recomputed, under autocast, without a batch, of odd layouts and of what is no number."""
+    planes = random(2, 3, 8, 8).requires_grad_()
+    broken = torch.tensor([[1.0, float("inf"), float("nan"), -2.0]], requires_grad=True)
+
+    def under_autocast() -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            convolved = functional.conv2d(planes, random(3, 3, 3, 3))
+            return functional.layer_norm(functional.max_pool2d(convolved, 2), [3])
+
+    return [
+        partial(checkpoint, lambda each: functional.avg_pool2d(each, 2), planes, use_reentrant=False),
+        under_autocast,
+        partial(_call, functional, "max_pool2d", random(3, 6, 6).requires_grad_(), (2, 2)),
+        partial(
+            _call, functional, "avg_pool2d", planes.detach().to(memory_format=torch.channels_last).requires_grad_(), 2
+        ),
+        partial(_call, functional, "interpolate", planes, size=torch.Size([12, 16])),
+        partial(_call, functional, "pad", broken, (1, 1), mode="reflect"),
+        partial(_call, functional, "pad", torch.zeros(0, 3, 4, requires_grad=True), (1, 1), mode="replicate"),
+        partial(_call, functional, "pad", torch.complex(planes, planes), (1, 1, 1, 1), mode="replicate"),
+        partial(_call, functional, "layer_norm", planes.detach().to(torch.bfloat16).requires_grad_(), (8,), bias=None),
+    ]
+
+
 def _call(module: Any, name: str, *args: Any, **options: Any) -> Tensor:
     found = getattr(module, name)(*args, **options)
     return found[0] if isinstance(found, tuple) else found
 
 
 def main() -> None:
-    folder, config = Path(sys.argv[1]), json.loads(sys.argv[2])
+    folder, config, steps = Path(sys.argv[1]), json.loads(sys.argv[2]), map(calls_of, DTYPES)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as stubs:
         torchvision_kernel.load(Path(stubs))
         import torchvision
-    path = folder.with_suffix(".json")
+    if "RANK" in os.environ:
+        rank, size = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE"))
+        group = f"file://{folder.with_suffix('.group')}"
+        torch.distributed.init_process_group("gloo", init_method=group, rank=rank, world_size=size)
+    path = folder.with_suffix(f".{os.getpid()}.json")
     path.write_text(json.dumps({"dump_path": str(folder), "rank": [], "step": [], "level": "L1", **config}))
     path.chmod(0o640)  # msprobe refuses what others may write
     debugger = PrecisionDebugger(config_path=str(path))
     PrecisionDebugger.register_custom_api(torchvision.ops, "roi_align", "torchvision.ops")
-    for dtype in DTYPES:
-        calls = calls_of(dtype)
-        gradients = [random(*call().shape).to(dtype) for call in calls]
+    for calls in [odd_calls()] if sys.argv[3:] == ["odd"] else steps:
+        gradients = [_like(call()) for call in calls]
         debugger.start()
         torch.autograd.backward([call() for call in calls], gradients)
         debugger.stop()
         debugger.step()
+
+
+def _like(output: Tensor) -> Tensor:
+    return random(*output.shape).to(output.dtype)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,23 @@
 """`aclgrad replay` of dumps that the real msprobe makes, beside its own acc_check and its comparison of two sides."""
 
-import csv
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import aclgrad
-from aclgrad.commands import program
 from aclgrad.replay import command
 from tests.frameworks.msprobe_oracle import ask
+from tests.frameworks.replaying import acc_check, details_of, dump_steps, judged, replay, rows_of
 from tools.serving import Server
 
 CONFIGS = {"tensor": {"task": "tensor", "tensor": {"scope": [], "list": [], "data_mode": ["all"]}}}
 CONFIGS["statistics"] = {"task": "statistics", "statistics": {"scope": [], "list": [], "summary_mode": "statistics"}}
 FLOAT32, BFLOAT16 = "step0", "step2"
 ORDER = ("pass", "warning", "error")
-Details = dict[str, dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +30,7 @@ def server() -> Iterator[Server]:
 def dump(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a dump of three steps."""
     folder = tmp_path_factory.mktemp(request.param) / "dump"
-    command = [sys.executable, "-m", "tests.frameworks.dumping", str(folder), json.dumps(CONFIGS[request.param])]
-    subprocess.run(command, check=True, capture_output=True, timeout=200)
+    dump_steps(folder, CONFIGS[request.param])
     return folder
 
 
@@ -44,35 +38,6 @@ def dump(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def replayed(server: Server, dump: Path) -> Path:
     """The folder of a replay with the tables of PyTorch beside those of the server."""
     return replay(server, dump, dump.parent / "replayed")
-
-
-def replay(server: Server, dump: Path, out: Path, exit_code: int = 0) -> Path:
-    arguments = ["replay", str(dump), server.address, "--out", str(out), "--local", "cpu"]
-    done = CliRunner().invoke(program, arguments, catch_exceptions=False)
-    assert done.exit_code == exit_code, done.output[-3000:]
-    return out
-
-
-def details_of(folder: Path, step: str = "") -> Path:
-    """Returns the details of the server's side."""
-    tables = (folder / step).rglob("accuracy_checking_details_*.csv")
-    (found,) = (each for each in tables if each.parent.name != "local")
-    return found
-
-
-def rows_of(path: Path, key: str = "API Name") -> Details:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return {row[key]: row for row in csv.DictReader(file)}
-
-
-def acc_check(dump: Path, step: str) -> Path:
-    """Returns the details that msprobe's own check writes for a step."""
-    (path,) = (dump / step).glob("proc*/dump.json")
-    out = dump.parent / f"acc_check_{step}"
-    run = [sys.executable, "-m", "tests.frameworks.acc_check", "-api_info", str(path), "-o", str(out)]
-    subprocess.run(run, check=True, capture_output=True, timeout=300)
-    (found,) = out.glob("accuracy_checking_details_*.csv")
-    return found
 
 
 def compared(npu: Path, gpu: Path, folder: Path) -> dict[str, str]:
@@ -83,10 +48,6 @@ def compared(npu: Path, gpu: Path, folder: Path) -> dict[str, str]:
     ask("compare", folder / "details.csv", folder / "compared")
     (found,) = (folder / "compared").glob("*details*.csv")
     return {name: row["比对结果"] for name, row in rows_of(found).items()}
-
-
-def judged(details: Details) -> Details:
-    return {name: row for name, row in details.items() if row["Status"] != "SKIP"}
 
 
 @pytest.mark.timeout(600)

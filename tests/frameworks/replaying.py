@@ -1,0 +1,55 @@
+"""Dumps of the real msprobe, replays of them, and what its own check says of them."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from aclgrad.commands import program
+from tools.serving import Server
+
+Details = dict[str, dict[str, str]]
+
+
+def dump_steps(folder: Path, config: dict[str, Any], *flags: str, **variables: str) -> None:
+    """Has msprobe write a dump; see `tests.frameworks.dumping`."""
+    command = [sys.executable, "-m", "tests.frameworks.dumping", str(folder), json.dumps(config), *flags]
+    subprocess.run(command, check=True, capture_output=True, timeout=200, env=os.environ | variables)
+
+
+def replay(server: Server, dump: Path, out: Path, exit_code: int = 0) -> Path:
+    arguments = ["replay", str(dump), server.address, "--out", str(out), "--local", "cpu"]
+    done = CliRunner().invoke(program, arguments, catch_exceptions=False)
+    assert done.exit_code == exit_code, done.output[-3000:]
+    return out
+
+
+def details_of(folder: Path, step: str = "") -> Path:
+    """Returns the details of the server's side."""
+    tables = (folder / step).rglob("accuracy_checking_details_*.csv")
+    (found,) = (each for each in tables if each.parent.name != "local")
+    return found
+
+
+def rows_of(path: Path, key: str = "API Name") -> Details:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return {row[key]: row for row in csv.DictReader(file)}
+
+
+def acc_check(dump: Path, step: str) -> Path:
+    """Returns the details that msprobe's own check writes for a step."""
+    (path,) = (dump / step).glob("proc*/dump.json")
+    out = dump.parent / f"acc_check_{step}"
+    run = [sys.executable, "-m", "tests.frameworks.acc_check", "-api_info", str(path), "-o", str(out)]
+    subprocess.run(run, check=True, capture_output=True, timeout=300)
+    (found,) = out.glob("accuracy_checking_details_*.csv")
+    return found
+
+
+def judged(details: Details) -> Details:
+    return {name: row for name, row in details.items() if row["Status"] != "SKIP"}
