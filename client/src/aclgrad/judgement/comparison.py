@@ -109,9 +109,7 @@ def against_benchmark(
 
 def spread(first: Array, second: Array) -> dict[str, float]:
     """Returns how two gradients of one call differ: largest difference, units in the last place, share of elements."""
-    wide = np.complex128 if np.iscomplexobj(first) else np.float64
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(first.astype(wide) - second.astype(wide))
+    error = _apart(first, second)
     differs = (_bits(first) != _bits(second)).any(-1)
     return {
         "max_difference": _largest(error[differs]),
@@ -122,10 +120,7 @@ def spread(first: Array, second: Array) -> dict[str, float]:
 
 def furthest(first: Array, second: Array) -> tuple[Element, ...]:
     """Returns the elements that differ most: `computed` is the second's, and `expected` the first's."""
-    wide = np.complex128 if np.iscomplexobj(first) else np.float64
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(first.astype(wide) - second.astype(wide))
-    return _worst(second, first, error, (_bits(first) != _bits(second)).any(-1))
+    return _worst(second, first, _apart(first, second), (_bits(first) != _bits(second)).any(-1))
 
 
 def _within(gradient: Array, truth: Array, error: Array, limit: Array, tolerance: Tolerance) -> Finding:
@@ -229,11 +224,15 @@ def difference(first: Any, second: Any) -> str:
 def _difference(first: Array, second: Array) -> str:
     if first.shape != second.shape or first.dtype != second.dtype:
         return f"{first.dtype.name} {first.shape} and {second.dtype.name} {second.shape}"
+    cells = int((_bits(first) != _bits(second)).any(-1).sum())
+    return f"{cells} of {first.size} elements differ, by up to {_largest(_apart(first, second)):.3g}"
+
+
+def _apart(first: Array, second: Array) -> Array:
+    """Returns |first - second| in float64."""
     wide = np.complex128 if np.iscomplexobj(first) else np.float64
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(first.astype(wide) - second.astype(wide))
-    cells = int((first.view(np.uint8) != second.view(np.uint8)).reshape(*first.shape, -1).any(-1).sum())
-    return f"{cells} of {first.size} elements differ, by up to {_largest(error):.3g}"
+        return np.abs(first.astype(wide) - second.astype(wide))  # type: ignore[no-any-return]
 
 
 def _largest(values: Array) -> float:

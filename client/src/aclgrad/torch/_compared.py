@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ContextDecorator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,9 +21,6 @@ from aclgrad.torch._account import ForeignError, LocalError, aligned, layer_of
 from aclgrad.torch._clients import number_of
 from aclgrad.torch._functions import rerouted
 from aclgrad.torch._recorded import Expected, RecordedCall, Served
-
-_KEPT: Final = 3
-"""How many calls are kept with their tensors, the worst ones, for `save`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
         self.rows: list[Row] = []
         self._client = client
         self._functions = rerouted()
-        self._worst: list[_Kept] = []
+        self._worst: _Kept | None = None
         self._lock = threading.Lock()
         status = client.server_status()
         self._origin = Origin(str(client.target), status.product, status.library, status.runtime_version)
@@ -118,9 +115,9 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
     def _take(self, row: Row, kept: _Kept | None = None) -> None:
         with self._lock:
             self.rows.append(row)
-            if kept is not None:
-                by_row = {id(each.row): each for each in (*self._worst, kept)}
-                self._worst = [by_row[id(each)] for each in worst_first([each.row for each in by_row.values()])[:_KEPT]]
+            # Of equal ones the first stays.
+            if kept and (self._worst is None or worst_first([self._worst.row, row])[0] is row):
+                self._worst = kept
 
     @property
     def failed(self) -> list[Row]:
@@ -138,9 +135,9 @@ class compare_backward(TorchFunctionMode, ContextDecorator):  # noqa: N801 - as 
 
         from aclgrad.torch._tensors import tensor_of
 
-        if not self._worst:
+        worst = self._worst
+        if worst is None:
             raise ValueError("no gradient was compared, so there is none to save; call backward() first")
-        worst = self._worst[0]
         names = worst.call.names()
         tensors = {names[place]: each for place, each in worst.call.inputs().items()}
         tensors["grad_output"] = worst.call.grad_output
