@@ -55,7 +55,8 @@ def softmax_spec(name: str, symbol: str, function: str, formula: str) -> Operato
         ),
         check=_check,
         tolerances={
-            "float32": Tolerance(relative=1e-5, absolute=1e-6),
+            # The sum of a long row may be far greater than the gradient that it is a part of.
+            "float32": Tolerance(relative=1e-5, absolute=1e-5),
             "float16": Tolerance(relative=1e-3, absolute=1e-5),
             "bfloat16": Tolerance(relative=8e-3, absolute=1e-5),
         },
