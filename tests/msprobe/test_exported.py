@@ -44,7 +44,7 @@ def test_every_operator_is_exported_or_refused_for_a_reason(product: Product) ->
         reasons.setdefault(case.typed.spec.name, set()).add(case.refusal)
     assert set(reasons) == {name for name, spec in OPERATORS.items() if product in spec.products}
     never = {name for name, told in reasons.items() if "" not in told}
-    assert never <= {"roi_align_v2_backward"}
+    assert never <= {"rms_norm_grad", "roi_align_v2_backward", "swi_glu_grad"}
 
 
 def test_names_are_those_of_msprobe_and_counted_for_each_function() -> None:
@@ -103,6 +103,8 @@ def test_without_pytorch_bfloat16_is_left_out_and_counted(tmp_path: Path, withou
     ("case", "told"),
     [
         ("roi_align_v2_backward-one_bin-float32", "without computing it"),
+        ("swi_glu_grad-rows-float32", "one of torch_npu"),
+        ("tanh_backward-row-float16", "that 16 bits do not hold"),
         ("reflection_pad1d_backward-two_around-complex64", "no complex"),
         ("max_unpool2d_backward-doubled-int8", "no gradients of integers"),
         ("avg_pool2d_backward-empty_batch-float32", "no empty tensors"),

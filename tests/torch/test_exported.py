@@ -34,9 +34,9 @@ def argument(entry: Any, data: Path) -> Any:
 def gradients(dump: dict[str, Any], name: str, data: Path) -> list[np.ndarray | None]:
     """Returns the gradient of each tensor among the arguments, None if it needs none."""
     call = dump[f"{name}.forward"]
-    assert not call["input_kwargs"]
     arguments = [argument(each, data) for each in call["input_args"]]
-    output = getattr(torch.nn.functional, name.split(".")[1])(*arguments)
+    keywords = {key: argument(each, data) for key, each in call["input_kwargs"].items()}
+    output = getattr(torch.nn.functional, name.split(".")[1])(*arguments, **keywords)
     (grad_output,) = dump[f"{name}.backward"]["input"]
     assert (call["output"][0]["shape"], call["output"][0]["dtype"]) == (grad_output["shape"], grad_output["dtype"])
     output.backward(argument(grad_output, data))

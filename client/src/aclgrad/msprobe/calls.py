@@ -9,12 +9,12 @@ import numpy as np
 from aclgrad.masks import pair
 from aclgrad.operators.cases import TypedCase
 from aclgrad.operators.layer_norm_backward.definition import EPSILON
-from aclgrad.operators.rms_norm_grad.definition import EPSILON as MEAN_SQUARE_EPSILON
 from aclgrad.operators.samples import Arrays
 
 Array = np.ndarray[Any, Any]
 
 _MOMENTUM: Final = 0.1
+_OF_TORCH_NPU: Final = "acc_check knows the function as one of torch_npu, which only a machine with a card has."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,14 @@ Arguments = tuple[Argument, ...]
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """A call of PyTorch by positional arguments, and the gradient of its result.
+    """A call of PyTorch, and the gradient of its result. No tensor is an argument by keyword.
 
     `api` is the name that msprobe has for the function, such as Functional.pad.
     """
 
     api: str
     arguments: Arguments
+    keywords: Mapping[str, Argument]
     grad_output: Array
 
     @property
@@ -76,6 +77,7 @@ class _Api:
 
     name: str
     arguments: Callable[[_Given], Arguments] = lambda _: ()
+    keywords: Callable[[_Given], Mapping[str, Argument]] = lambda _: {}
     refusal: str = ""
 
 
@@ -147,15 +149,30 @@ def _embedding(given: _Given) -> Arguments:
     return indices, given.with_gradient("input", weight), *options
 
 
-def _softmax(function: str) -> _Api:
+def _of_output(function: str, inverse: Callable[[Array], Array], *attributes: str) -> _Api:
     """An input with this output, at which the gradient is the case's."""
 
     def arguments(given: _Given) -> Arguments:
-        output = given.arrays["output"].astype(np.float64)
-        input = output if function == "log_softmax" else np.log(np.maximum(output, np.finfo(np.float32).tiny))
-        return given.with_gradient("input", np.asarray(input, np.float32)), given["dim"]
+        output = given.arrays["output"]
+        input = np.asarray(inverse(output.astype(np.float64)), output.dtype)
+        return given.with_gradient("input", input), *(given[each] for each in attributes)
 
     return _Api(f"Functional.{function}", arguments)
+
+
+def _elementwise(function: str, *attributes: str) -> _Api:
+    return _Api(f"Functional.{function}", lambda given: (given.tensor("self"), *(given[each] for each in attributes)))
+
+
+def _gelu(approximate: Callable[[_Given], str]) -> _Api:
+    return _Api(
+        "Functional.gelu", lambda given: (given.tensor("self"),), lambda given: {"approximate": approximate(given)}
+    )
+
+
+def _threshold(given: _Given) -> Arguments:
+    """Whatever the function puts below the threshold has no gradient."""
+    return given.tensor("self"), given["threshold"], 0.0
 
 
 def _layer_norm(given: _Given) -> Arguments:
@@ -168,10 +185,6 @@ def _group_norm(given: _Given) -> Arguments:
     gamma = given.tensor("gamma")
     bias = given.with_gradient("bias", np.zeros_like(gamma.values)) if gamma else None
     return given.tensor("input"), given["group"], gamma, bias, EPSILON
-
-
-def _rms_norm(given: _Given) -> Arguments:
-    return given.tensor("input"), given.arrays["gamma"].shape, given.tensor("gamma"), MEAN_SQUARE_EPSILON
 
 
 def _batch_norm(given: _Given) -> Arguments:
@@ -188,21 +201,33 @@ _APIS: Final[Mapping[str, _Api]] = {
     "avg_pool2d_backward": _Api("Functional.avg_pool2d", _avg_pool2d),
     "batch_norm_backward": _Api("Functional.batch_norm", _batch_norm),
     "embedding_dense_backward": _Api("Functional.embedding", _embedding),
+    "gelu_backward": _gelu(lambda _: "tanh"),
+    "gelu_backward_v2": _gelu(lambda given: str(given["approximate"])),
     "grid_sampler2d_backward": _Api("Functional.grid_sample", _grid_sample),
     "group_norm_backward": _Api("Functional.group_norm", _group_norm),
+    "hardswish_backward": _elementwise("hardswish"),
     "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),
-    "log_softmax_backward": _softmax("log_softmax"),
+    # Of the result, too: it has the signs of the input.
+    "leaky_relu_backward": _elementwise("leaky_relu", "negative_slope"),
+    "log_softmax_backward": _of_output("log_softmax", lambda output: output, "dim"),
     "max_pool2d_with_indices_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_pool2d_with_mask_backward": _Api("Functional.max_pool2d", _max_pool2d),
     "max_unpool2d_backward": _max_unpool(2),
     "max_unpool3d_backward": _max_unpool(3),
     **{f"reflection_pad{axes}d_backward": _pad("reflect") for axes in (1, 2, 3)},
     **{f"replication_pad{axes}d_backward": _pad("replicate") for axes in (1, 2, 3)},
-    "rms_norm_grad": _Api("Functional.rms_norm", _rms_norm),
+    "rms_norm_grad": _Api("NPU.npu_rms_norm", refusal=_OF_TORCH_NPU),
     "roi_align_v2_backward": _Api(
         "torchvision.ops.roi_align", refusal="acc_check reports RoI align as passed without computing it."
     ),
-    "softmax_backward": _softmax("softmax"),
+    "sigmoid_backward": _of_output("sigmoid", lambda output: np.log(output / (1 - output))),
+    "silu_backward": _elementwise("silu"),
+    "softmax_backward": _of_output(
+        "softmax", lambda output: np.log(np.maximum(output, np.finfo(np.float32).tiny)), "dim"
+    ),
+    "swi_glu_grad": _Api("NPU.npu_swiglu", refusal=_OF_TORCH_NPU),
+    "tanh_backward": _of_output("tanh", np.arctanh),
+    "threshold_backward": _Api("Functional.threshold", _threshold),
     "upsample_nearest2d_backward": _Api("Functional.interpolate", _interpolate),
 }
 
@@ -220,7 +245,7 @@ def refusal(typed: TypedCase) -> str:
         return "acc_check compares no complex gradients."
     if "int" in typed.dtype:
         return "PyTorch has no gradients of integers."
-    if typed.case.shapes.keys() == {"grad_output", "output"} and typed.dtype != "float32":
+    if typed.case.shapes.keys() == {"grad_output", "output"} and typed.dtype in ("float16", "bfloat16"):
         return "acc_check would compute the saved output again, from an input that 16 bits do not hold."
     return _APIS[typed.spec.name].refusal
 
@@ -228,4 +253,5 @@ def refusal(typed: TypedCase) -> str:
 def api_call(typed: TypedCase, arrays: Arrays) -> ApiCall:
     """Returns the call whose backward pass has the gradient of the case with these inputs, if nothing refuses it."""
     api = _APIS[typed.spec.name]
-    return ApiCall(api.name, api.arguments(_Given(typed, arrays)), arrays["grad_output"])
+    given = _Given(typed, arrays)
+    return ApiCall(api.name, api.arguments(given), api.keywords(given), arrays["grad_output"])

@@ -74,10 +74,11 @@ def write_dump(folder: Path, cases: Iterable[Exported]) -> tuple[int, int]:
 
 def _entries(data: Path, name: str, call: ApiCall) -> dict[str, Any]:
     forward = [_entry(data / f"{name}.forward.input.{at}", each) for at, each in enumerate(call.arguments)]
+    keywords = {key: _entry(data / f"{name}.forward.kwargs.{key}", each) for key, each in call.keywords.items()}
     grad_output = _entry(data / f"{name}.backward.input.0", Tensor(call.grad_output))
     output = {key: grad_output[key] for key in ("type", "dtype", "shape")}
     return {
-        f"{name}.forward": {"input_args": forward, "input_kwargs": {}, "output": [output]},
+        f"{name}.forward": {"input_args": forward, "input_kwargs": keywords, "output": [output]},
         f"{name}.backward": {"input": [grad_output], "output": []},
     }
 

@@ -79,6 +79,7 @@ def elementwise_spec(
                 output,
                 f"The gradient of {'self' if saved == 'self' else 'the input'}, with the shape and dtype of {saved}.",
                 lambda arguments: arguments.inputs[saved],
+                of="self" if saved == "self" else "input",
             ),
         ),
         check=checked,
