@@ -30,7 +30,7 @@ class Net(nn.Module):
 def test_a_server_that_dies_in_backward_is_told_with_the_layer() -> None:
     torch.manual_seed(1)
     network, calls = Net(), []
-    with Server() as server, RecordingClient(server.address, timeout_s=1) as client:
+    with Server() as server, RecordingClient(server.address, connect_timeout_s=1) as client:
 
         def execute(name: str, *args: object, **options: object) -> object:
             calls.append(name)

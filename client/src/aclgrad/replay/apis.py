@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from aclgrad.torch import _functions
+from aclgrad.torch import _functions, _sampling
 from aclgrad.torch._roi_align import roi_align as pool_regions
 
 
@@ -48,4 +48,4 @@ def served_apis() -> dict[str, Api]:
     }
     # It only calls the other one.
     found["Functional.upsample"] = Api(functional.upsample, remotes[functional.interpolate])
-    return {**found, "torchvision.ops.roi_align": Api(_roi_align, _functions.roi_align)}
+    return {**found, "torchvision.ops.roi_align": Api(_roi_align, _sampling.roi_align)}

@@ -10,7 +10,7 @@ The functions are those of `torch.nn.functional` under the same names, and `roi_
 client as a keyword: `aclgrad.torch.max_pool2d(images, 2, client=client)`.
 """
 
-from aclgrad.torch import _elementwise, _functions, _several, _softmax
+from aclgrad.torch import _elementwise, _pooling, _sampling, _several, _softmax
 from aclgrad.torch._compared import compare_backward
 from aclgrad.torch._mode import remote_backward
 from aclgrad.torch._run import public
@@ -47,29 +47,29 @@ __all__ = [
 ]
 
 
-adaptive_avg_pool2d = public(_functions.adaptive_avg_pool2d)
-adaptive_avg_pool3d = public(_functions.adaptive_avg_pool3d)
-avg_pool2d = public(_functions.avg_pool2d)
+adaptive_avg_pool2d = public(_pooling.adaptive_avg_pool2d)
+adaptive_avg_pool3d = public(_pooling.adaptive_avg_pool3d)
+avg_pool2d = public(_pooling.avg_pool2d)
 batch_norm = public(_several.batch_norm)
+embedding = public(_sampling.embedding)
 gelu = public(_elementwise.gelu)
-embedding = public(_functions.embedding)
 grid_sample = public(_several.grid_sample)
-hardswish = public(_elementwise.hardswish)
 group_norm = public(_several.group_norm)
-interpolate = public(_functions.interpolate)
+hardswish = public(_elementwise.hardswish)
+interpolate = public(_sampling.interpolate)
 layer_norm = public(_several.layer_norm)
 leaky_relu = public(_elementwise.leaky_relu)
 log_softmax = public(_softmax.log_softmax)
-max_pool2d = public(_functions.max_pool2d)
-max_unpool2d = public(_functions.max_unpool2d)
-max_unpool3d = public(_functions.max_unpool3d)
-pad = public(_functions.pad)
+max_pool2d = public(_pooling.max_pool2d)
+max_unpool2d = public(_pooling.max_unpool2d)
+max_unpool3d = public(_pooling.max_unpool3d)
+pad = public(_sampling.pad)
 relu = public(_elementwise.relu)
 rms_norm = public(_several.rms_norm)
-roi_align = public(_functions.roi_align)
+roi_align = public(_sampling.roi_align)
 sigmoid = public(_elementwise.sigmoid)
 silu = public(_elementwise.silu)
+softmax = public(_softmax.softmax)
 swiglu = public(_elementwise.swiglu)
 tanh = public(_elementwise.tanh)
 threshold = public(_elementwise.threshold)
-softmax = public(_softmax.softmax)

@@ -1,4 +1,4 @@
-"""The functions of autograd that lead from a forward pass to its operator, one for each row of `_operations`.
+"""The functions of autograd that lead from a forward pass to its operator, one for each row of `_rows`.
 
 They are `torch.autograd.Function`s and not formulas registered with an operator of PyTorch, because `torch.func` takes
 those alone. The backward pass of a linear function is linear too, and its own backward pass is the forward pass again:
@@ -14,7 +14,8 @@ from torch import Tensor
 from aclgrad.errors import AclgradError, InvalidFieldError
 from aclgrad.torch._account import Place, layer_of
 from aclgrad.torch._gradients import GRADIENTS
-from aclgrad.torch._operations import FORWARD, OPERATIONS, Operation
+from aclgrad.torch._operations import FORWARD, OPERATIONS
+from aclgrad.torch._rows.row import Operation
 
 Values = tuple[Any, ...]
 

@@ -1,6 +1,6 @@
 """Runs one function with a gradient from a server, or says why there would be none."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -19,6 +19,7 @@ from aclgrad.torch._operations import OPERATIONS
 from aclgrad.torch._tensors import dtype_name
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Size = int | Sequence[int]
 
 
 def public(function: Function) -> Function:
@@ -62,6 +63,15 @@ def run(name: str, client: Client | None, input: Tensor, *rest: Any) -> Any:
         return FUNCTIONS[name].apply(input, *rest, number)
     except REFUSALS as refused:
         raise LocalError(str(refused)) from None
+
+
+def per_axis(value: Size | None, count: int) -> list[int]:
+    """Returns a size for each axis; none for None."""
+    if value is None:
+        return []
+    # Not only an int: PyTorch takes numpy's integers too.
+    sizes = list(value) if isinstance(value, Sequence) else [value]
+    return sizes * count if len(sizes) == 1 else sizes
 
 
 def of_autocast(function: Callable[..., Tensor], *tensors: Any) -> Any:

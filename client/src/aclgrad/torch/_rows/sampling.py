@@ -1,0 +1,64 @@
+"""Functions that take elements of a tensor from chosen places: pads, scaled images, regions, points and indices."""
+
+from typing import Final
+
+import torch
+
+from aclgrad.torch._folding import call_each
+from aclgrad.torch._roi_align import roi_align, roi_align_shape
+from aclgrad.torch._rows.row import Operation
+
+aten: Final = torch.ops.aten
+
+_ROI_ALIGN: Final = (
+    "Tensor input, Tensor boxes, SymInt pooled_height, SymInt pooled_width, float spatial_scale, "
+    "SymInt sampling_ratio, bool aligned"
+)
+
+
+def _pad(rule: str, axes: int) -> Operation:
+    name = f"{rule}_pad{axes}d"
+    parameters = "Tensor input, SymInt[] padding"
+    return Operation(name, f"{name}_backward", parameters, getattr(aten, name), function="pad")
+
+
+ROWS: Final = (
+    *(_pad(rule, axes) for rule in ("replication", "reflection") for axes in (1, 2, 3)),
+    Operation(
+        "upsample_nearest2d",
+        "upsample_nearest2d_backward",
+        "Tensor input, SymInt[] output_size, float scales_h, float scales_w",
+        lambda input, size, *scales: aten.upsample_nearest2d(input, size, *(each or None for each in scales)),
+        more=lambda arguments, _: {"input_size": arguments["input"].shape},
+        saved=lambda _: (),
+        function="interpolate",
+    ),
+    Operation(
+        "roi_align",
+        "roi_align_v2_backward",
+        _ROI_ALIGN,
+        roi_align,
+        roi_align_shape,
+        more=lambda arguments, _: {"input_shape": arguments["input"].shape},
+        saved=lambda _: ("boxes",),
+    ),
+    Operation(
+        "grid_sampler_2d",
+        "grid_sampler2d_backward",
+        "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners",
+        aten.grid_sampler_2d,
+        saved=lambda _: ("grid", "input"),
+        is_linear=False,
+        function="grid_sample",
+    ),
+    Operation(
+        "embedding",
+        "embedding_dense_backward",
+        "Tensor input, Tensor indices, int padding_idx, bool scale_grad_by_freq",
+        aten.embedding,
+        more=lambda arguments, _: {"num_weights": arguments["input"].shape[0]},
+        saved=lambda _: ("indices",),
+        is_linear=False,
+        fold=call_each,
+    ),
+)

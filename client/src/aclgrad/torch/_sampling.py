@@ -1,0 +1,125 @@
+"""Pads, scaled images, regions of images and rows of tables, with gradients from the server of a client."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from aclgrad._client.sync.client import Client
+from aclgrad.torch._account import ForeignError, LocalError
+from aclgrad.torch._run import Size, per_axis, run
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None, *, client: Client
+) -> Tensor:
+    """Pads up to three last axes by copies of the edge (mode "replicate") or by mirrored cells ("reflect").
+
+    `pad` has the cells before and after each axis, the last axis first. The gradient is that of the client's server.
+    Raises InvalidFieldError for other modes and for what its product does not compute.
+    """
+    rule = {"replicate": "replication", "reflect": "reflection"}.get(mode)
+    if rule is None:
+        raise ForeignError(f"there is no operator for {mode} pads")
+    return run(f"{rule}_pad{len(pad) // 2}d", client, input, list(pad))
+
+
+def interpolate(
+    input: Tensor,
+    size: Size | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+    *,
+    client: Client,
+) -> Tensor:
+    """Scales the planes of (N, C, H, W) to `size` or by `scale_factor`, each cell from its nearest neighbour.
+
+    The gradient is that of the client's server. Raises InvalidFieldError for other modes, for a scale that the sizes do
+    not have, and for what its product does not compute.
+    """
+    if mode != "nearest" or align_corners is not None or antialias:
+        raise ForeignError(f"there is an operator for nearest neighbours alone, not for {mode}")
+    if input.dim() != 4 or (size is None) == (scale_factor is None):
+        raise LocalError("the operator takes 4 dims, and a size or a scale")
+    if scale_factor is None:
+        return run("upsample_nearest2d", client, input, per_axis(size, 2), 0.0, 0.0)
+    scales = [float(each) for each in (scale_factor if isinstance(scale_factor, Sequence) else [scale_factor] * 2)]
+    if len(scales) != 2 or not all(abs(each) < math.inf for each in scales):
+        raise LocalError("the operator takes two finite scales")
+    sizes = [each * scale for each, scale in zip(input.shape[2:], scales, strict=True)]
+    if recompute_scale_factor:
+        scales = [0.0, 0.0]
+    elif any(each != int(each) for each in sizes):
+        raise LocalError("PyTorch uses the scale, and the operator the ratio of the sizes; they differ here")
+    return run("upsample_nearest2d", client, input, [int(each) for each in sizes], *scales)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+    *,
+    client: Client,
+) -> Tensor:
+    """Returns the rows of `weight` (rows, columns) at the indices `input`, as `torch.nn.functional.embedding` does.
+
+    The gradient of `weight` is that of the client's server, and has no second derivative. Raises InvalidFieldError for
+    sparse gradients, for `max_norm`, and for what its product does not compute.
+    """
+    if max_norm is not None or sparse:
+        raise LocalError("the operator has neither max_norm nor sparse gradients")
+    if weight.dim() != 2 or input.dtype not in (torch.int32, torch.int64):
+        raise LocalError("the operator takes int32 or int64 indices of rows")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise LocalError(f"PyTorch refuses {padding_idx} as the padding of {rows} rows")
+    padding = -1 if padding_idx is None else padding_idx % rows
+    return run("embedding", client, weight, input, padding, scale_grad_by_freq)
+
+
+def roi_align(
+    input: Tensor,
+    boxes: Tensor | Sequence[Tensor],
+    output_size: Size,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    aligned: bool = False,
+    *,
+    client: Client,
+) -> Tensor:
+    """Pools regions of (N, C, H, W) to (M, C, *output_size), as `torchvision.ops.roi_align` does.
+
+    `boxes` are (M, 5), the image and two corners, or (M, 4) for each image. The gradient is that of the client's
+    server; boxes have none. Raises InvalidFieldError for what its product does not compute.
+    """
+    if not isinstance(boxes, Tensor):
+        boxes = torch.cat([functional.pad(each, (1, 0), value=image) for image, each in enumerate(boxes)])
+    height, width = per_axis(output_size, 2)
+    return torchvision_roi_align(input, boxes, spatial_scale, height, width, sampling_ratio, aligned, client=client)
+
+
+def torchvision_roi_align(
+    input: Tensor,
+    boxes: Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    sampling_ratio: int,
+    aligned: bool,
+    *,
+    client: Client,
+) -> Tensor:
+    if boxes.requires_grad:
+        raise LocalError("boxes requires grad, and RoI align has no gradient of boxes; detach the boxes")
+    return run(
+        "roi_align", client, input, boxes, pooled_height, pooled_width, spatial_scale, max(sampling_ratio, 0), aligned
+    )
