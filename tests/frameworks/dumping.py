@@ -69,9 +69,9 @@ def calls_of(dtype: torch.dtype) -> Step:
         partial(_call, functional, "upsample", planes, None, 2),
         partial(_call, functional, "adaptive_avg_pool3d", volumes, (1, 2, 2)),
         partial(_call, functional, "pad", volumes, [1, 1, 1, 1, 1, 1], "reflect"),
+        partial(_call, functional, "softmax", planes, dim=-1),
         # What no operator computes is in every dump.
         partial(_call, functional, "pad", planes, (1, 1)),
-        partial(_call, functional, "softmax", planes, dim=-1),
         partial(_call, functional, "interpolate", planes, scale_factor=2, mode="bilinear"),
     ]
     if dtype is not torch.bfloat16:  # torchvision has no kernel for it

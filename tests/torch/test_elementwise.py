@@ -35,6 +35,28 @@ def test_a_function_in_place(client: RecordingClient, function: Callable[..., An
         torch.testing.assert_close(mine, theirs)
 
 
+UNDERSCORED = {
+    "sigmoid": (torch.sigmoid_, torch.Tensor.sigmoid_),
+    "tanh": (torch.tanh_, torch.Tensor.tanh_),
+    "relu": (torch.relu_, torch.Tensor.relu_, functional.relu_),
+    "leaky_relu": (functional.leaky_relu_,),
+}
+
+
+@pytest.mark.parametrize("name", UNDERSCORED)
+def test_a_name_with_an_underscore_is_in_place(client: RecordingClient, name: str) -> None:
+    for function in UNDERSCORED[name]:
+
+        def underscored(changed: torch.Tensor, inplace: bool, run: Callable[..., Any] = function) -> torch.Tensor:
+            return run(changed)
+
+        expected = in_place(underscored)
+        with aclgrad.torch.remote_backward(client, strict=True):
+            found = in_place(underscored)
+        torch.testing.assert_close(found, expected)
+    assert len(client.called) == len(UNDERSCORED[name])
+
+
 def test_a_leaf_is_not_overwritten(client: RecordingClient) -> None:
     leaf = torch.ones(3, requires_grad=True)
     with aclgrad.torch.remote_backward(client), pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):

@@ -1,6 +1,7 @@
 """The functions of each element by itself."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -17,7 +18,7 @@ def gelu(input: Tensor, approximate: str = "none", *, client: Client) -> Tensor:
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("gelu", client, input, False, approximate)
+    return _run("gelu", input, approximate, client=client)
 
 
 def hardswish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
@@ -26,7 +27,7 @@ def hardswish(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor
     The gradient is that of the client's server, which has other slopes than PyTorch at -3 and 3. Raises
     InvalidFieldError for what its product does not compute.
     """
-    return _run("hardswish", client, input, inplace)
+    return _run("hardswish", input, inplace=inplace, client=client)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, client: Client) -> Tensor:
@@ -34,7 +35,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("leaky_relu", client, input, inplace, float(negative_slope))
+    return _run("leaky_relu", input, float(negative_slope), inplace=inplace, client=client)
 
 
 def relu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
@@ -42,7 +43,7 @@ def relu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("relu", client, input, inplace)
+    return _run("relu", input, inplace=inplace, client=client)
 
 
 def sigmoid(input: Tensor, *, client: Client) -> Tensor:
@@ -50,7 +51,7 @@ def sigmoid(input: Tensor, *, client: Client) -> Tensor:
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("sigmoid", client, input, inplace=False)
+    return _run("sigmoid", input, client=client)
 
 
 def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
@@ -58,7 +59,7 @@ def silu(input: Tensor, inplace: bool = False, *, client: Client) -> Tensor:
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("silu", client, input, inplace)
+    return _run("silu", input, inplace=inplace, client=client)
 
 
 def swiglu(x: Tensor, dim: int = -1, *, client: Client) -> Tensor:
@@ -80,7 +81,7 @@ def tanh(input: Tensor, *, client: Client) -> Tensor:
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("tanh", client, input, inplace=False)
+    return _run("tanh", input, client=client)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False, *, client: Client) -> Tensor:
@@ -88,10 +89,10 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
     The gradient is that of the client's server. Raises InvalidFieldError for what its product does not compute.
     """
-    return _run("threshold", client, input, inplace, float(threshold), float(value))
+    return _run("threshold", input, float(threshold), float(value), inplace=inplace, client=client)
 
 
-def _run(name: str, client: Client, input: Tensor, inplace: bool, *arguments: Any) -> Tensor:
+def _run(name: str, input: Tensor, *arguments: Any, inplace: bool = False, client: Client) -> Tensor:
     if not inplace:
         result: Tensor = run(name, client, input, *arguments)
         return result
@@ -103,10 +104,15 @@ REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
     functional.gelu: gelu,
     functional.hardswish: hardswish,
     functional.leaky_relu: leaky_relu,
+    functional.leaky_relu_: partial(leaky_relu, inplace=True),
     functional.silu: silu,
     **dict.fromkeys((functional.relu, torch.relu, Tensor.relu), relu),
+    **dict.fromkeys((torch.relu_, Tensor.relu_), partial(relu, inplace=True)),
     **dict.fromkeys((torch.sigmoid, Tensor.sigmoid, functional.sigmoid), sigmoid),
+    **dict.fromkeys((torch.sigmoid_, Tensor.sigmoid_), partial(_run, "sigmoid", inplace=True)),
     **dict.fromkeys((functional.threshold, torch.threshold), threshold),
+    torch.threshold_: partial(threshold, inplace=True),
     **dict.fromkeys((torch.tanh, Tensor.tanh, functional.tanh), tanh),
+    **dict.fromkeys((torch.tanh_, Tensor.tanh_), partial(_run, "tanh", inplace=True)),
 }
 """The functions by those of PyTorch that they stand for."""

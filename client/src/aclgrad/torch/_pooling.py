@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Literal, overload
+from typing import Any, Final, Literal, overload
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -103,7 +104,7 @@ def max_pool2d(
 
 
 @wraps(max_pool2d)
-def max_pool2d_with_indices(*args: Any, **options: Any) -> Any:
+def _max_pool2d_with_indices(*args: Any, **options: Any) -> Any:
     return max_pool2d(*args, **{**options, "return_indices": True})
 
 
@@ -148,3 +149,15 @@ def _unpooled(
     rule: Callable[..., list[int]] = vars(functional)["_unpool_output_size"]
     size = rule(input, kernel, step or kernel, pads, output_size)
     return list(size), (step or kernel, pads)
+
+
+REROUTED: Final[dict[Any, Callable[..., Any]]] = {
+    functional.adaptive_avg_pool2d: adaptive_avg_pool2d,
+    functional.adaptive_avg_pool3d: adaptive_avg_pool3d,
+    functional.avg_pool2d: avg_pool2d,
+    **dict.fromkeys((functional.max_pool2d, torch.max_pool2d), max_pool2d),
+    functional.max_pool2d_with_indices: _max_pool2d_with_indices,
+    functional.max_unpool2d: max_unpool2d,
+    functional.max_unpool3d: max_unpool3d,
+}
+"""The functions by those of PyTorch that they stand for."""

@@ -107,20 +107,21 @@ class RecordedCall:
         self, function: Callable[..., Any], device: str | None, *, wide: bool = False
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns the output that has a gradient, and the tensors that get one."""
-        copies: dict[int, Tensor] = {}
+        made: dict[int, tuple[Tensor, Tensor]] = {}
 
-        def leaf(tensor: Tensor) -> Tensor:
-            if id(tensor) not in copies:
+        def copies(tensor: Tensor) -> tuple[Tensor, Tensor]:
+            """Returns the leaf, and a copy for the function, which may change its arguments."""
+            if id(tensor) not in made:
                 dtype = _WIDE.get(tensor.dtype, tensor.dtype) if wide else tensor.dtype
-                copy = tensor.detach().to(device="cpu" if wide else device or tensor.device, dtype=dtype)
-                # Some functions change arguments that need no gradient, such as running statistics.
-                copies[id(tensor)] = copy.requires_grad_() if tensor.requires_grad else copy.clone()
-            return copies[id(tensor)]
+                leaf = tensor.detach().to(device="cpu" if wide else device or tensor.device, dtype=dtype)
+                made[id(tensor)] = leaf.requires_grad_(tensor.requires_grad), leaf.clone()
+            return made[id(tensor)]
 
-        inputs = {name: leaf(tensor) for name, tensor in self.inputs().items() if tensor.requires_grad}
         kind = self.grad_output.device.type if device is None else torch.device(device).type
         with torch.enable_grad(), torch.autocast(kind, self.autocast, enabled=not wide and self.autocast is not None):
-            output = function(*_mapped(leaf, self.args), **_mapped(leaf, dict(self.kwargs)))
+            inputs = {name: copies(tensor)[0] for name, tensor in self.inputs().items() if tensor.requires_grad}
+            args, kwargs = _mapped(lambda each: copies(each)[1], (self.args, dict(self.kwargs)))
+            output = function(*args, **kwargs)
         return output[0] if isinstance(output, tuple | list) else output, inputs
 
 

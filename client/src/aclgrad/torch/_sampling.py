@@ -1,7 +1,8 @@
 """Pads, scaled images, regions of images and rows of tables, with gradients from the server of a client."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,6 +87,19 @@ def embedding(
     return run("embedding", client, weight, input, padding, scale_grad_by_freq)
 
 
+def _torch_embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+    *,
+    client: Client,
+) -> Tensor:
+    padding = None if padding_idx < 0 else padding_idx
+    return embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, client=client)
+
+
 def roi_align(
     input: Tensor,
     boxes: Tensor | Sequence[Tensor],
@@ -104,10 +118,10 @@ def roi_align(
     if not isinstance(boxes, Tensor):
         boxes = torch.cat([functional.pad(each, (1, 0), value=image) for image, each in enumerate(boxes)])
     height, width = per_axis(output_size, 2)
-    return torchvision_roi_align(input, boxes, spatial_scale, height, width, sampling_ratio, aligned, client=client)
+    return _torchvision_roi_align(input, boxes, spatial_scale, height, width, sampling_ratio, aligned, client=client)
 
 
-def torchvision_roi_align(
+def _torchvision_roi_align(
     input: Tensor,
     boxes: Tensor,
     spatial_scale: float,
@@ -123,3 +137,16 @@ def torchvision_roi_align(
     return run(
         "roi_align", client, input, boxes, pooled_height, pooled_width, spatial_scale, max(sampling_ratio, 0), aligned
     )
+
+
+def rerouted() -> dict[Any, Callable[..., Tensor]]:
+    """Returns the functions by those of PyTorch that they stand for; RoI align only if torchvision is loaded."""
+    found: dict[Any, Callable[..., Tensor]] = {
+        functional.embedding: embedding,
+        torch.embedding: _torch_embedding,
+        functional.interpolate: interpolate,
+        functional.pad: pad,
+    }
+    if hasattr(torch.ops.torchvision, "roi_align"):
+        found[torch.ops.torchvision.roi_align] = _torchvision_roi_align
+    return found

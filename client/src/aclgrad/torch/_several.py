@@ -1,7 +1,9 @@
 """The functions with gradients of several arguments: one call computes those that are needed."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, Final
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -9,6 +11,9 @@ from aclgrad._client.sync.client import Client
 from aclgrad.torch._account import LocalError
 from aclgrad.torch._batch_norm import update
 from aclgrad.torch._run import of_autocast, run
+
+_MODES: Final = ("bilinear", "nearest")
+_PADDINGS: Final = ("zeros", "border", "reflection")
 
 
 def batch_norm(
@@ -59,15 +64,14 @@ def grid_sample(
     The gradients of `input` and `grid` are those of the client's server, and have no second derivatives. Raises
     InvalidFieldError for volumes, for the mode "bicubic" and for what its product does not compute.
     """
-    modes, paddings = ("bilinear", "nearest"), ("zeros", "border", "reflection")
-    if mode not in modes or padding_mode not in paddings:
+    if mode not in _MODES or padding_mode not in _PADDINGS:
         raise LocalError(f"there is no operator for the mode {mode} with the padding mode {padding_mode}")
 
     def sample_nothing(input: Tensor, grid: Tensor) -> Tensor:
         return functional.grid_sample(input.reshape(0, 1, 1, 1), grid.reshape(0, 1, 1, 2), align_corners=False)
 
     input, grid = of_autocast(sample_nothing, input, grid)
-    rule = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
+    rule = _MODES.index(mode), _PADDINGS.index(padding_mode), bool(align_corners)
     sampled: Tensor = run("grid_sampler_2d", client, input, grid, *rule)
     return sampled
 
@@ -135,3 +139,66 @@ def rms_norm(
     gamma = input.new_ones(tuple(normalized_shape)) if weight is None else weight
     normalised: Tensor = run("rms_norm", client, input, list(normalized_shape), gamma, eps)[0]
     return normalised
+
+
+def _grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, *, client: Client
+) -> Tensor:
+    mode, padding = (*_MODES, "bicubic")[interpolation_mode], _PADDINGS[padding_mode]
+    return grid_sample(input, grid, mode, padding, align_corners, client=client)
+
+
+def _torch_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+    *,
+    client: Client,
+) -> Tensor:
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps, client=client)
+
+
+def _torch_group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+    *,
+    client: Client,
+) -> Tensor:
+    return group_norm(input, num_groups, weight, bias, eps, client=client)
+
+
+def _torch_layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+    *,
+    client: Client,
+) -> Tensor:
+    return layer_norm(input, normalized_shape, weight, bias, eps, client=client)
+
+
+REROUTED: Final[dict[Any, Callable[..., Tensor]]] = {
+    functional.batch_norm: batch_norm,
+    functional.grid_sample: grid_sample,
+    functional.group_norm: group_norm,
+    functional.layer_norm: layer_norm,
+    torch.batch_norm: _torch_batch_norm,
+    torch.grid_sampler: _grid_sampler,
+    torch.group_norm: _torch_group_norm,
+    torch.layer_norm: _torch_layer_norm,
+    **dict.fromkeys((functional.rms_norm, torch.rms_norm), rms_norm),
+}
+"""The functions by those of PyTorch that they stand for."""
