@@ -64,7 +64,11 @@ CALLS: Final[dict[str, Call]] = {
     "Functional.leaky_relu": elementwise(0.2, inplace=True),
     "Functional.leaky_relu_": elementwise(0.2),
     "Functional.silu": elementwise(inplace=True),
-    **{f"{prefix}.threshold{_}": elementwise(0.1, 0.0) for prefix in ("Functional", "Torch") for _ in ("", "_")},
+    **{
+        f"{prefix}.threshold{underscore}": elementwise(0.1, 0.0)
+        for prefix in ("Functional", "Torch")
+        for underscore in ("", "_")
+    },
     "NPU.npu_swiglu": call((3, 4), rows(), dim=-1),
     "Functional.cross_entropy": call((), rows(), torch.tensor([1, 7, 0]), None, None, -100, None, "mean", 0.0),
     "Functional.layer_norm": call((3, 8), rows(), [8], parameter(), parameter(), 1e-5),
