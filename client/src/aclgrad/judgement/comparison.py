@@ -232,7 +232,7 @@ def _apart(first: Array, second: Array) -> Array:
     """Returns |first - second| in float64."""
     wide = np.complex128 if np.iscomplexobj(first) else np.float64
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.abs(first.astype(wide) - second.astype(wide))  # type: ignore[no-any-return]
+        return np.abs(first.astype(wide) - second.astype(wide))
 
 
 def _largest(values: Array) -> float:
