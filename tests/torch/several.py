@@ -91,13 +91,13 @@ def batch_norm(shape: tuple[int, ...], *, training: bool, statistics: bool = Tru
 
 
 def grid_sample(
-    mode: str = "bilinear", padding_mode: str = "zeros", *, align_corners: bool = False, seed: int = 4
+    mode: str = "bilinear", padding_mode: str = "zeros", *, align_corners: bool = False, seed: int = 4, axes: int = 2
 ) -> Several:
-    grid = torch.rand(2, 4, 3, 2, generator=torch.Generator().manual_seed(seed)) * 2.6 - 1.3
+    grid = torch.rand(2, *(2, 4, 3)[-axes:], axes, generator=torch.Generator().manual_seed(seed)) * 2.6 - 1.3
     options = {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     outputs = ("input_grad", "grid_grad")
-    values = (random(2, 3, 5, 6), grid)
-    return Several("grid_sample", "grid_sampler2d_backward", outputs, ("input", "grid"), values, options)
+    values = (random(2, 3, *(4, 5, 6)[-axes:]), grid)
+    return Several("grid_sample", f"grid_sampler{axes}d_backward", outputs, ("input", "grid"), values, options)
 
 
 SEVERAL = (
@@ -126,4 +126,7 @@ SEVERAL = (
     grid_sample(padding_mode="border"),
     grid_sample(padding_mode="reflection"),
     grid_sample("nearest", "reflection", align_corners=True),
+    grid_sample(axes=3),
+    grid_sample("nearest", "border", axes=3),
+    grid_sample(padding_mode="reflection", align_corners=True, axes=3),
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from aclgrad.operators._families.grid_sampler.samples import grid_sampler_case
 from aclgrad.operators._families.pooling2d.samples import pooled_shape, pooling_of
 from aclgrad.operators.batch_norm_backward.samples import batch_norm_case
 from aclgrad.operators.cases import TypedCase, served_dtypes
@@ -230,21 +231,28 @@ def _roi_align(cells: int) -> Iterator[Case]:
     yield boxes("images_of_one_cell", (cells, 1, 1, 1), 1, (1, 1), sampling_ratio=1)
 
 
-def _grid_sampler(cells: int) -> Iterator[Case]:
+def _grid_sampler(axes: int) -> Callable[[int], Iterator[Case]]:
     def sampled(name: str, input: Shape, points: Shape) -> Case:
-        shapes = {"grad_output": (*input[:2], *points), "input": input, "grid": (input[0], *points, 2)}
-        modes = {"interpolation_mode": 0, "padding_mode": 1, "align_corners": False}
-        return Case(name, shapes, modes, {}, (), tuple(Product), in_pytorch=True)
+        """Of planes, or of volumes with a depth of 1."""
+        ones = (1,) * (axes - 2)
+        return grid_sampler_case(name, (*input[:2], *ones, *input[2:]), (*ones, *points), padding=1)
 
-    for name, count, points in (("of_few_points", cells, 7), ("of_many_points", 7, cells), ("of_both", cells, cells)):
-        for way, place in _both_ways(name):
-            yield sampled(way, (1, 1, *place(count, 1)), place(points, 1))
-    side = math.isqrt(cells)
-    yield sampled("plane", (1, 1, side, side), (side, side))
-    yield sampled("plane_of_few_points", (1, 1, side, side), (2, 2))
-    yield sampled("overlapping", (1, 1, 3, 3), (side, side))
-    yield sampled("many_images", (cells // 4, 1, 2, 2), (1, 1))
-    yield sampled("many_channels", (1, cells // 4, 2, 2), (1, 1))
+    def cases(cells: int) -> Iterator[Case]:
+        counts = (("of_few_points", cells, 7), ("of_many_points", 7, cells), ("of_both", cells, cells))
+        for name, count, points in counts:
+            for way, place in _both_ways(name):
+                yield sampled(way, (1, 1, *place(count, 1)), place(points, 1))
+        side = math.isqrt(cells)
+        yield sampled("plane", (1, 1, side, side), (side, side))
+        yield sampled("plane_of_few_points", (1, 1, side, side), (2, 2))
+        yield sampled("overlapping", (1, 1, 3, 3), (side, side))
+        yield sampled("many_images", (cells // 4, 1, 2, 2), (1, 1))
+        yield sampled("many_channels", (1, cells // 4, 2, 2), (1, 1))
+        edge = round(cells ** (1 / 3))
+        if axes == 3:
+            yield grid_sampler_case("volume", (1, 1, edge, edge, edge), (edge, edge, edge), padding=1)
+
+    return cases
 
 
 def _elementwise(name: str) -> Callable[[int], Iterator[Case]]:
@@ -285,7 +293,8 @@ _CASES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "adaptive_avg_pool2d_backward": _adaptive(2),
     "adaptive_avg_pool3d_backward": _adaptive(3),
     "avg_pool2d_backward": _pooling(_average, 64),
-    "grid_sampler2d_backward": _grid_sampler,
+    "grid_sampler2d_backward": _grid_sampler(2),
+    "grid_sampler3d_backward": _grid_sampler(3),
     "batch_norm_backward": _batch_norm,
     "max_pool2d_with_indices_backward": _pooling(_max, 64),
     "max_pool2d_with_mask_backward": _pooling(_max, 64),

@@ -29,6 +29,15 @@ class GridSampler2DGradients(NamedTuple):
     """The gradient of `grid`, of its shape and dtype."""
 
 
+class GridSampler3DGradients(NamedTuple):
+    """The gradients of `grid_sampler3d_backward`; one that is not wanted is None."""
+
+    input_grad: Array | Any
+    """The gradient of `input`, of its shape and dtype."""
+    grid_grad: Array | Any
+    """The gradient of `grid`, of its shape and dtype."""
+
+
 class GroupNormGradients(NamedTuple):
     """The gradients of `group_norm_backward`; one that is not wanted is None."""
 
@@ -63,6 +72,7 @@ class RmsNormGradients(NamedTuple):
 GRADIENTS: Final[Mapping[str, type[tuple[Array | Any, ...]]]] = {
     "batch_norm_backward": BatchNormGradients,
     "grid_sampler2d_backward": GridSampler2DGradients,
+    "grid_sampler3d_backward": GridSampler3DGradients,
     "group_norm_backward": GroupNormGradients,
     "layer_norm_backward": LayerNormGradients,
     "rms_norm_grad": RmsNormGradients,

@@ -17,6 +17,7 @@ from aclgrad.operators.embedding_dense_backward.definition import backward as em
 from aclgrad.operators.gelu_backward.definition import backward as gelu_backward
 from aclgrad.operators.gelu_backward_v2.definition import backward as gelu_backward_v2
 from aclgrad.operators.grid_sampler2d_backward.definition import backward as grid_sampler2d_backward
+from aclgrad.operators.grid_sampler3d_backward.definition import backward as grid_sampler3d_backward
 from aclgrad.operators.group_norm_backward.definition import backward as group_norm_backward
 from aclgrad.operators.hardswish_backward.definition import backward as hardswish_backward
 from aclgrad.operators.layer_norm_backward.definition import backward as layer_norm_backward
@@ -53,6 +54,7 @@ __all__ = [
     "gelu_backward",
     "gelu_backward_v2",
     "grid_sampler2d_backward",
+    "grid_sampler3d_backward",
     "group_norm_backward",
     "hardswish_backward",
     "layer_norm_backward",
@@ -88,6 +90,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "gelu_backward": gelu_backward,
     "gelu_backward_v2": gelu_backward_v2,
     "grid_sampler2d_backward": grid_sampler2d_backward,
+    "grid_sampler3d_backward": grid_sampler3d_backward,
     "group_norm_backward": group_norm_backward,
     "hardswish_backward": hardswish_backward,
     "layer_norm_backward": layer_norm_backward,

@@ -9,6 +9,7 @@ from aclgrad.products import Product
 from ..phase_one import Order, Row
 from ..table_calls import rows_of
 from .elementwise import ORDERS as ELEMENTWISE
+from .grid_sampler import ORDERS as GRID_SAMPLER
 from .pads import ORDERS as PADS
 from .softmax import ORDERS as SOFTMAX
 
@@ -20,6 +21,7 @@ def _order(name: str) -> Order:
 
 ORDERS = (
     ELEMENTWISE
+    | GRID_SAMPLER
     | PADS
     | SOFTMAX
     | {path.stem: _order(path.stem) for path in Path(__file__).parent.glob("*_*.py") if path.stem in OPERATORS}

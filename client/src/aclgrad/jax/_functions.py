@@ -216,14 +216,16 @@ def grid_sample(
 ) -> Array:
     """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), as `torch.nn.functional.grid_sample`.
 
-    The modes are "bilinear" and "nearest". One call has the gradients of `input` and `grid`; they have no derivatives
-    of their own. Takes float32, float16 and bfloat16, and both in one dtype.
+    And so it does volumes (N, C, D, H, W) at points (N, oD, oH, oW, 3). The modes are "bilinear" and "nearest". One
+    call has the gradients of `input` and `grid`; they have no derivatives of their own. Takes float32, float16 and
+    bfloat16, and both in one dtype.
     """
     if mode not in _MODES:
         raise InvalidFieldError.at("mode", f"is {mode!r}", f"give {' or '.join(map(repr, _MODES))}")
     if padding_mode not in _PADDINGS:
         raise InvalidFieldError.at("padding_mode", f"is {padding_mode!r}", f"give {' or '.join(map(repr, _PADDINGS))}")
-    points = np.shape(grid)[1:3]
+    axes = 3 if np.ndim(input) == 5 else 2
+    points = np.shape(grid)[1:-1]
     static = {
         "interpolation_mode": _MODES.index(mode),
         "padding_mode": _PADDINGS.index(padding_mode),
@@ -232,11 +234,11 @@ def grid_sample(
     return differentiable_by_several(
         client,
         "grid_sample",
-        "grid_sampler2d_backward",
+        f"grid_sampler{axes}d_backward",
         _nonlinear.grid_sample,
         static,
         {"input": input, "grid": grid},
-        lambda shape: {"grid": (shape[0], *points, 2)},
+        lambda shape: {"grid": (shape[0], *points, axes)},
     )[0]
 
 

@@ -4,13 +4,15 @@ Each returns its outputs, and what the operator of its gradients takes beside th
 """
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import jax
+import numpy as np
 from jax import Array
 from jax import numpy as jnp
 
-from aclgrad.operators.grid_sampler2d_backward.spec import NEAREST, Padding
+from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
 
 Arrays = Mapping[str, Array]
 Result = tuple[tuple[Array, ...], dict[str, Any]]
@@ -109,24 +111,27 @@ def batch_norm(arrays: Arrays, *, training: bool, momentum: float, eps: float) -
 
 def grid_sample(arrays: Arrays, *, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Result:
     input, grid = arrays["input"], _wide(arrays["grid"])
-    height, width = input.shape[2:]
-    x = _places(grid[..., 0], width, padding_mode, align_corners)
-    y = _places(grid[..., 1], height, padding_mode, align_corners)
-    image = jnp.arange(input.shape[0])[:, None, None]
+    sizes = input.shape[:1:-1]
+    places = [_places(grid[..., axis], size, padding_mode, align_corners) for axis, size in enumerate(sizes)]
+    image = jnp.arange(input.shape[0]).reshape(-1, *(1 for _ in sizes))
     cells = jnp.moveaxis(_wide(input), 1, -1)
 
-    def taken(columns: Array, rows: Array, weight: Array) -> Array:
-        inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
-        column, row = (
-            jnp.clip(each, 0, size - 1).astype(jnp.int32) for each, size in ((columns, width), (rows, height))
-        )
-        return jnp.where(inside, weight, 0)[..., None] * jnp.where(inside[..., None], cells[image, row, column], 0)
+    def taken(at: list[Array], weights: list[Array]) -> Array:
+        inside = reduce(jnp.logical_and, [(each >= 0) & (each < size) for each, size in zip(at, sizes, strict=True)])
+        cell = [jnp.clip(each, 0, size - 1).astype(jnp.int32) for each, size in zip(at, sizes, strict=True)]
+        values = jnp.where(inside[..., None], cells[(image, *reversed(cell))], 0)
+        return jnp.where(inside, reduce(jnp.multiply, weights), 0)[..., None] * values
 
     if interpolation_mode == NEAREST:
-        sampled = taken(jnp.rint(x), jnp.rint(y), jnp.ones_like(x))
+        sampled = taken([jnp.rint(each) for each in places], [jnp.ones_like(each) for each in places])
     else:
-        corners = [(jnp.floor(x) + right, jnp.floor(y) + below) for below in (0, 1) for right in (0, 1)]
-        sampled = sum(taken(i, j, (1 - jnp.abs(x - i)) * (1 - jnp.abs(y - j))) for i, j in corners)
+        corners = [
+            [jnp.floor(each) + after for each, after in zip(places, corner, strict=True)]
+            for corner in np.ndindex((2,) * len(sizes))
+        ]
+        sampled = sum(
+            taken(at, [1 - jnp.abs(each - cell) for each, cell in zip(places, at, strict=True)]) for at in corners
+        )
     return (jnp.moveaxis(sampled, -1, 1).astype(input.dtype),), {}
 
 

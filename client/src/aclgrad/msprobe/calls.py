@@ -203,7 +203,7 @@ _APIS: Final[Mapping[str, _Api]] = {
     "embedding_dense_backward": _Api("Functional.embedding", _embedding),
     "gelu_backward": _gelu(lambda _: "tanh"),
     "gelu_backward_v2": _gelu(lambda given: str(given["approximate"])),
-    "grid_sampler2d_backward": _Api("Functional.grid_sample", _grid_sample),
+    **{f"grid_sampler{axes}d_backward": _Api("Functional.grid_sample", _grid_sample) for axes in (2, 3)},
     "group_norm_backward": _Api("Functional.group_norm", _group_norm),
     "hardswish_backward": _elementwise("hardswish"),
     "layer_norm_backward": _Api("Functional.layer_norm", _layer_norm),

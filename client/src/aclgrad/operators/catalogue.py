@@ -10,6 +10,7 @@ from aclgrad.operators.embedding_dense_backward.spec import SPEC as EMBEDDING_DE
 from aclgrad.operators.gelu_backward.spec import SPEC as GELU_BACKWARD
 from aclgrad.operators.gelu_backward_v2.spec import SPEC as GELU_BACKWARD_V2
 from aclgrad.operators.grid_sampler2d_backward.spec import SPEC as GRID_SAMPLER2D_BACKWARD
+from aclgrad.operators.grid_sampler3d_backward.spec import SPEC as GRID_SAMPLER3D_BACKWARD
 from aclgrad.operators.group_norm_backward.spec import SPEC as GROUP_NORM_BACKWARD
 from aclgrad.operators.hardswish_backward.spec import SPEC as HARDSWISH_BACKWARD
 from aclgrad.operators.layer_norm_backward.spec import SPEC as LAYER_NORM_BACKWARD
@@ -45,6 +46,7 @@ OPERATORS: Final = operator_table(
     GELU_BACKWARD,
     GELU_BACKWARD_V2,
     GRID_SAMPLER2D_BACKWARD,
+    GRID_SAMPLER3D_BACKWARD,
     GROUP_NORM_BACKWARD,
     HARDSWISH_BACKWARD,
     LAYER_NORM_BACKWARD,

@@ -13,7 +13,7 @@ _NODES: Final = {
     "AvgPool2DBackward": "avg_pool2d",
     **{f"{kernel}BatchNormBackward": "batch_norm" for kernel in ("Native", "Cudnn", "Miopen")},
     "EmbeddingBackward": "embedding",
-    "GridSampler2DBackward": "grid_sample",
+    **{f"GridSampler{axes}DBackward": "grid_sample" for axes in (2, 3)},
     "NativeGroupNormBackward": "group_norm",
     "NativeLayerNormBackward": "layer_norm",
     "GeluBackward": "gelu",

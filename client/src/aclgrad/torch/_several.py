@@ -59,10 +59,10 @@ def grid_sample(
     *,
     client: Client,
 ) -> Tensor:
-    """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), as PyTorch's function does.
+    """Samples the images (N, C, H, W) at the points of `grid` (N, oH, oW, 2), or volumes, as PyTorch's function does.
 
     The gradients of `input` and `grid` are those of the client's server, and have no second derivatives. Raises
-    InvalidFieldError for volumes, for the mode "bicubic" and for what its product does not compute.
+    InvalidFieldError for the mode "bicubic" and for what its product does not compute.
     """
     if mode not in _MODES or padding_mode not in _PADDINGS:
         raise LocalError(f"there is no operator for the mode {mode} with the padding mode {padding_mode}")
@@ -72,7 +72,7 @@ def grid_sample(
 
     input, grid = of_autocast(sample_nothing, input, grid)
     rule = _MODES.index(mode), _PADDINGS.index(padding_mode), bool(align_corners)
-    sampled: Tensor = run("grid_sampler_2d", client, input, grid, *rule)
+    sampled: Tensor = run(f"grid_sampler_{3 if input.dim() == 5 else 2}d", client, input, grid, *rule)
     return sampled
 
 

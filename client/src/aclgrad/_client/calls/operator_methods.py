@@ -15,6 +15,7 @@ from aclgrad._client.settings.timeouts import DEFAULT, Timeout
 from aclgrad.gradients import (
     BatchNormGradients,
     GridSampler2DGradients,
+    GridSampler3DGradients,
     GroupNormGradients,
     LayerNormGradients,
     RmsNormGradients,
@@ -445,6 +446,100 @@ class OperatorMethods(ABC, Generic[Result]):
         inputs: Inputs = {"grad_output": grad_output, "input": input, "grid": grid}
         return self.execute(
             "grid_sampler2d_backward",
+            inputs,
+            {"interpolation_mode": interpolation_mode, "padding_mode": padding_mode, "align_corners": align_corners},
+            timeout_s=timeout_s,
+            out=out,
+            outputs=outputs,
+        )
+
+    @overload
+    def grid_sampler3d_backward(
+        self: OperatorMethods[Array],
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> GridSampler3DGradients: ...
+
+    @overload
+    def grid_sampler3d_backward(
+        self: OperatorMethods[Coroutine[Any, Any, Array]],
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Coroutine[Any, Any, GridSampler3DGradients]: ...
+
+    @overload
+    def grid_sampler3d_backward(
+        self: OperatorMethods[int],
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> int: ...
+
+    def grid_sampler3d_backward(
+        self,
+        grad_output: TensorLike,
+        input: TensorLike,
+        grid: TensorLike,
+        interpolation_mode: int,
+        padding_mode: int,
+        align_corners: bool,
+        *,
+        timeout_s: Timeout = DEFAULT,
+        out: Outputs | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Any:
+        """Adds the gradient of every sample to the cells that it was taken from, and to the place of its point.
+
+        A point (x, y, z) is at ((x + 1) W - 1) / 2, ((y + 1) H - 1) / 2, ((z + 1) D - 1) / 2 in cells, or with
+        align_corners at (x + 1) / 2 (W - 1), (y + 1) / 2 (H - 1), (z + 1) / 2 (D - 1), then padded: border moves it to
+        the nearest cell, reflection mirrors it at the edges. Its sample is the nearest cell (halves to even), or the
+        mean of the eight around it weighted trilinearly; cells outside are 0. The gradient of a point that was moved to
+        the border is 0, as it is for nearest. A point that is not at a number is outside (PyTorch:
+        aten::grid_sampler_3d_backward).
+
+        Args:
+            grad_output: The gradient of the samples, shape (N, C, oD, oH, oW). bfloat16, float16, float32, float64
+                (fewer on some products).
+            input: The volumes that were sampled, shape (N, C, D, H, W). bfloat16, float16, float32, float64 (fewer on
+                some products).
+            grid: The points, shape (N, oD, oH, oW, 3): x, y and z, with the volume between -1 and 1. bfloat16, float16,
+                float32, float64 (fewer on some products).
+            interpolation_mode: 0: trilinear, 1: nearest.
+            padding_mode: 0: zeros, 1: border, 2: reflection.
+            align_corners: -1 and 1 are the centres of the outer cells, not edges.
+
+        Returns:
+            input_grad: The gradient of `input`, of its shape and dtype.
+            grid_grad: The gradient of `grid`, of its shape and dtype.
+
+        Raises: InvalidFieldError where dtypes, shapes or attributes do not fit; else other AclgradErrors.
+        """
+        inputs: Inputs = {"grad_output": grad_output, "input": input, "grid": grid}
+        return self.execute(
+            "grid_sampler3d_backward",
             inputs,
             {"interpolation_mode": interpolation_mode, "padding_mode": padding_mode, "align_corners": align_corners},
             timeout_s=timeout_s,

@@ -42,14 +42,17 @@ ROWS: Final = (
         more=lambda arguments, _: {"input_shape": arguments["input"].shape},
         saved=lambda _: ("boxes",),
     ),
-    Operation(
-        "grid_sampler_2d",
-        "grid_sampler2d_backward",
-        "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners",
-        aten.grid_sampler_2d,
-        saved=lambda _: ("grid", "input"),
-        is_linear=False,
-        function="grid_sample",
+    *(
+        Operation(
+            f"grid_sampler_{axes}d",
+            f"grid_sampler{axes}d_backward",
+            "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners",
+            getattr(aten, f"grid_sampler_{axes}d"),
+            saved=lambda _: ("grid", "input"),
+            is_linear=False,
+            function="grid_sample",
+        )
+        for axes in (2, 3)
     ),
     Operation(
         "embedding",

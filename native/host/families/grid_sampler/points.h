@@ -89,27 +89,24 @@ class SampledAxis {
   const SamplingPadding padding_;
 };
 
-template <typename F>
+// Along x, y and, in a volume, z.
+template <typename F, int kAxes>
 struct Points {
-  Places<F> x;
-  Places<F> y;
+  Places<F> along[kAxes];
 };
 
-// Finds some points, of which the first is grid's elements 2 * first and the next one.
-template <typename T>
+// Finds some points, of which the first has grid's elements from kAxes * first on.
+template <typename T, int kAxes>
 void FindPoints(const GridSampling& sampling, const std::byte* grid, int64_t first, int64_t count,
-                Points<Wide<T>>& points) {
+                Points<Wide<T>, kAxes>& points) {
   using F = Wide<T>;
-  F pairs[2 * kPoints];
-  F x[kPoints];
-  F y[kPoints];
-  WidenRow<T>(grid + 2 * first * int64_t{sizeof(T)}, pairs, 2 * count);
-  for (int64_t i = 0; i < count; ++i) {
-    x[i] = pairs[2 * i];
-    y[i] = pairs[2 * i + 1];
+  F values[kAxes * kPoints];
+  F along[kPoints];
+  WidenRow<T>(grid + kAxes * first * int64_t{sizeof(T)}, values, kAxes * count);
+  for (int axis = 0; axis < kAxes; ++axis) {
+    for (int64_t i = 0; i < count; ++i) along[i] = values[kAxes * i + axis];
+    SampledAxis<F>(sampling.sizes[axis], sampling).Find(along, count, points.along[axis]);
   }
-  SampledAxis<F>(sampling.width, sampling).Find(x, count, points.x);
-  SampledAxis<F>(sampling.height, sampling).Find(y, count, points.y);
 }
 
 }  // namespace

@@ -1,0 +1,1 @@
+"""Sampling planes or volumes at the points of a grid."""

@@ -1,0 +1,85 @@
+"""Sampling planes or volumes at the points of a grid, and its gradients. Points have x first, and sizes have W last."""
+
+from typing import Any
+
+import numpy as np
+
+from aclgrad.operators._families.grid_sampler.spec import NEAREST, Padding
+from aclgrad.operators.definitions import Array
+
+_OUTSIDE = -100.0
+"""Where a point is that is not at a number: outside any image, as on devices."""
+
+
+def backward(
+    grad_output: Array, input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> tuple[Array, Array]:
+    """Each point gives its gradient to the cells around it by their weights; its own is that of the weights."""
+    grads, cells = grad_output.astype(np.float64), input.astype(np.float64)
+    input_grad, grid_grad = np.zeros(input.shape), np.zeros(grid.shape)
+    sizes = input.shape[:1:-1]
+    axes = range(len(sizes))
+    # How much each sampled value grows along each axis.
+    growth = np.zeros((len(sizes), *grads.shape))
+    places, slopes = zip(
+        *(_places(grid[..., axis], sizes[axis], padding_mode, align_corners) for axis in axes), strict=True
+    )
+    for corner in np.ndindex((1 if interpolation_mode == NEAREST else 2,) * len(sizes)):
+        if interpolation_mode == NEAREST:
+            at = [np.rint(place) for place in places]
+            weights = [np.ones(place.shape) for place in places]
+        else:
+            at = [np.floor(place) + after for place, after in zip(places, corner, strict=True)]
+            weights = [1 - np.abs(place - cell) for place, cell in zip(places, at, strict=True)]
+        inside = np.nonzero(np.all([(at[axis] >= 0) & (at[axis] < sizes[axis]) for axis in axes], axis=0))
+        image, *point = inside
+        samples: Any = (image, slice(None), *point)
+        taken: Any = (image, slice(None), *(each[inside].astype(int) for each in reversed(at)))
+        np.add.at(input_grad, taken, grads[samples] * np.prod(weights, axis=0)[inside][:, None])
+        for axis in axes if interpolation_mode != NEAREST else ():
+            edge = (2 * corner[axis] - 1) * np.prod([weights[other] for other in axes if other != axis], axis=0)
+            growth[axis][samples] += cells[taken] * edge[inside][:, None]
+    if interpolation_mode != NEAREST:
+        for axis in axes:
+            grid_grad[..., axis] = (grads * growth[axis]).sum(axis=1) * slopes[axis]
+    return input_grad, grid_grad
+
+
+def _places(values: Array, size: int, padding_mode: int, align_corners: bool) -> tuple[Array, Array]:
+    """Where points are along one axis, with cells at whole numbers, and the derivative of that by the values."""
+    values = values.astype(np.float64)
+    slope = np.full(values.shape, (size - 1 if align_corners else size) / 2)
+    with np.errstate(invalid="ignore"):
+        at = (values + 1) / 2 * (size - 1) if align_corners else ((values + 1) * size - 1) / 2
+        if padding_mode == Padding.REFLECTION:
+            # The span of a single cell between centres is 0, and so is its place.
+            low, span = (0.0, max(size - 1.0, 1.0)) if align_corners else (-0.5, float(size))
+            phase = np.mod(at - low, 2 * span)
+            at = low + np.where(phase < span, phase, 2 * span - phase)
+            slope = np.where(phase < span, slope, -slope)
+        if padding_mode != Padding.ZEROS:
+            slope = np.where((at <= 0) | (at >= size - 1), 0.0, slope)
+            at = np.clip(at, 0, size - 1)
+        return np.where(np.isfinite(at), at, _OUTSIDE), slope
+
+
+def forward(
+    grad_output: Array, input: Array, grid: Array, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Array:
+    """Products with weights for every cell along each axis: hats, or ones at the nearest."""
+    weights = []
+    sizes = input.shape[2:]
+    for axis, size in enumerate(reversed(sizes)):
+        unit = grid[..., axis].astype(np.float64)
+        at = (size - 1) * (unit + 1) / 2 if align_corners else size * (unit + 1) / 2 - 0.5
+        if padding_mode == Padding.REFLECTION:
+            low, span = (0.0, size - 1) if align_corners else (-0.5, size)
+            at = low + span - np.abs(np.remainder(at - low, 2 * max(span, 1)) - span)
+        if padding_mode != Padding.ZEROS:
+            at = np.minimum(np.maximum(at, 0), size - 1)
+        distance = np.abs((np.rint(at) if interpolation_mode == NEAREST else at)[..., None] - np.arange(size))
+        weights.append(np.maximum(1 - distance, 0))
+    points, cells = "pqr"[: len(sizes)], "dhw"[-len(sizes) :]
+    factors = ",".join(f"n{points}{each}" for each in reversed(cells))
+    sampled: Array = np.einsum(f"{factors},nc{cells}->nc{points}", *weights, input, optimize=True)
+    return sampled

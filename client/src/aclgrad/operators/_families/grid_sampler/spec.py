@@ -1,0 +1,156 @@
+"""The rows of the operator table that are gradients of sampling planes or volumes at the points of a grid."""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import Final
+
+from aclgrad.errors import Violation
+from aclgrad.operators.rules import equal_sizes, first_problem, same_dtype
+from aclgrad.operators.spec import (
+    Arguments,
+    AttributeKind,
+    AttributeSpec,
+    InputSpec,
+    OperatorSpec,
+    OutputSpec,
+    Tolerance,
+    same_on,
+)
+from aclgrad.products import Product
+from aclgrad.tensors import TensorType
+
+NEAREST: Final = 1
+"""The interpolation mode that is not linear along each axis."""
+
+
+class Padding(IntEnum):
+    """What is outside the image."""
+
+    ZEROS = 0
+    BORDER = 1
+    REFLECTION = 2
+
+
+_DTYPES: Final = {
+    Product.ATLAS_TRAINING: ("float32", "float16", "float64"),
+    **same_on((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16", "float64")),
+}
+MOST_ON_950: Final = 2**32 - 101
+"""Elements of a tensor: the 950 counts them in 32 bits, and one of the last numbers stands for none."""
+_AXES: Final = (("x", "W"), ("y", "H"), ("z", "D"))
+
+
+def grid_sampler_spec(axes: int, most: Mapping[Product, int], refused_mode: int | None = None) -> OperatorSpec:
+    """Returns the row of `grid_sampler{axes}d_backward`.
+
+    `most` has the elements of a tensor that products can count. The refused mode is one that only some releases have.
+    """
+    image, linear, around = {2: ("image", "bilinear", "four"), 3: ("volume", "trilinear", "eight")}[axes]
+    point = ", ".join(at for at, _ in _AXES[:axes])
+    coordinates = f"{point[:-3]} and {point[-1]}"
+    sizes = ", ".join(size for _, size in reversed(_AXES[:axes]))
+    points = ", ".join(f"o{size}" for _, size in reversed(_AXES[:axes]))
+    edges = ", ".join(f"(({at} + 1) {size} - 1) / 2" for at, size in _AXES[:axes])
+    centres = ", ".join(f"({at} + 1) / 2 ({size} - 1)" for at, size in _AXES[:axes])
+    some_have = f" {refused_mode}, bicubic, exists from CANN 9.1 on and is not served." if refused_mode else ""
+    ranks = (axes + 2,)
+
+    def check(arguments: Arguments, product: Product) -> Iterator[Violation]:
+        if refused_mode and arguments.int("interpolation_mode") == refused_mode:
+            problem = f"is {refused_mode}, bicubic, and no device says whether its CANN has that"
+            yield Violation("attributes[interpolation_mode]", problem, f"send 0 for {linear} or {NEAREST} for nearest")
+        yield from first_problem(
+            same_dtype(arguments, "grad_output", "input", "grid"),
+            _sizes(arguments, point),
+            _counts(arguments, most.get(product)),
+        )
+
+    def work(arguments: Arguments) -> float:
+        """A point adds to the cells around it and to all of its coordinates, in every channel."""
+        samples = arguments.inputs["grad_output"].element_count
+        return arguments.inputs["input"].element_count + float(samples << (axes + 1))
+
+    return OperatorSpec(
+        name=f"grid_sampler{axes}d_backward",
+        symbol=f"aclnnGridSampler{axes}DBackward",
+        summary="Adds the gradient of every sample to the cells that it was taken from, and to the place of its point.",
+        formula=(
+            f"A point ({point}) is at {edges} in cells, or with align_corners at {centres}, then padded: border moves "
+            "it to the nearest cell, reflection mirrors it at the edges. Its sample is the nearest cell (halves to "
+            f"even), or the mean of the {around} around it weighted {linear}ly; cells outside are 0. The gradient of a "
+            "point that was moved to the border is 0, as it is for nearest. A point that is not at a number is outside "
+            f"(PyTorch: aten::grid_sampler_{axes}d_backward)."
+        ),
+        inputs=(
+            InputSpec("grad_output", f"The gradient of the samples, shape (N, C, {points}).", _DTYPES, ranks),
+            InputSpec("input", f"The {image}s that were sampled, shape (N, C, {sizes}).", _DTYPES, ranks),
+            InputSpec(
+                "grid",
+                f"The points, shape (N, {points}, {axes}): {coordinates}, with the {image} between -1 and 1.",
+                _DTYPES,
+                ranks,
+            ),
+        ),
+        attributes=(
+            AttributeSpec(
+                "interpolation_mode",
+                f"0: {linear}, 1: nearest.{some_have}",
+                AttributeKind.INT,
+                minimum=0,
+                maximum=refused_mode or NEAREST,
+            ),
+            AttributeSpec(
+                "padding_mode",
+                "0: zeros, 1: border, 2: reflection.",
+                AttributeKind.INT,
+                minimum=Padding.ZEROS,
+                maximum=Padding.REFLECTION,
+            ),
+            AttributeSpec(
+                "align_corners", "-1 and 1 are the centres of the outer cells, not edges.", AttributeKind.BOOL
+            ),
+        ),
+        outputs=(_like("input"), _like("grid")),
+        check=check,
+        tolerances={
+            "float32": Tolerance(relative=1e-4, absolute=1e-4),
+            "float16": Tolerance(relative=1e-3, absolute=1e-3),
+            "bfloat16": Tolerance(relative=8e-3, absolute=8e-3),
+            "float64": Tolerance(relative=1e-9, absolute=1e-9),
+        },
+        # A place in float16 is off by up to W / 2048, in bfloat16 by W / 256.
+        coarse={
+            (Product.ASCEND_950, "float16"): Tolerance(relative=0.1, absolute=0.5),
+            (Product.ASCEND_950, "bfloat16"): Tolerance(relative=0.8, absolute=4.0),
+        },
+        work=work,
+    )
+
+
+def _sizes(arguments: Arguments, point: str) -> Iterator[Violation]:
+    images, channels, *sizes = arguments.inputs["input"].shape
+    grad_output = arguments.inputs["grad_output"].shape
+    points = grad_output[2:]
+    if 0 in sizes:
+        yield Violation("inputs[input].shape", f"ends with {tuple(sizes)}", "send at least one cell along each axis")
+    expected = (images, channels, *points)
+    yield from equal_sizes(
+        "inputs[grad_output].shape", grad_output, "images and channels of inputs[input] with its own points", expected
+    )
+    grid = arguments.inputs["grid"].shape
+    expected = (images, *points, len(points))
+    yield from equal_sizes("inputs[grid].shape", grid, f"one ({point}) for each point of inputs[grad_output]", expected)
+
+
+def _counts(arguments: Arguments, most: int | None) -> Iterator[Violation]:
+    for name, type in arguments.inputs.items():
+        if most is not None and type.element_count > most:
+            problem = f"has {type.element_count} elements, and the device counts up to {most}"
+            yield Violation(f"inputs[{name}].shape", problem, "send fewer images in a call")
+
+
+def _like(name: str) -> OutputSpec:
+    def infer(arguments: Arguments) -> TensorType:
+        return arguments.inputs[name]
+
+    return OutputSpec(f"{name}_grad", f"The gradient of `{name}`, of its shape and dtype.", infer, of=name)

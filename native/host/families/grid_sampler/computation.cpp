@@ -1,0 +1,253 @@
+// A point takes its sample from a cell, or from the four or eight around it by their weights. So it adds its gradient
+// to these cells; and the gradient of its place is that of the weights, summed over the cells' values and all channels.
+//
+// Sums are in float for types of 16 bits, in the order of points or channels, and rounded once. A thread has all sums
+// of a cell, or of a point, so their order does not depend on the number of threads.
+#include "computation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "plan/scratch_slots.h"
+#include "taps.h"
+#include "tensors/elements.h"
+#include "tensors/rows.h"
+
+namespace acl_host {
+namespace {
+
+constexpr int64_t kElementsPerPiece = 16384;
+
+template <typename T>
+struct Tensors {
+  const std::byte* grad_output;
+  const std::byte* input;
+  const std::byte* grid;
+
+  explicit Tensors(const Launch& launch)
+      : grad_output(launch.inputs[0]), input(launch.inputs[1]), grid(launch.inputs[2]) {}
+};
+
+template <typename T>
+constexpr int64_t kBytes = sizeof(T);
+
+// Some cells of a channel, or whole channels that follow one another.
+struct Block {
+  int64_t image;
+  int64_t first_channel;  // counted through all images
+  int64_t channels;
+  int64_t first_cell;
+  int64_t cells;  // of each channel
+};
+
+Block BlockAt(const GridSampling& sampling, int64_t index) {
+  const int64_t group = index / sampling.bands();
+  const int64_t image = group / sampling.groups();
+  const int64_t channel = group % sampling.groups() * sampling.group;
+  const int64_t first_cell = index % sampling.bands() * sampling.band;
+  return {image, image * sampling.channels + channel, std::min(sampling.group, sampling.channels - channel), first_cell,
+          std::min(sampling.band, sampling.cells() - first_cell)};
+}
+
+// Makes the sums of a block.
+template <typename T, int kAxes>
+void AddUp(const GridSampling& sampling, const Tensors<T>& tensors, const Block& block, std::byte* sums) {
+  using F = Wide<T>;
+  std::memset(sums, 0, static_cast<size_t>(block.channels * block.cells) * sizeof(F));
+  Points<F, kAxes> points;
+  F grads[kPoints];
+  Taps<Tap<F>, kAxes> taps(sampling, block.first_cell, block.cells);
+  for (int64_t first = 0; first < sampling.points; first += kPoints) {
+    const int64_t count = std::min(kPoints, sampling.points - first);
+    FindPoints<T, kAxes>(sampling, tensors.grid, block.image * sampling.points + first, count, points);
+    taps.Clear();
+    sampling.nearest ? AddNearest(points, static_cast<int32_t>(count), taps)
+                     : AddLinear(points, static_cast<int32_t>(count), taps);
+    for (int64_t channel = 0; channel < block.channels; ++channel) {
+      const int64_t from = (block.first_channel + channel) * sampling.points + first;
+      WidenRow<T>(tensors.grad_output + from * kBytes<T>, grads, count);
+      std::byte* const cells = sums + channel * block.cells * kBytes<F>;
+      for (const Tap<F>& tap : taps) {
+        StoreElement(cells, tap.cell, LoadElement<F>(cells, tap.cell) + tap.weight * grads[tap.point]);
+      }
+    }
+  }
+}
+
+template <typename T, int kAxes>
+void MakeInputGrad(const GridSampling& sampling, const Launch& launch, std::byte* out) {
+  using F = Wide<T>;
+  constexpr bool kDirect = std::is_same_v<T, F>;
+  const auto slot_bytes = static_cast<size_t>(sampling.group * sampling.band) * sizeof(F);
+  ScratchSlots slots(kDirect ? nullptr : launch.scratch[0], kDirect ? 0 : sampling.slots, slot_bytes);
+  const Tensors<T> tensors(launch);
+  const auto make_block = [&](int64_t index, std::byte* sums) {
+    const Block block = BlockAt(sampling, index);
+    std::byte* const to = out + (block.first_channel * sampling.cells() + block.first_cell) * kBytes<T>;
+    AddUp<T, kAxes>(sampling, tensors, block, kDirect ? to : sums);
+    if constexpr (!kDirect) RoundRow<T>(reinterpret_cast<const F*>(sums), to, block.channels * block.cells);
+  };
+  const int64_t blocks = sampling.images * sampling.groups() * sampling.bands();
+  const int64_t grain = kElementsPerPiece / (sampling.group * sampling.points) + 1;
+  launch.pool.ParallelFor(blocks, grain, [&](int64_t begin, int64_t end) {
+    if constexpr (kDirect) {
+      for (int64_t index = begin; index < end; ++index) make_block(index, nullptr);
+    } else {
+      const ScratchSlots::Lease lease(slots);
+      for (int64_t index = begin; index < end; ++index) make_block(index, lease.memory());
+    }
+  });
+}
+
+// The gradients of some points' places in one image.
+template <typename T, int kAxes>
+class PlaceGrads {
+  using F = Wide<T>;
+  static constexpr int kCorners = 1 << kAxes;
+
+ public:
+  PlaceGrads(const GridSampling& sampling, const Tensors<T>& tensors)
+      : sampling_(sampling), tensors_(tensors), edge_(sampling, 0, sampling.cells()) {}
+
+  void Make(int64_t image, int64_t first, int64_t count, std::byte* out) {
+    FindPoints<T, kAxes>(sampling_, tensors_.grid, image * sampling_.points + first, count, points_);
+    Divide(static_cast<int32_t>(count));
+    for (int64_t index = 0; index < sampling_.channels; ++index) {
+      const int64_t channel = image * sampling_.channels + index;
+      WidenRow<T>(tensors_.grad_output + (channel * sampling_.points + first) * kBytes<T>, grads_, count);
+      AddChannel(tensors_.input + channel * sampling_.cells() * kBytes<T>);
+    }
+    std::byte* const to = out + kAxes * (image * sampling_.points + first) * kBytes<T>;
+    for (int64_t i = 0; i < count; ++i) {
+      for (int axis = 0; axis < kAxes; ++axis) {
+        RoundElement<T>(to, kAxes * i + axis, by_[axis][i] * points_.along[axis].slope[i]);
+      }
+    }
+  }
+
+ private:
+  // Points between cells that all exist go without the question which of these do.
+  void Divide(int32_t count) {
+    edge_.Clear();
+    inner_end_ = inner_;
+    corners_.Find(points_, count);
+    for (int32_t i = 0; i < count; ++i) {
+      for (int axis = 0; axis < kAxes; ++axis) by_[axis][i] = 0;
+      const Place<kAxes> place = corners_.PlaceOf({}, i);
+      bool is_inner = true;
+      int64_t cell = 0;
+      for (int axis = kAxes - 1; axis >= 0; --axis) {
+        is_inner = is_inner && place[axis] >= 0 && place[axis] + 1 < sampling_.sizes[axis];
+        cell = cell * sampling_.sizes[axis] + place[axis];
+      }
+      if (is_inner) {
+        *inner_end_++ = {cell, i};
+      } else {
+        AddEdge(i);
+      }
+    }
+  }
+
+  void AddEdge(int32_t i) {
+    for (int corner = 0; corner < kCorners; ++corner) {
+      const Place<kAxes> after = Corner<kAxes>(corner);
+      EdgeTap<F, kAxes> tap{0, i, {}};
+      for (int axis = 0; axis < kAxes; ++axis) {
+        tap.by[axis] = after[axis] == 0 ? -1 : 1;
+        for (int other = 0; other < kAxes; ++other) {
+          if (other != axis) tap.by[axis] *= corners_.weight[other][after[other]][i];
+        }
+      }
+      edge_.Add(corners_.PlaceOf(after, i), tap);
+    }
+  }
+
+  void AddChannel(const std::byte* cells) {
+    const int64_t steps[] = {1, sampling_.sizes[0], sampling_.sizes[0] * sampling_.sizes[1]};
+    for (const Inner* each = inner_; each != inner_end_; ++each) {
+      F values[kCorners];
+      for (int corner = 0; corner < kCorners; ++corner) {
+        int64_t cell = each->cell;
+        for (int axis = 0; axis < kAxes; ++axis) cell += (corner >> axis & 1) * steps[axis];
+        values[corner] = WidenElement<T>(cells, cell);
+      }
+      const int32_t i = each->point;
+      by_[0][i] += grads_[i] * Slope<0>(values, i);
+      by_[1][i] += grads_[i] * Slope<1>(values, i);
+      if constexpr (kAxes == 3) by_[2][i] += grads_[i] * Slope<2>(values, i);
+    }
+    for (const EdgeTap<F, kAxes>& tap : edge_) {
+      const F product = grads_[tap.point] * WidenElement<T>(cells, tap.cell);
+      for (int axis = 0; axis < kAxes; ++axis) by_[axis][tap.point] += product * tap.by[axis];
+    }
+  }
+
+  // How much a sample grows along an axis: its cells' differences there, weighted along the other axes.
+  template <int kAxis>
+  [[nodiscard]] F Slope(const F (&values)[kCorners], int32_t i) const {
+    F slopes[kCorners / 2];
+    for (int edge = 0; edge < kCorners / 2; ++edge) {
+      const int before = (edge >> kAxis << (kAxis + 1)) | (edge & ((1 << kAxis) - 1));
+      slopes[edge] = values[before | 1 << kAxis] - values[before];
+    }
+    int edges = kCorners / 2;
+    for (int other = 0; other < kAxes; ++other) {
+      if (other == kAxis) continue;
+      const F before = corners_.weight[other][0][i];
+      const F after = corners_.weight[other][1][i];
+      edges /= 2;
+      for (int edge = 0; edge < edges; ++edge) slopes[edge] = slopes[2 * edge] * before + slopes[2 * edge + 1] * after;
+    }
+    return slopes[0];
+  }
+
+  const GridSampling& sampling_;
+  const Tensors<T>& tensors_;
+  Points<F, kAxes> points_;
+  F grads_[kPoints];
+  F by_[kAxes][kPoints];
+  Corners<F, kAxes> corners_;
+  Inner inner_[kPoints];
+  Inner* inner_end_ = inner_;
+  Taps<EdgeTap<F, kAxes>, kAxes> edge_;
+};
+
+template <typename T, int kAxes>
+void MakeGridGrad(const GridSampling& sampling, const Launch& launch, std::byte* out) {
+  if (sampling.nearest) {
+    std::memset(out, 0, static_cast<size_t>(kAxes * sampling.images * sampling.points) * sizeof(T));
+    return;
+  }
+  const Tensors<T> tensors(launch);
+  const int64_t runs = (sampling.points - 1) / kPoints + 1;
+  const int64_t grain = kElementsPerPiece / (sampling.channels * std::min(kPoints, sampling.points)) + 1;
+  launch.pool.ParallelFor(sampling.images * runs, grain, [&](int64_t begin, int64_t end) {
+    PlaceGrads<T, kAxes> grads(sampling, tensors);
+    for (int64_t run = begin; run < end; ++run) {
+      const int64_t first = run % runs * kPoints;
+      grads.Make(run / runs, first, std::min(kPoints, sampling.points - first), out);
+    }
+  });
+}
+
+template <typename T, int kAxes>
+void ComputeAlong(const GridSampling& sampling, const Launch& launch) {
+  if (sampling.wants_input_grad) MakeInputGrad<T, kAxes>(sampling, launch, launch.outputs.front());
+  if (sampling.wants_grid_grad) MakeGridGrad<T, kAxes>(sampling, launch, launch.outputs.back());
+}
+
+template <typename T>
+void Compute(const GridSampling& sampling, const Launch& launch) {
+  sampling.axes == 2 ? ComputeAlong<T, 2>(sampling, launch) : ComputeAlong<T, 3>(sampling, launch);
+}
+
+}  // namespace
+
+template <>
+void GridSamplerBackward<VECTOR_LEVEL>::Run(const GridSampling& sampling, aclDataType type, const Launch& launch) {
+  if (type == ACL_DOUBLE) return Compute<double>(sampling, launch);
+  VisitFloatType(type, [&](auto tag) { Compute<typename decltype(tag)::Type>(sampling, launch); });
+}
+
+}  // namespace acl_host

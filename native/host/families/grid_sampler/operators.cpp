@@ -1,0 +1,169 @@
+// The operators that are gradients of grid sampling: their checks, which differ a little, and their plans.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "device/runtime.h"
+#include "families/grid_sampler/computation.h"
+#include "operator_plans.h"
+#include "plan/checks.h"
+
+namespace acl_host {
+namespace {
+
+constexpr int64_t kNearest = 1;
+constexpr int64_t kReflection = 2;
+
+// Channels for which the places of the points are computed once: more if these are small enough for a cache.
+constexpr int64_t kFewChannels = 4;
+constexpr int64_t kMostChannels = 16;
+constexpr int64_t kCellsInCache = 65536;
+
+// The memory of sums: so many bytes, and an eighth of the tensors' bytes.
+constexpr int64_t kFreeBytes = int64_t{2} << 20;
+
+void CheckMode(const char* name, int64_t mode, int64_t highest) {
+  if (0 <= mode && mode <= highest) return;
+  FailInvalid(std::string(name) + ": expected 0 to " + std::to_string(highest) + ", got " + std::to_string(mode));
+}
+
+struct Tensors {
+  template <typename Arguments>
+  explicit Tensors(const Arguments& given)
+      : grad_output("gradOutput", given.grad_output),
+        input("input", given.input),
+        grid("grid", given.grid),
+        input_grad("inputGrad", given.input_grad),
+        grid_grad("gridGrad", given.grid_grad),
+        mask(given.output_mask->values) {}
+
+  // What is sampled for nothing is not computed.
+  [[nodiscard]] bool needs_work() const {
+    return !input.tensor.empty() && !grid.tensor.empty() && (mask[0] || mask[1]);
+  }
+
+  Argument grad_output;
+  Argument input;
+  Argument grid;
+  Argument input_grad;
+  Argument grid_grad;
+  const std::vector<bool>& mask;
+};
+
+void CheckHasGridSampler() { CheckProduct(CurrentProduct(), {"910A", "910B", "910_93", "950"}); }
+
+void CheckTypes(const Tensors& tensors, std::vector<aclDataType> types) {
+  for (const Argument& each : {tensors.grad_output, tensors.grid, tensors.input_grad, tensors.grid_grad}) {
+    CheckSameDataType(each, tensors.input);
+  }
+  types.push_back(ACL_DOUBLE);
+  CheckDataType(tensors.input, types);
+}
+
+void CheckShapes(const Tensors& tensors, int64_t axes) {
+  const auto& [grad_output, input, grid, input_grad, grid_grad, mask] = tensors;
+  CheckRank(input, {axes + 2});
+  CheckRank(grid, {axes + 2});
+  CheckRank(grad_output, {axes + 2});
+  const Dims& shape = input.tensor.view_dims;
+  CheckDim(grid, 0, "input's dim 0", shape[0]);
+  CheckDim(grad_output, 0, "input's dim 0", shape[0]);
+  CheckDim(grad_output, 1, "input's dim 1", shape[1]);
+  if (axes == 2 && (shape[2] == 0 || shape[3] == 0)) {
+    FailInvalid("input: expected a height and a width above 0, got shape " + DimsText(shape));
+  }
+  for (int64_t axis = 1; axis <= axes; ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    const std::string what = "gradOutput's dim " + std::to_string(axis + 1);
+    CheckDim(grid, at, what.c_str(), grad_output.tensor.view_dims[at + 1]);
+  }
+  CheckDim(grid, static_cast<size_t>(axes + 1), axes == 2 ? "x and y" : "x, y and z", axes);
+  CheckSameShape(input_grad, input);
+  CheckSameShape(grid_grad, grid);
+  if (mask.size() != 2) FailInvalid("outputMask: expected 2 values, got " + std::to_string(mask.size()));
+  for (const Argument& each : {grad_output, input, grid}) CheckNoNegativeDim(each);
+  for (const Argument& each : {grad_output, input, grid, input_grad, grid_grad}) CheckAddressable(each);
+}
+
+// Divides the work among threads. Sums that need memory take little beside the tensors; a channel that is too large for
+// that is divided into bands, for each of which all points are looked at.
+GridSampling Divide(GridSampling sampling, bool sums_need_memory) {
+  const int64_t threads = Runtime::Current()->config().threads;
+  const int64_t groups = (threads - 1) / sampling.images + 1;
+  const int64_t most = std::clamp(kCellsInCache / sampling.cells(), kFewChannels, kMostChannels);
+  sampling.group = std::clamp<int64_t>(sampling.channels / groups, 1, most);
+  sampling.band = sampling.cells();
+  if (sums_need_memory) {
+    const int64_t channels = sampling.images * sampling.channels;
+    const int64_t tensor_bytes_part = channels * sampling.cells() / 2 + channels * sampling.points / 4;
+    const int64_t cells = (kFreeBytes + tensor_bytes_part) / int64_t{sizeof(float)} / threads;
+    sampling.group = std::clamp<int64_t>(cells / sampling.cells(), 1, sampling.group);
+    sampling.band = std::clamp<int64_t>(cells, 1, sampling.cells());
+  }
+  sampling.slots = std::min(threads, sampling.images * sampling.groups() * sampling.bands());
+  return sampling;
+}
+
+template <typename Arguments>
+Plan MakePlan(const Arguments& given, const Tensors& tensors, int axes) {
+  Plan plan;
+  if (!tensors.needs_work()) return plan;
+  const aclTensor& input = tensors.input.tensor;
+  const Dims& shape = input.view_dims;
+  const Dims& points = tensors.grid.tensor.view_dims;
+  GridSampling sampling{};
+  sampling.axes = axes;
+  sampling.images = shape[0];
+  sampling.channels = shape[1];
+  sampling.sizes = {1, 1, 1};
+  std::copy(shape.rbegin(), shape.rend() - 2, sampling.sizes.begin());
+  sampling.points = ElementCount(Dims(points.begin() + 1, points.end() - 1));
+  sampling.nearest = given.interpolation_mode == kNearest;
+  sampling.padding = static_cast<SamplingPadding>(given.padding_mode);
+  sampling.align_corners = given.align_corners;
+  sampling.wants_input_grad = tensors.mask[0];
+  sampling.wants_grid_grad = tensors.mask[1];
+  const bool sums_need_memory = sampling.wants_input_grad && aclDataTypeSize(input.data_type) < sizeof(float);
+  sampling = Divide(sampling, sums_need_memory);
+  for (const Argument& each : {tensors.grad_output, tensors.input, tensors.grid}) plan.AddInput(each.tensor);
+  if (sampling.wants_input_grad) plan.AddOutput(tensors.input_grad.tensor);
+  if (sampling.wants_grid_grad) plan.AddOutput(tensors.grid_grad.tensor);
+  if (sums_need_memory) {
+    plan.AddScratch(static_cast<uint64_t>(sampling.slots * sampling.group * sampling.band) * sizeof(float));
+  }
+  plan.PromiseTimeOfBytes();
+  plan.SetCompute([run = AtVectorLevel<GridSamplerBackward>(), sampling, type = input.data_type](const Launch& launch) {
+    run(sampling, type, launch);
+  });
+  return plan;
+}
+
+}  // namespace
+
+Plan PlanGridSampler2DBackward(const GridSampler2DBackwardArguments& given) {
+  CheckHasGridSampler();
+  if (given.output_mask == nullptr) return {};
+  const Tensors tensors(given);
+  CheckTypes(tensors, FloatTypes(CurrentProduct()));
+  // CANN 9.1 has mode 2 as well, which nothing tells from a release that lacks it.
+  CheckMode("interpolationMode", given.interpolation_mode, kNearest);
+  CheckMode("paddingMode", given.padding_mode, kReflection);
+  CheckShapes(tensors, 2);
+  return MakePlan(given, tensors, 2);
+}
+
+// Every product takes BF16.
+Plan PlanGridSampler3DBackward(const GridSampler3DBackwardArguments& given) {
+  CheckHasGridSampler();
+  if (given.output_mask == nullptr) return {};
+  const Tensors tensors(given);
+  CheckTypes(tensors, {ACL_FLOAT, ACL_FLOAT16, ACL_BF16});
+  CheckMode("paddingMode", given.padding_mode, kReflection);
+  CheckMode("interpolationMode", given.interpolation_mode, kNearest);
+  // Devices also take channels in the last dim, which this library does not compute.
+  if (tensors.input.tensor.format == ACL_FORMAT_NDHWC) CheckFormat(tensors.input, ACL_FORMAT_NCDHW);
+  CheckShapes(tensors, 3);
+  return MakePlan(given, tensors, 3);
+}
+
+}  // namespace acl_host

@@ -1,0 +1,138 @@
+// The cells that points take their samples from.
+//
+// In an unnamed namespace, because each vector level has its own.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "points.h"
+
+namespace acl_host {
+namespace {
+
+// One cell of a point, counted from the first that matters.
+template <typename F>
+struct Tap {
+  int64_t cell;
+  int32_t point;
+  F weight;
+};
+
+// The same with the derivatives of its weight along each axis.
+template <typename F, int kAxes>
+struct EdgeTap {
+  int64_t cell;
+  int32_t point;
+  F by[kAxes];
+};
+
+// A point between cells that all exist: the first of them.
+struct Inner {
+  int64_t cell;
+  int32_t point;
+};
+
+// A place of a cell along each axis, or whether it is the one after a point.
+template <int kAxes>
+using Place = std::array<int64_t, kAxes>;
+
+// A corner of a point's surroundings. They are counted with x fastest.
+template <int kAxes>
+[[nodiscard]] Place<kAxes> Corner(int corner) {
+  Place<kAxes> after;
+  for (int axis = 0; axis < kAxes; ++axis) after[axis] = corner >> axis & 1;
+  return after;
+}
+
+// Of points along each axis, the cell before each, which may be outside, and the weights of that and of the next one.
+template <typename F, int kAxes>
+struct Corners {
+  int32_t before[kAxes][kPoints];
+  F weight[kAxes][2][kPoints];
+
+  void Find(const Points<F, kAxes>& points, int32_t count) {
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int32_t i = 0; i < count; ++i) {
+        const F at = points.along[axis].at[i];
+        const F cell = std::floor(at);
+        before[axis][i] = static_cast<int32_t>(cell);
+        weight[axis][0][i] = 1 - (at - cell);
+        weight[axis][1][i] = at - cell;
+      }
+    }
+  }
+
+  [[nodiscard]] Place<kAxes> PlaceOf(const Place<kAxes>& after, int32_t i) const {
+    Place<kAxes> place;
+    for (int axis = 0; axis < kAxes; ++axis) place[axis] = before[axis][i] + after[axis];
+    return place;
+  }
+};
+
+// A list of taps, into which only those of some cells of a channel come.
+template <typename AnyTap, int kAxes>
+class Taps {
+ public:
+  Taps(const GridSampling& sampling, int64_t first_cell, int64_t cells)
+      : first_cell_(static_cast<uint64_t>(first_cell)), cells_(static_cast<uint64_t>(cells)) {
+    for (int axis = 0; axis < kAxes; ++axis) sizes_[axis] = static_cast<uint64_t>(sampling.sizes[axis]);
+  }
+
+  void Clear() { end_ = taps_; }
+
+  // Without a branch, because nobody can predict it. Numbers below 0 are large without a sign.
+  void Add(const Place<kAxes>& place, AnyTap tap) {
+    uint64_t cell = 0;
+    int exists = 1;
+    for (int axis = kAxes - 1; axis >= 0; --axis) {
+      const auto at = static_cast<uint64_t>(place[axis]);
+      cell = cell * sizes_[axis] + at;
+      exists &= static_cast<int>(at < sizes_[axis]);
+    }
+    cell -= first_cell_;
+    tap.cell = static_cast<int64_t>(cell);
+    *end_ = tap;
+    end_ += exists & static_cast<int>(cell < cells_);
+  }
+
+  [[nodiscard]] const AnyTap* begin() const { return taps_; }
+  [[nodiscard]] const AnyTap* end() const { return end_; }
+
+ private:
+  uint64_t sizes_[kAxes];
+  const uint64_t first_cell_;
+  const uint64_t cells_;
+  AnyTap taps_[(kPoints << kAxes) + 1];
+  AnyTap* end_ = taps_;
+};
+
+template <typename F, int kAxes>
+void AddNearest(const Points<F, kAxes>& points, int32_t count, Taps<Tap<F>, kAxes>& taps) {
+  for (int32_t i = 0; i < count; ++i) {
+    Place<kAxes> place;
+    for (int axis = 0; axis < kAxes; ++axis) {
+      place[axis] = static_cast<int32_t>(std::nearbyint(points.along[axis].at[i]));
+    }
+    taps.Add(place, {0, i, 1});
+  }
+}
+
+// Corner by corner: points that follow one another often share cells, and a sum waits for the one before.
+template <typename F, int kAxes>
+void AddLinear(const Points<F, kAxes>& points, int32_t count, Taps<Tap<F>, kAxes>& taps) {
+  Corners<F, kAxes> corners;
+  corners.Find(points, count);
+  for (int corner = 0; corner < 1 << kAxes; ++corner) {
+    const Place<kAxes> after = Corner<kAxes>(corner);
+    for (int32_t i = 0; i < count; ++i) {
+      F weight = corners.weight[0][after[0]][i];
+      for (int axis = 1; axis < kAxes; ++axis) weight *= corners.weight[axis][after[axis]][i];
+      taps.Add(corners.PlaceOf(after, i), {0, i, weight});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace acl_host
