@@ -108,6 +108,12 @@ PADS: Final = {
     )
     for number, (mode, axes) in enumerate((mode, axes) for mode in ("replicate", "reflect") for axes in (1, 2, 3))
 }  # fmt: skip
+POINTS: Final = torch.rand(1, 2, 3, 2, 3, generator=torch.Generator().manual_seed(3)) * 2 - 1
+VOLUMES: Final = {
+    "Functional.grid_sample.1": call(
+        (1, 2, 2, 3, 2), drawn(1, 2, 3, 4, 5, grad=True), POINTS.clone().requires_grad_(), "bilinear", "zeros", False
+    ),
+}
 ELSEWHERE: Final = {"gelu_backward", "max_pool2d_with_indices_backward"}
 """The gradients of functions for which the bridge takes another operator of this product."""
 
@@ -119,7 +125,7 @@ def test_every_operator_and_every_spelling_is_replayed(
     # PyTorch's own name of what is functional.threshold.
     assert CALLS.keys() | {"Functional.pad"} == served_apis().keys() - {"Functional._threshold"}
     dump = Dump(tmp_path / "dump")
-    named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS}
+    named = {**{f"{api}.0": each for api, each in CALLS.items()}, **PADS, **VOLUMES}
     for name, (args, grad_output, options) in named.items():
         dump.add(name, args, grad_output, options)
     called: list[str] = []
