@@ -69,7 +69,7 @@ def test_output_and_gradients_are_those_of_pytorch_in_one_call(
     expected = [each for each in call.gradients(call.leaves()) if each is not None]
     function = jax.jit(remote(call, client)) if is_compiled else remote(call, client)
     output, pull = jax.vjp(function, *arrays_of(call))
-    gradients = pull(jnp.linspace(-1, 2, output.size).reshape(output.shape))
+    gradients = jax.block_until_ready(pull(jnp.linspace(-1, 2, output.size).reshape(output.shape)))
     assert len(calls) == (1 if output.size else 0)
     for found, theirs in zip([output, *gradients], expected, strict=True):
         np.testing.assert_allclose(found, theirs, rtol=1e-4, atol=1e-4)

@@ -8,15 +8,6 @@ was 2^31 or more volumes away, where float32 has no cells.
 Grids may hold any numbers: the definition says what becomes of those that are not finite, as devices and PyTorch do.
 """
 
-from aclgrad.operators._families.grid_sampler.spec import MOST_ON_950, grid_sampler_spec
-from aclgrad.products import Product
+from aclgrad.operators._families.grid_sampler.spec import grid_sampler_spec
 
-SPEC = grid_sampler_spec(
-    3,
-    {
-        # Atlas A2 and A3 count cells times channels, and points, with signs.
-        Product.ATLAS_A2: 2**31 - 1,
-        Product.ATLAS_A3: 2**31 - 1,
-        Product.ASCEND_950: MOST_ON_950,
-    },
-)
+SPEC = grid_sampler_spec(3)

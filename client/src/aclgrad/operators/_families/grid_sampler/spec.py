@@ -1,6 +1,6 @@
 """The rows of the operator table that are gradients of sampling planes or volumes at the points of a grid."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final
 
@@ -35,15 +35,21 @@ _DTYPES: Final = {
     Product.ATLAS_TRAINING: ("float32", "float16", "float64"),
     **same_on((Product.ATLAS_A2, Product.ATLAS_A3, Product.ASCEND_950), ("float32", "float16", "bfloat16", "float64")),
 }
-MOST_ON_950: Final = 2**32 - 101
-"""Elements of a tensor: the 950 counts them in 32 bits, and one of the last numbers stands for none."""
+_MOST: Final = {
+    # Counted with signs in 32 bits; of planes the channels and cells of one image, of volumes those of all.
+    Product.ATLAS_A2: 2**31 - 1,
+    Product.ATLAS_A3: 2**31 - 1,
+    # Without signs; one of the last numbers stands for none.
+    Product.ASCEND_950: 2**32 - 101,
+}
+"""Elements of a tensor that products can count."""
 _AXES: Final = (("x", "W"), ("y", "H"), ("z", "D"))
 
 
-def grid_sampler_spec(axes: int, most: Mapping[Product, int], refused_mode: int | None = None) -> OperatorSpec:
+def grid_sampler_spec(axes: int, refused_mode: int | None = None) -> OperatorSpec:
     """Returns the row of `grid_sampler{axes}d_backward`.
 
-    `most` has the elements of a tensor that products can count. The refused mode is one that only some releases have.
+    The refused mode is one that only some releases have.
     """
     image, linear, around = {2: ("image", "bilinear", "four"), 3: ("volume", "trilinear", "eight")}[axes]
     point = ", ".join(at for at, _ in _AXES[:axes])
@@ -62,7 +68,7 @@ def grid_sampler_spec(axes: int, most: Mapping[Product, int], refused_mode: int 
         yield from first_problem(
             same_dtype(arguments, "grad_output", "input", "grid"),
             _sizes(arguments, point),
-            _counts(arguments, most.get(product)),
+            _counts(arguments, _MOST.get(product)),
         )
 
     def work(arguments: Arguments) -> float:
