@@ -17,13 +17,13 @@ constexpr int64_t kGrain = 32768;
 // Elements that are converted at a time: three rows of them stay in the first cache.
 constexpr int64_t kBlock = 1024;
 
-// Whether the gradient has a formula for numbers of type T.
-template <typename Gradient, typename T, typename = void>
-constexpr bool kComputes = false;
+// What the formulas take for elements of type T.
+template <typename T>
+using Operand = std::conditional_t<std::is_same_v<Wide<T>, float>, FloatLanes, T>;
+
+// Whether the gradient has a formula for elements of type T.
 template <typename Gradient, typename T>
-constexpr bool
-    kComputes<Gradient, T, std::enable_if_t<std::is_same_v<std::invoke_result_t<const Gradient&, T, T>, T>>> =
-        std::is_same_v<Wide<T>, T>;
+constexpr bool kComputes = std::is_invocable_v<const Gradient&, Operand<T>, Operand<T>>;
 
 template <typename T>
 constexpr bool kIsComplex = false;
@@ -88,9 +88,8 @@ void Write(const T* from, std::byte* elements, aclDataType type, int64_t first, 
   });
 }
 
-// Integers are neither converted nor mixed.
 template <typename Visitor>
-void VisitComputedType(aclDataType type, const Visitor& visit) {
+void VisitAnyType(aclDataType type, const Visitor& visit) {
   switch (type) {
     case ACL_INT8:
       return visit(TypeTag<int8_t>{});
@@ -109,24 +108,37 @@ void VisitComputedType(aclDataType type, const Visitor& visit) {
 template <typename T, typename Gradient>
 void MakeRow(Gradient gradient, const std::byte* __restrict grads, const std::byte* __restrict saved,
              std::byte* __restrict to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    StoreElement<T>(to, i, gradient(LoadElement<T>(grads, i), LoadElement<T>(saved, i)));
+  if constexpr (std::is_same_v<Operand<T>, FloatLanes>) {
+    ForLanes(count, [&](int64_t i, auto lanes) {
+      StoreLanes<T>(gradient(LoadLanes<T>(grads, i, lanes), LoadLanes<T>(saved, i, lanes)), to, i, lanes);
+    });
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      StoreElement<T>(to, i, gradient(LoadElement<T>(grads, i), LoadElement<T>(saved, i)));
+    }
   }
 }
 
+// Of tensors of one type.
 template <typename T, typename Gradient>
-void MakeAll(const Gradient& gradient, const Elementwise& work, const Launch& launch) {
+void MakeAlike(const Gradient& gradient, const Elementwise& work, const Launch& launch) {
+  launch.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
+    const int64_t offset = begin * int64_t{sizeof(T)};
+    MakeRow<T>(gradient, launch.inputs[0] + offset, launch.inputs[1] + offset, launch.outputs[0] + offset, end - begin);
+  });
+}
+
+template <typename T, typename Gradient>
+void MakeMixed(const Gradient& gradient, const Elementwise& work, const Launch& launch) {
   const auto is_computed = [&](aclDataType type) { return type == work.computed; };
   const bool in_place = is_computed(work.gradient);
-  const bool converts = !in_place || !is_computed(work.grad_output) || !is_computed(work.saved);
   launch.pool.ParallelFor(work.count, kGrain, [&](int64_t begin, int64_t end) {
     const Source<T> grads(launch.inputs[0], work.grad_output, is_computed(work.grad_output));
     const Source<T> saved(launch.inputs[1], work.saved, is_computed(work.saved));
     const Scratch<T> made(in_place ? 0 : kBlock);
     std::byte* const to = launch.outputs[0];
-    const int64_t step = converts ? kBlock : end - begin;
-    for (int64_t first = begin; first < end; first += step) {
-      const int64_t count = std::min(step, end - first);
+    for (int64_t first = begin; first < end; first += kBlock) {
+      const int64_t count = std::min(kBlock, end - first);
       std::byte* const row = in_place ? to + first * int64_t{sizeof(T)} : reinterpret_cast<std::byte*>(made.data());
       MakeRow<T>(gradient, grads.Read(first, count), saved.Read(first, count), row, count);
       if (!in_place) Write(made.data(), to, work.gradient, first, count);
@@ -138,11 +150,20 @@ void MakeAll(const Gradient& gradient, const Elementwise& work, const Launch& la
 
 template <>
 void ElementwiseBackward<VECTOR_LEVEL>::Run(const Elementwise& work, const Launch& launch) {
+  const bool alike = work.grad_output == work.saved && work.saved == work.gradient;
   VisitGradient(work, [&](const auto& gradient) {
-    VisitComputedType(work.computed, [&](auto tag) {
-      using T = typename decltype(tag)::Type;
-      if constexpr (kComputes<std::decay_t<decltype(gradient)>, T>) MakeAll<T>(gradient, work, launch);
-    });
+    using Gradient = std::decay_t<decltype(gradient)>;
+    if (alike) {
+      VisitAnyType(work.gradient, [&](auto tag) {
+        using T = typename decltype(tag)::Type;
+        if constexpr (kComputes<Gradient, T>) MakeAlike<T>(gradient, work, launch);
+      });
+    } else {
+      VisitFloatOrComplexType(work.computed, [&](auto tag) {
+        using T = typename decltype(tag)::Type;
+        if constexpr (std::is_same_v<Wide<T>, T> && kComputes<Gradient, T>) MakeMixed<T>(gradient, work, launch);
+      });
+    }
   });
 }
 

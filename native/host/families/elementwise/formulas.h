@@ -1,4 +1,5 @@
-// The gradient of each elementwise function: of one element, from the gradient of its result and the saved value.
+// The gradient of each elementwise function: of one element, from the gradient of its result and the saved value; for
+// float32, of the elements in a register.
 // In an unnamed namespace, because each vector level has its own.
 #pragma once
 
@@ -11,9 +12,22 @@
 namespace acl_host {
 namespace {
 
+// FloatLanes of float32, or one number of another type.
+template <typename T>
+constexpr bool kIsReal = std::is_same_v<T, FloatLanes> || std::is_floating_point_v<T>;
+
+template <typename T>
+[[nodiscard]] T Number(float value) {
+  if constexpr (std::is_same_v<T, FloatLanes>) {
+    return Filled(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
 // Of x * sigmoid(x).
 struct SiluGradient {
-  float operator()(float grad, float x) const {
+  FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     const Sigmoid sigmoid(x);
     return grad * sigmoid.value * (1.0F + x * sigmoid.complement);
   }
@@ -23,7 +37,7 @@ struct SiluGradient {
 struct SigmoidGradient {
   template <typename T, typename = std::enable_if_t<!std::is_integral_v<T>>>
   T operator()(T grad, T y) const {
-    return grad * Conjugate((T(1) - y) * y);
+    return grad * Conjugate((Number<T>(1) - y) * y);
   }
 
   template <typename T>
@@ -40,15 +54,15 @@ struct SigmoidGradient {
 struct TanhGradient {
   template <typename T, typename = std::enable_if_t<!std::is_integral_v<T>>>
   T operator()(T grad, T y) const {
-    return grad * ((T(1) - y) * (T(1) + y));
+    return grad * ((Number<T>(1) - y) * (Number<T>(1) + y));
   }
 };
 
 struct LeakyReluGradient {
-  template <typename T, typename = std::enable_if_t<std::is_floating_point_v<T>>>
+  template <typename T, typename = std::enable_if_t<kIsReal<T>>>
   T operator()(T grad, T x) const {
-    const T below = grad * static_cast<T>(slope);
-    return x > 0 ? grad : below;
+    const T below = grad * Number<T>(slope);
+    return x > Number<T>(0) ? grad : below;
   }
 
   float slope;
@@ -56,19 +70,20 @@ struct LeakyReluGradient {
 
 // At both kinks CANN takes the slope of the middle.
 struct HardswishGradient {
-  float operator()(float grad, float x) const {
-    const float middle = grad * (x * (1.0F / 3.0F) + 0.5F);
-    return x < -3 ? 0 : (x > 3 ? grad : middle);
+  FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
+    const FloatLanes middle = grad * (x * (1.0F / 3.0F) + 0.5F);
+    const FloatLanes above = x > 3.0F ? grad : middle;
+    return x < -3.0F ? FloatLanes{} : above;
   }
 };
 
 // Integers are compared as they are.
 struct ThresholdGradient {
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  template <typename T, typename = std::enable_if_t<kIsReal<T> || std::is_integral_v<T>>>
   T operator()(T grad, T x) const {
     using Compared = std::conditional_t<std::is_integral_v<T>, double, T>;
     // A NaN is not below the threshold.
-    return static_cast<Compared>(x) <= static_cast<Compared>(threshold) ? T{0} : grad;
+    return Compared(x) <= Number<Compared>(threshold) ? T{} : grad;
   }
 
   float threshold;
@@ -76,27 +91,26 @@ struct ThresholdGradient {
 
 // Of x * Phi(x), with the distribution function Phi and the density phi of normal numbers.
 struct GeluGradient {
-  float operator()(float grad, float x) const {
+  FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     constexpr float kDensityAtZero = 0.398942280F;
-    const float bounded = Bounded(x, 20.0F);
-    const float size = std::abs(bounded);
-    const float decay = ExpOfNegative(-0.5F * bounded * bounded);
-    const float tail = decay * MillsRatio(size);
-    const float phi = kDensityAtZero * decay;
-    return grad * ((x < 0 ? tail : 1.0F - tail) + bounded * phi);
+    const FloatLanes bounded = Bounded(x, 20.0F);
+    const FloatLanes decay = Exp(-0.5F * bounded * bounded);
+    const FloatLanes tail = decay * MillsRatio(Size(bounded));
+    const FloatLanes phi = kDensityAtZero * decay;
+    return grad * ((x < 0.0F ? tail : 1.0F - tail) + bounded * phi);
   }
 };
 
 // Of x * sigmoid(2u), where u = sqrt(2 / pi) * (x + 0.044715 x^3): of 0.5 x (1 + tanh(u)).
 struct GeluTanhGradient {
-  float operator()(float grad, float x) const {
+  FloatLanes operator()(FloatLanes grad, FloatLanes x) const {
     constexpr float kScale = 1.59576912F;  // 2 sqrt(2 / pi)
     constexpr float kCube = 0.044715F;
     // At the bounds, and at infinity, the derivative is 0 or 1.
-    const float bounded = Bounded(x, 20.0F);
-    const float square = bounded * bounded;
+    const FloatLanes bounded = Bounded(x, 20.0F);
+    const FloatLanes square = bounded * bounded;
     const Sigmoid sigmoid(kScale * bounded * (1.0F + kCube * square));
-    const float slope = kScale * (1.0F + 3.0F * kCube * square);
+    const FloatLanes slope = kScale * (1.0F + 3.0F * kCube * square);
     return grad * (sigmoid.value + bounded * slope * sigmoid.value * sigmoid.complement);
   }
 };

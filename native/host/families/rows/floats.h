@@ -3,13 +3,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "plan/plan.h"
 #include "plan/scratch.h"
 #include "tensors/elements.h"
+#include "tensors/lanes.h"
 #include "tensors/rows.h"
 
 namespace acl_host {
@@ -84,24 +87,28 @@ class RoundedFloats {
   const Scratch<float> copy_;
 };
 
-// Adds up term(0) to term(count - 1), in an order that depends on the count alone.
+// Adds up the elements of a row, in an order that depends on the count alone: term(i, lanes) has those from i on.
 template <typename Term>
 [[nodiscard]] float SumAlong(int64_t count, const Term& term) {
-  constexpr int64_t kLanes = 32;
-  float sum = 0;
-  int64_t i = 0;
-  if (count >= kLanes) {
-    float lanes[kLanes] = {};
-    for (; i + kLanes <= count; i += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
-    }
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    }
-    sum = lanes[0];
+  constexpr int64_t kSums = 32;
+  FloatLanes registers[kSums / kFloatLanes] = {};
+  int64_t begin = 0;
+  for (; begin + kSums <= count; begin += kSums) {
+    for (int64_t i = 0; i < kSums; i += kFloatLanes) registers[i / kFloatLanes] += term(begin + i, AllLanes{});
   }
-  for (; i < count; ++i) sum += term(i);
-  return sum;
+  std::array<std::byte, sizeof(registers)> sums;
+  std::memcpy(sums.data(), registers, sizeof(registers));
+  ForLanes(count - begin, [&](int64_t i, auto lanes) {
+    StoreLanes<float>(LoadLanes<float>(sums.data(), i, AllLanes{}) + term(begin + i, lanes), sums.data(), i,
+                      AllLanes{});
+  });
+  float each[kSums];
+  std::memcpy(each, sums.data(), sizeof(each));
+  for (int64_t half = kSums / 2; half > 0; half /= 2) {
+    if (half >= count) continue;  // the rest is zeros
+    for (int64_t i = 0; i < half; ++i) each[i] += each[i + half];
+  }
+  return each[0];
 }
 
 }  // namespace

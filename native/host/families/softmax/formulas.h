@@ -4,18 +4,19 @@
 
 #include "families/softmax/computation.h"
 #include "tensors/exp.h"
+#include "tensors/lanes.h"
 
 namespace acl_host {
 namespace {
 
 struct SoftmaxGradient {
-  static float Term(float grad, float output) { return grad * output; }
-  static float Cell(float grad, float output, float sum) { return output * (grad - sum); }
+  static FloatLanes Term(FloatLanes grad, FloatLanes output) { return grad * output; }
+  static FloatLanes Cell(FloatLanes grad, FloatLanes output, FloatLanes sum) { return output * (grad - sum); }
 };
 
 struct LogSoftmaxGradient {
-  static float Term(float grad, float) { return grad; }
-  static float Cell(float grad, float output, float sum) { return grad - Exp(output) * sum; }
+  static FloatLanes Term(FloatLanes grad, FloatLanes) { return grad; }
+  static FloatLanes Cell(FloatLanes grad, FloatLanes output, FloatLanes sum) { return grad - Exp(output) * sum; }
 };
 
 // Calls visit with the gradient of the function.

@@ -113,9 +113,11 @@ class Worker {
     const std::byte* const grads = grads_.Read(at, count);
     const std::byte* const inputs = inputs_.Read(at, count);
     const Normal normal = NormalOf(plane);
-    return {SumAlong(count, [&](int64_t i) { return FloatAt(grads, i); }), SumAlong(count, [&](int64_t i) {
-              return FloatAt(grads, i) * ((FloatAt(inputs, i) - normal.mean) * normal.rstd);
-            })};
+    const auto grad = [&](int64_t i, auto lanes) { return LoadLanes<float>(grads, i, lanes); };
+    const auto product = [&](int64_t i, auto lanes) {
+      return grad(i, lanes) * ((LoadLanes<float>(inputs, i, lanes) - normal.mean) * normal.rstd);
+    };
+    return {SumAlong(count, grad), SumAlong(count, product)};
   }
 
   void MakePart(int64_t plane, int64_t part, const Sums means) const {
