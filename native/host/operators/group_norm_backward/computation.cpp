@@ -32,7 +32,7 @@ class Worker {
         rstds_(launch, norm.rstd, 1),
         gammas_(launch, norm.gamma, 1),
         gradients_(launch, norm.grad_input.value_or(norm.input), std::min(norm.area, GroupNorm::kPart)),
-        sums_(launch.scratch[0]),
+        sums_(norm.keeps_sums() ? launch.scratch.front() : nullptr),
         group_means_(launch.scratch.back()),
         group_sums_(norm.has_small_groups() ? norm.channels_of_group() : 0) {}
 
@@ -64,11 +64,21 @@ class Worker {
     StoreElement(sums_, plane * norm_.parts() + part, SumOfPart(plane, part));
   }
 
+  // Of a channel of a sample, after FoldGroup.
+  [[nodiscard]] Sums SumsOf(int64_t plane) const {
+    return norm_.keeps_sums() ? LoadElement<Sums>(sums_, plane * norm_.parts()) : SumOfPart(plane, 0);
+  }
+
   // Replaces the sums of the first part of each plane of a group by those of the plane, and finds the group's means.
   void FoldGroup(int64_t group) const {
     const int64_t planes = norm_.channels_of_group();
     Totals totals;
     for (int64_t plane = group * planes; plane < (group + 1) * planes; ++plane) {
+      if (!norm_.keeps_sums()) {
+        const Sums sums = SumOfPart(plane, 0);
+        totals.Add(GammaOf(plane), sums.grad, sums.product);
+        continue;
+      }
       double grad = 0;
       double product = 0;
       for (int64_t part = plane * norm_.parts(); part < (plane + 1) * norm_.parts(); ++part) {
@@ -179,8 +189,10 @@ void MakeAll(const GroupNorm& norm, const Launch& launch) {
   }
   const int64_t parts = norm.parts();
   const int64_t elements = std::min(norm.area, GroupNorm::kPart);
-  ForUnits(norm, launch, norm.planes() * parts, elements,
-           [&](const Worker& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });
+  if (norm.keeps_sums()) {
+    ForUnits(norm, launch, norm.planes() * parts, elements,
+             [&](const Worker& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });
+  }
   ForUnits(norm, launch, norm.samples * norm.groups, norm.channels_of_group() * parts,
            [&](const Worker& worker, int64_t unit) { worker.FoldGroup(unit); });
   if (!norm.grad_input) return;
@@ -190,17 +202,12 @@ void MakeAll(const GroupNorm& norm, const Launch& launch) {
 
 // Adds up a sum of each channel over the chunks or the samples.
 void AddChannels(const GroupNorm& norm, const Launch& launch, const FloatOperand& output, float Sums::* sum) {
-  const int64_t parts = norm.parts();
   const int64_t count = norm.has_small_groups() ? norm.chunks() : norm.samples;
-  launch.pool.ParallelFor(norm.channels, kGrain / count + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t channel = begin; channel < end; ++channel) {
-      double all = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        all += static_cast<double>(LoadElement<Sums>(launch.scratch[0], (i * norm.channels + channel) * parts).*sum);
-      }
-      const auto rounded = static_cast<float>(all);
-      Round(&rounded, launch, output, channel, 1);
-    }
+  ForUnits(norm, launch, norm.channels, count, [&](const Worker& worker, int64_t channel) {
+    double all = 0;
+    for (int64_t i = 0; i < count; ++i) all += static_cast<double>(worker.SumsOf(i * norm.channels + channel).*sum);
+    const auto rounded = static_cast<float>(all);
+    Round(&rounded, launch, output, channel, 1);
   });
 }
 

@@ -36,8 +36,13 @@ struct GroupNorm {
   [[nodiscard]] int64_t chunk_samples() const { return (samples - 1) / kMostChunks + 1; }
   [[nodiscard]] int64_t chunks() const { return (samples - 1) / chunk_samples() + 1; }
 
+  // The sums of shorter channels would take about as much memory as the channels: they are found again when needed.
+  static constexpr int64_t kLeastKept = 64;
+  [[nodiscard]] bool keeps_sums() const { return has_small_groups() || area >= kLeastKept; }
+
   // Two sums of each channel of a chunk; or of each part of each channel of a sample, and two means of each group.
   [[nodiscard]] uint64_t sums_bytes() const {
+    if (!keeps_sums()) return 0;
     return static_cast<uint64_t>(has_small_groups() ? chunks() * channels : planes() * parts()) * 2 * sizeof(float);
   }
   [[nodiscard]] uint64_t means_bytes() const {
@@ -45,8 +50,8 @@ struct GroupNorm {
   }
 };
 
-// The wanted gradients, each rounded to its type. The scratch memory has sums_bytes() and, if that is not 0,
-// means_bytes().
+// The wanted gradients, each rounded to its type. The scratch memory has sums_bytes() and means_bytes(), each
+// unless it is 0.
 template <VectorLevel>
 struct GroupNormBackward {
   static void Run(const GroupNorm& norm, const Launch& launch);

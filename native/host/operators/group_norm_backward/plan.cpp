@@ -142,7 +142,7 @@ Plan PlanGroupNormBackward(const GroupNormBackwardArguments& given) {
   norm.grad_gamma = add_output(tensors.outputs[1]);
   norm.grad_beta = add_output(tensors.outputs[2]);
   if (outputs == 0) return {};
-  plan.AddScratch(norm.sums_bytes());
+  if (norm.sums_bytes() > 0) plan.AddScratch(norm.sums_bytes());
   if (norm.means_bytes() > 0) plan.AddScratch(norm.means_bytes());
   plan.PromiseTimeOfBytes();
   plan.SetCompute([run = AtVectorLevel<GroupNormBackward>(), norm](const Launch& launch) { run(norm, launch); });

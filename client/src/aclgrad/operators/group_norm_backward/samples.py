@@ -79,6 +79,7 @@ SAMPLES = Samples(
         group_norm_case("one_sample", (1, 2, 33), 2),
         group_norm_case("large_groups", (2, 20, 4000), 1),
         group_norm_case("large_channels", (1, 2, 9000), 1),
+        group_norm_case("large_groups_of_short_channels", (2, 1700, 40), 1),
         group_norm_case("eight_dimensions", (2, 4, 1, 2, 1, 3, 1, 2), 2),
         group_norm_case("float32_parameters", (2, 4, 12), 2, fixed="mean rstd gamma", products=(Product.ASCEND_950,)),
         group_norm_case("no_samples", (0, 4, 3), 2),
