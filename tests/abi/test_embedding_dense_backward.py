@@ -38,6 +38,40 @@ def test_tiles(acl: Library, weights: int, columns: int, scales: bool) -> None:
     assert_defined(typed, gradient_of(acl, typed), PRODUCT)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize(("count", "part"), [(40_000, 2), (400_000, 100), (400_000, 2)], ids=str)
+def test_rows_of_many_blocks(acl: Library, dtype: type, count: int, part: int) -> None:
+    """A part of the indices is of the first row, and as many are of rows at the ends of blocks; the most make batches.
+
+    Sums of whole numbers are exact, and then rounded once.
+    """
+    weights, padding = 7 * 65536 + 1, 65536
+    indices = np.random.default_rng(0).integers(0, weights, count).astype(dtype)
+    indices[1::part] = indices[1::part] // 65536 * 65536
+    indices[::part] = 0
+    grad_output = np.arange(count, dtype=np.float32)[:, None]
+    truth = np.zeros((weights, 1))
+    np.add.at(truth, indices[indices != padding], grad_output[indices != padding])
+    typed = TypedCase(OPERATORS[NAME], embedding_case("call", (count,), weights, 1, padding=padding), "float32")
+    np.testing.assert_array_equal(gradient_of(acl, typed, grad_output=grad_output, indices=indices), truth.astype("f4"))
+
+
+def test_the_sum_of_a_frequent_row(acl: Library) -> None:
+    """A float32 would be too short for it: it would be wrong by 0.01 of it."""
+    typed = sample((1_000_000,), 1, 1)
+    grad_output = np.full((1_000_000, 1), 0.1, np.float32)
+    gradient = gradient_of(acl, typed, grad_output=grad_output, indices=np.zeros(1_000_000, np.int64))
+    np.testing.assert_allclose(gradient, [[1e6 * float(np.float32(0.1))]], rtol=1e-6)
+
+
+def test_a_mean_of_large_numbers(acl: Library) -> None:
+    """Its sum is beyond float32."""
+    typed = sample((4,), 2, 1, scales=True)
+    grad_output = np.full((4, 1), 3e38, np.float32)
+    gradient = gradient_of(acl, typed, grad_output=grad_output, indices=np.array([1, 1, 1, 1]))
+    np.testing.assert_array_equal(gradient, np.array([[0], [3e38]], np.float32))
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_stays_in_its_row(acl: Library, value: float) -> None:
     typed = sample((6,), 4, 5)

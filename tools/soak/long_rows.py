@@ -37,6 +37,7 @@ def _embedding(cells: int) -> Iterator[Case]:
     for name, rows, columns in _planes(cells):
         yield embedding_case(f"{name}_of_weights", (3,), rows, columns)
         yield embedding_case(f"{name}_of_indices", (rows,), 3, columns)
+    yield embedding_case("of_both", (cells,), cells, 1)
 
 
 def _rms_norm(cells: int) -> Iterator[Case]:

@@ -1,5 +1,5 @@
-// The rows of the weight are divided into tiles whose sums stay in the cache. For each, all indices are looked through:
-// there are few beside the elements of their rows, and sorting them would take memory.
+// The indices are ordered by the block of rows that they are in, some blocks at a time: the time does not grow with the
+// number of indices times that of the blocks, and the order of all would take as much memory as they do.
 #include "computation.h"
 
 #include <algorithm>
@@ -52,81 +52,168 @@ void CheckIndices(const Embedding& embedding, const std::byte* indices) {
   }
 }
 
-void AddTo(float* __restrict sums, const std::byte* __restrict row, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) sums[i] += FloatAt(row, i);
+void AddTo(double* __restrict sums, const std::byte* __restrict row, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(FloatAt(row, i));
 }
 
-struct Division {
-  explicit Division(const Embedding& embedding)
-      : width(std::min(embedding.columns, kTileElements)),
-        rows(std::min(kTileElements / width, embedding.weights)),
-        across((embedding.columns - 1) / width + 1),
-        down((embedding.weights - 1) / rows + 1) {}
+// Blocks [first, last) that are made together, and the number of their indices.
+struct Batch {
+  int64_t first;
+  int64_t last;
+  int64_t count;
+};
 
-  int64_t width;  // of a tile
-  int64_t rows;
-  int64_t across;  // tiles
-  int64_t down;
+// The positions of the indices, ordered by their blocks. Within one they keep their order.
+template <typename Index>
+class Positions {
+ public:
+  Positions(const Embedding& embedding, const Launch& launch)
+      : embedding_(embedding),
+        indices_(launch.inputs[1]),
+        sizes_(embedding.blocks() == 1 ? nullptr : launch.scratch[0]) {
+    if (embedding.blocks() == 1) return;
+    for (int64_t block = 0; block < embedding.blocks(); ++block) StoreElement<int64_t>(sizes_, block, 0);
+    for (int64_t i = 0; i < embedding.count; ++i) (void)Advance(BlockAt(i));
+  }
+
+  // As many blocks as there is room for the positions of, but at least one.
+  [[nodiscard]] Batch From(int64_t first) const {
+    Batch batch{first, first + 1, SizeOf(first)};
+    while (batch.last < embedding_.blocks() && batch.count + SizeOf(batch.last) <= embedding_.most_positions()) {
+      batch.count += SizeOf(batch.last++);
+    }
+    return batch;
+  }
+
+  void Order(const Batch& batch) {
+    batch_ = batch;
+    if (LooksThroughAll()) return;
+    int64_t begin = 0;
+    for (int64_t block = batch.first; block < batch.last; ++block) {
+      const int64_t size = SizeOf(block);
+      StoreElement<int64_t>(sizes_, block, begin);
+      begin += size;
+    }
+    // Each beginning moves to the end of its block.
+    ForRows(batch.first, batch.last, [&](int64_t position) {
+      StoreElement<int64_t>(sizes_, embedding_.blocks() + Advance(BlockAt(position)), position);
+    });
+  }
+
+  // Calls visit(position) for the indices of a block of the batch.
+  template <typename Visit>
+  void ForBlock(int64_t block, const Visit& visit) const {
+    if (LooksThroughAll()) return ForRows(block, block + 1, visit);
+    const int64_t end = SizeOf(block);
+    for (int64_t i = block == batch_.first ? 0 : SizeOf(block - 1); i < end; ++i) {
+      visit(LoadElement<int64_t>(sizes_, embedding_.blocks() + i));
+    }
+  }
+
+ private:
+  // Looks for the indices of blocks [first, last) among all.
+  template <typename Visit>
+  void ForRows(int64_t first, int64_t last, const Visit& visit) const {
+    const int64_t begin = first * embedding_.block_rows();
+    const int64_t end = last * embedding_.block_rows();
+    for (int64_t i = 0; i < embedding_.count; ++i) {
+      const int64_t index = IndexAt<Index>(indices_, i);
+      if (begin <= index && index < end) visit(i);
+    }
+  }
+  [[nodiscard]] bool LooksThroughAll() const { return batch_.count > embedding_.most_positions(); }
+  [[nodiscard]] int64_t BlockAt(int64_t position) const {
+    return IndexAt<Index>(indices_, position) / embedding_.block_rows();
+  }
+  [[nodiscard]] int64_t SizeOf(int64_t block) const {
+    return embedding_.blocks() == 1 ? embedding_.count : LoadElement<int64_t>(sizes_, block);
+  }
+  [[nodiscard]] int64_t Advance(int64_t block) const {
+    const auto before = LoadElement<int64_t>(sizes_, block);
+    StoreElement<int64_t>(sizes_, block, before + 1);
+    return before;
+  }
+
+  const Embedding& embedding_;
+  const std::byte* const indices_;
+  std::byte* const sizes_;  // of all blocks, and behind them positions
+  Batch batch_{};
 };
 
 // Makes tiles of out, in one thread.
 template <typename Index>
 class Worker {
  public:
-  Worker(const Embedding& embedding, const Launch& launch, const Division& division)
+  Worker(const Embedding& embedding, const Launch& launch, const Positions<Index>& positions)
       : embedding_(embedding),
         launch_(launch),
-        division_(division),
-        grads_(launch, embedding.grad, division.width),
-        sums_(division.rows * division.width),
-        counts_(static_cast<size_t>(embedding.scales ? division.rows : 0)) {}
+        positions_(positions),
+        grads_(launch, embedding.grad, embedding.tile_columns()),
+        sums_(embedding.block_rows() * embedding.tile_columns()),
+        row_(embedding.tile_columns()),
+        counts_(static_cast<size_t>(embedding.block_rows())) {}
 
-  void Make(int64_t tile) {
-    const int64_t first = tile / division_.across * division_.rows;
-    const int64_t rows = std::min(division_.rows, embedding_.weights - first);
-    const int64_t left = tile % division_.across * division_.width;
-    const int64_t width = std::min(division_.width, embedding_.columns - left);
-    std::fill_n(sums_.data(), rows * width, 0.0F);
+  void Make(int64_t block, int64_t left) {
+    const int64_t first = block * embedding_.block_rows();
+    const int64_t rows = std::min(embedding_.block_rows(), embedding_.weights - first);
+    const int64_t width = std::min(embedding_.tile_columns(), embedding_.columns - left);
+    std::fill_n(sums_.data(), rows * width, 0.0);
     std::fill(counts_.begin(), counts_.end(), 0);
-    for (int64_t i = 0; i < embedding_.count; ++i) {
-      const int64_t index = IndexAt<Index>(launch_.inputs[1], i);
-      if (index < first || index >= first + rows || index == embedding_.padding) continue;
-      AddTo(sums_.data() + (index - first) * width, grads_.Read(i * embedding_.columns + left, width), width);
-      if (embedding_.scales) ++counts_[static_cast<size_t>(index - first)];
-    }
+    positions_.ForBlock(block, [&](int64_t position) {
+      const int64_t index = IndexAt<Index>(launch_.inputs[1], position);
+      if (index == embedding_.padding) return;
+      const int64_t row = index - first;
+      AddTo(sums_.data() + row * width, grads_.Read(position * embedding_.columns + left, width), width);
+      ++counts_[static_cast<size_t>(row)];
+    });
     for (int64_t row = 0; row < rows; ++row) {
-      float* const sums = sums_.data() + row * width;
-      if (embedding_.scales) Divide(sums, width, counts_[static_cast<size_t>(row)]);
-      Round(sums, launch_, embedding_.out, (first + row) * embedding_.columns + left, width);
+      const int64_t count = embedding_.scales ? std::max<int64_t>(counts_[static_cast<size_t>(row)], 1) : 1;
+      Narrow(sums_.data() + row * width, static_cast<double>(count), width, row_.data());
+      Round(row_.data(), launch_, embedding_.out, (first + row) * embedding_.columns + left, width);
     }
   }
 
  private:
-  static void Divide(float* sums, int64_t width, int64_t count) {
-    const auto divisor = static_cast<float>(std::max<int64_t>(count, 1));
-    for (int64_t i = 0; i < width; ++i) sums[i] /= divisor;
+  static void Narrow(const double* __restrict sums, double divisor, int64_t count, float* __restrict to) {
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(sums[i] / divisor);
   }
 
   const Embedding& embedding_;
   const Launch& launch_;
-  const Division& division_;
+  const Positions<Index>& positions_;
   const Floats grads_;
-  const Scratch<float> sums_;
-  std::vector<int64_t> counts_;
+  const Scratch<double> sums_;
+  const Scratch<float> row_;
+  std::vector<int64_t> counts_;  // of the indices of each row
 };
+
+template <typename Index>
+void MakeBatch(const Embedding& embedding, const Launch& launch, const Positions<Index>& positions,
+               const Batch& batch) {
+  const int64_t across = (embedding.columns - 1) / embedding.tile_columns() + 1;
+  const int64_t rows = batch.count + (batch.last - batch.first) * embedding.block_rows();
+  const int64_t scratch_bytes =
+      embedding.block_rows() * (embedding.tile_columns() * int64_t{sizeof(double)} + int64_t{sizeof(int64_t)});
+  const Tiles tiles{1, across * (batch.last - batch.first), 1, 1};
+  const TileWork work{rows * embedding.columns, sizeof(uint16_t), scratch_bytes};
+  launch.pool.ParallelFor(tiles.count(), GrainOf(tiles, work), [&](int64_t begin, int64_t end) {
+    Worker<Index> worker(embedding, launch, positions);
+    for (int64_t tile = begin; tile < end; ++tile) {
+      worker.Make(batch.first + tile / across, tile % across * embedding.tile_columns());
+    }
+  });
+}
 
 template <typename Index>
 void MakeAll(const Embedding& embedding, const Launch& launch) {
   CheckIndices<Index>(embedding, launch.inputs[1]);
-  const Division division(embedding);
-  const int64_t elements = embedding.count * embedding.columns + embedding.weights * embedding.columns;
-  const int64_t scratch_bytes = division.rows * (division.width * kFloatBytes + int64_t{sizeof(int64_t)});
-  const Tiles tiles{1, division.across * division.down, 1, 1};
-  launch.pool.ParallelFor(tiles.count(), GrainOf(tiles, {elements, sizeof(uint16_t), scratch_bytes}),
-                          [&](int64_t begin, int64_t end) {
-                            Worker<Index> worker(embedding, launch, division);
-                            for (int64_t tile = begin; tile < end; ++tile) worker.Make(tile);
-                          });
+  Positions<Index> positions(embedding, launch);
+  for (int64_t first = 0; first < embedding.blocks();) {
+    const Batch batch = positions.From(first);
+    positions.Order(batch);
+    MakeBatch(embedding, launch, positions, batch);
+    first = batch.last;
+  }
 }
 
 }  // namespace

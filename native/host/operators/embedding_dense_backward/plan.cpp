@@ -78,6 +78,9 @@ Plan PlanEmbeddingDenseBackward(const EmbeddingDenseBackwardArguments& given) {
   embedding.grad = {0, grad.tensor.data_type};
   embedding.index_type = indices.tensor.data_type;
   embedding.out = {0, out.tensor.data_type};
+  if (const auto numbers = static_cast<uint64_t>(embedding.numbers()); numbers > 0) {
+    plan.AddScratch(numbers * sizeof(int64_t));
+  }
   plan.SetCompute(
       [run = AtVectorLevel<EmbeddingDenseBackward>(), embedding](const Launch& launch) { run(embedding, launch); });
   return plan;
