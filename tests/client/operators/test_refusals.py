@@ -67,6 +67,7 @@ def threshold(value: float) -> Call:
 
 REFUSED = {
     "a threshold that devices take for 0": (threshold(1e-7), A2, "attributes[threshold]"),
+    "a threshold that is rounded to such a one": (threshold(2**-23 + 2**-50), A2, "attributes[threshold]"),
     "a slope for float64 that is no float32": (leaky(0.01), A2, "attributes[negative_slope]"),
     "a negative slope of a result": (leaky(-0.5, self_is_result=True), A2, "attributes[negative_slope]"),
     "another scale than that of the sizes": (upsample(4, 2, 2.3), A2, "attributes[scales_h]"),

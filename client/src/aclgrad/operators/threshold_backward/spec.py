@@ -16,12 +16,12 @@ from aclgrad.operators.spec import Arguments, AttributeKind, AttributeSpec
 from aclgrad.products import Product
 
 _LARGEST: Final = float(np.finfo(np.float32).max)
-_ZERO: Final = float(np.finfo(np.float32).eps)
+_ZERO: Final = np.finfo(np.float32).eps
 
 
 def _check(arguments: Arguments, product: Product) -> Iterator[Violation]:
     threshold = arguments.double("threshold")
-    if 0 < abs(threshold) <= _ZERO:
+    if threshold and abs(np.float32(threshold)) <= _ZERO:
         yield Violation("attributes[threshold]", f"is {threshold}, which devices take for 0", "send 0")
 
 
