@@ -91,6 +91,7 @@ KINDS: list[tuple[str, Any]] = [
     ("input_shape", 4),
     ("pooled_height", 2.5),
     ("pooled_height", [7]),
+    ("pooled_height", "7"),
     ("input_shape", [1, 2]),
 ]
 
@@ -103,6 +104,15 @@ async def test_another_kind_is_left_to_the_server_to_refuse(client: Any) -> None
         with pytest.raises(aclgrad.InvalidFieldError, match="send") as caught:
             await maybe_await(client.execute(ROI, inputs, attributes))
         assert caught.value.field == f"attributes[{name}]"
+
+
+@one_kind
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**5000], ids=int.bit_length)
+async def test_an_integer_that_the_wire_cannot_hold(client: Any, number: int) -> None:
+    grad_output = np.ones((2, 3), np.float32)
+    with pytest.raises(aclgrad.InvalidFieldError, match=f"is an integer of {number.bit_length()} bits") as caught:
+        await maybe_await(client.softmax_backward(grad_output, grad_output, number))
+    assert caught.value.field == "attributes[dim]"
 
 
 @one_kind

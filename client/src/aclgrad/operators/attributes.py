@@ -37,7 +37,7 @@ def plain_attribute(name: str, value: object, spec: AttributeSpec | None) -> Att
 
 
 def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
-    if isinstance(value, str) and kind in (AttributeKind.TEXT, None):
+    if isinstance(value, str):
         return str(value)
     if type(value) in _PLAIN:
         return value  # type: ignore[return-value]

@@ -257,7 +257,9 @@ def attribute_message(name: str, value: AttributeValue) -> tensor_pb2.Attribute:
 
 def unsendable_attribute(name: str, value: object) -> Violation:
     """Returns the error for a value that the wire cannot hold."""
-    problem = f"is {value!r}, which the wire cannot hold"
+    # Python writes no decimals of very large numbers.
+    shown = f"an integer of {value.bit_length()} bits" if isinstance(value, int) else repr(value)
+    problem = f"is {shown}, which the wire cannot hold"
     remedy = "give a bool, a 64-bit integer, a float, a text or a sequence of 64-bit integers"
     return Violation(f"attributes[{name}]", problem, remedy)
 
