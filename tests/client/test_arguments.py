@@ -120,7 +120,6 @@ BAD_CALLS: list[tuple[tuple[Any, ...], str, str]] = [
     (with_attribute("pool", "size", "\ud800"), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute("pool", "size", 2**63), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute("pool", "size", (1.5, 2.0)), "attributes[size]", f"(?s:.*){NO_ATTRIBUTE}"),
-    (with_attribute(ROI, "input_shape", "1388"), "attributes[input_shape]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute(ROI, "input_shape", np.array([1.0, 3.0])), "attributes[input_shape]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute(ROI, "input_shape", np.ones((2, 2), int)), "attributes[input_shape]", f"(?s:.*){NO_ATTRIBUTE}"),
     (with_attribute(ROI, "input_shape", {1, 3, 8}), "attributes[input_shape]", f"(?s:.*){NO_ATTRIBUTE}"),
