@@ -76,7 +76,7 @@ def patterned(arrays: Arrays, names: list[str]) -> Arrays:
     """Returns the arrays, the named ones filled with a pattern of bytes."""
     filled = {name: arrays[name].copy() for name in names}
     for array in filled.values():
-        array.view("u1")[...] = _PATTERN
+        array.reshape(-1).view("u1")[...] = _PATTERN
     return {**arrays, **filled}
 
 
