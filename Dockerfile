@@ -1,28 +1,33 @@
 # Two targets: `host` computes on the CPU; `ascend` needs BASE to be an image with CANN. See deploy/README.md.
 # The base is named by its tag, which gets fixes of Debian and Python; for the same bytes each time, give a digest:
-# --build-arg BASE=python:3.11-slim-bookworm@sha256:...
+# make image BASE=python:3.11-slim-bookworm@sha256:...
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS builder
-# Compiler and build tools are not in the final image, so their versions need no pin.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends g++ make \
-    && rm -rf /var/lib/apt/lists/*
+# Debian and Ubuntu have apt, openEuler has dnf. Compiler and build tools are not in the final image, so their versions need
+# no pin. DL3040 overlooks the `dnf clean all` of an else.
+# hadolint ignore=DL3008,DL3040,DL3041
+RUN if command -v apt-get; then \
+        apt-get update && apt-get install --yes --no-install-recommends g++ make && rm -rf /var/lib/apt/lists/*; \
+    else \
+        dnf install --assumeyes gcc-c++ make && dnf clean all; \
+    fi
 WORKDIR /src
-COPY LICENSE ./
-COPY proto ./proto
-COPY client ./client
-COPY native ./native
-COPY server ./server
+# What changes more often comes later: an edit of Python builds neither the C++ nor installs libraries again.
+# An environment without pip, which the last stages copy.
 COPY deploy/requirements.lock ./
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./client ./native ./server
-# An environment without pip, which the last stages copy. It has no files that no program runs: tests of packages, type
-# stubs, headers. The commands run once so that their modules are compiled to byte code: a container with a read-only root
-# cannot store it.
 RUN python3 -m venv --without-pip /opt/aclgrad \
     && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile --no-deps --only-binary :all: \
-        --require-hashes --requirement requirements.lock \
+        --require-hashes --requirement requirements.lock
+COPY LICENSE ./
+COPY native ./native
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./native
+COPY proto ./proto
+COPY client ./client
+COPY server ./server
+# The environment has no files that no program runs: tests of packages, type stubs, headers. The commands run once so that
+# their modules are compiled to byte code: a container with a read-only root cannot store it.
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels ./client ./server \
     && pip --python /opt/aclgrad/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl \
     && find /opt/aclgrad -depth \( -type d \( -name tests -o -name include \) -o -name '*.pyi' -o -name '*.a' \) \
         -exec rm -r {} + \
@@ -32,22 +37,35 @@ RUN python3 -m venv --without-pip /opt/aclgrad \
 
 FROM ${BASE} AS runtime
 # The device nodes of an Ascend host belong to user and group HwHiAiUser, which is 1000 on most, and CANN needs the user to
-# have a name. The home is /tmp, which a read-only container can have in memory.
+# have a name. The home is /tmp, which a read-only container can have in memory. Not every base has useradd.
 ARG UID=1000
 ARG GID=1000
-RUN getent group "${GID}" || groupadd --gid "${GID}" aclgrad; \
-    getent passwd "${UID}" || useradd --uid "${UID}" --gid "${GID}" --home-dir /tmp --no-create-home aclgrad
+RUN getent group "${GID}" || echo "aclgrad:x:${GID}:" >> /etc/group; \
+    getent passwd "${UID}" || echo "aclgrad:x:${UID}:${GID}:aclgrad:/tmp:/sbin/nologin" >> /etc/passwd
 COPY --from=builder /opt/aclgrad /opt/aclgrad
 ENV PATH=/opt/aclgrad/bin:${PATH} \
     HOME=/tmp
 USER ${UID}:${GID}
+# `make image` gives these; it adds base.digest if BASE has one.
+ARG BASE
 ARG VERSION=unknown
 ARG REVISION=unknown
+ARG CREATED
+ARG SOURCE
+ARG URL=${SOURCE}
+ARG DOCUMENTATION=${URL}
 LABEL org.opencontainers.image.title="aclgrad" \
       org.opencontainers.image.description="Serves CANN's aclnn backward operators over gRPC" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.authors="The aclgrad developers" \
+      org.opencontainers.image.vendor="The aclgrad developers" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.url="${URL}" \
+      org.opencontainers.image.documentation="${DOCUMENTATION}" \
+      org.opencontainers.image.base.name="${BASE}"
 EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
 # Asks the admin listener, at ACLGRAD_ADMIN or 127.0.0.1:9464, whether the server is ready.

@@ -35,11 +35,16 @@ FUZZ_SECONDS ?= 600
 DURATION ?= 30m
 PIN = $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --no-header --no-annotate --upgrade
 IMAGE ?= host
+# Whether a release has images; building them needs Docker, and for another architecture its emulation.
+IMAGES ?= $(shell docker info > /dev/null 2>&1 && echo yes || echo no)
+# What `make dist` builds wheels for.
+PYTHONS ?= $(BIN)/python
+ARCHITECTURES ?= $(shell uname -m)
 # A failing input is written to build/fuzz. An input that reaches new code goes to the first folder after the target.
 FUZZ_LIMITS = -timeout=10 -rss_limit_mb=1024 -max_len=512 -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/
 .DEFAULT_GOAL := help
 
-.PHONY: help build demo serve test test-client test-slow test-abi test-modes soak soak-short rehearsal chaos chaos-short test-huge bench bench-bridge bench-concurrency bench-kernels load load-short load-second-opinion h2load chromium hostile hostile-short test-bridges test-frameworks test-node test-browser test-monitoring test-haproxy rehearse-alerts test-cpp-client test-torch-npu test-aarch64 sanitize sanitize-memory sanitize-threads sanitize-long fuzz fuzz-short lint lint-overlays hooks format generate new-operator docs pictures dist lock image test-image ci clean
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\#.*/\1/p' Makefile) sanitize-memory sanitize-threads
 
 ##@ Use
 
@@ -74,10 +79,10 @@ clean: ## Remove the environment and all build output
 ##@ Test
 
 # Parts that judge neither times nor memory run two at a time, each on one core. The others have the machine to themselves.
-CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring fuzz-short
-CI_ALONE := test test-slow test-modes soak-short load-short hostile-short chaos-short demo
+CI_BESIDE := sanitize-memory sanitize-threads test-bridges lint docs test-node test-browser test-monitoring test-systemd fuzz-short
+CI_ALONE := test test-slow-short test-modes soak-short load-short hostile-short chaos-short rollout-short demo
 ci: export SECOND_RUN := yes
-ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-abi and the long forms of the others
+ci: $(BUILT) $(addprefix $(BIN)/.setup-,lint docs frameworks fuzz load bench browser) chromium $(PROMETHEUS) examples/node/node_modules ## Run lint, docs, demo, and every test but test-haproxy, test-ray, test-frameworks, test-torch-npu, test-cpp-client, test-aarch64, test-wheels, test-pythons, test-versions, test-abi and the long forms of the others
 	@rm -f build/seconds.txt
 	CMAKE_BUILD_PARALLEL_LEVEL=1 $(MAKE) --no-print-directory --jobs 2 --output-sync=target $(addprefix timed-,$(CI_BESIDE))
 	$(MAKE) --no-print-directory $(addprefix timed-,$(CI_ALONE))
@@ -89,15 +94,13 @@ timed-%:
 lint: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Check style, types, layers, protos, manifests and generated files; says nothing if all is well
 	@mkdir -p build
 	@$(BIN)/pre-commit run --all-files > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
-	@! command -v kubectl > /dev/null || $(MAKE) --no-print-directory lint-overlays > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
+	@$(BIN)/python -m pytest tests/overlays > build/lint.txt 2>&1 || { cat build/lint.txt; exit 1; }
 
 hooks: $(SETUP) $(BIN)/.setup-lint $(GOOGLEAPIS) ## Have git check before each commit what the commit changes
 	$(BIN)/pre-commit install
 
-lint-overlays: $(BIN)/.setup-lint
-	@mkdir -p build/kubernetes
-	@for each in host ascend mtls; do kubectl kustomize deploy/kubernetes/overlays/$$each > build/kubernetes/$$each.yaml \
-		&& $(BIN)/kubernetes-validate --strict --quiet build/kubernetes/$$each.yaml || exit 1; done
+lint-overlays: $(BIN)/.setup-lint ## Render and check the overlays of Kubernetes and all that goes together of its components: OVERLAYS=FOLDER for your own alone
+	@$(BIN)/python -m tools.overlays $(OVERLAYS)
 
 test: $(BUILT) ## Set up and run the tests, without the slow ones and without what needs a framework, a browser, Node, Prometheus or HAProxy
 	@$(call pytest,,,not slow)
@@ -107,6 +110,9 @@ test-client: $(BIN)/.setup-client ## Run the tests of the client alone, without 
 
 test-slow: $(BUILT) ## Run the slow tests and no others: products, vector levels, restarts, examples of the pages, builds, times and memory
 	@$(call pytest,,,slow) && $(call run_tests,,-m alone)
+
+test-slow-short: $(BUILT) ## The same without the tests of more than ten seconds
+	@$(call pytest,,,slow and not long) && $(call run_tests,,-m alone)
 
 # CANN's libraries, in the environment of its set_env.sh: ACL_LIBRARY=libascendcl.so:libnnopbase.so:libopapi.so.
 test-abi: $(BUILT) ## Run the ABI tests alone, slow ones included, on any library: ACL_LIBRARY=FILE:FILE; by default the host library as split packages
@@ -166,6 +172,14 @@ test-haproxy: $(BUILT) ## Test HAProxy as deploy/haproxy configures it before tw
 	$(call debian,haproxy,haproxy)
 	$(BIN)/python -m pytest tests/haproxy
 
+test-systemd: $(BUILT) ## Test the units of deploy/systemd: their syntax and exposure, and that a server keeps within them (installs systemd and strace)
+	@$(call debian,systemd-analyze,systemd)
+	@$(call debian,strace,strace)
+	$(BIN)/python -m pytest tests/systemd
+
+test-ray: $(BUILT) $(BIN)/.setup-ray ## Test aclgrad.ray on a Ray cluster of two nodes (installs Ray)
+	$(BIN)/python -m pytest tests/ray
+
 rehearse-alerts: $(BUILT) $(PROMETHEUS) ## Put servers into each state that an alert is for, and see it fire: SCENES="full_queue killed"
 	$(BIN)/python -m tools.alerts $(SCENES)
 
@@ -181,14 +195,21 @@ test-cpp-client: $(BUILT) $(GOOGLEAPIS) ## Build and test the client for C++ (in
 	$(BIN)/cmake --build build/cpp
 	$(BIN)/python -m pytest tests/languages -k cpp
 
-test-aarch64: $(BUILT) ## Cross-compile the host library and check its gradients under emulation (installs compiler and qemu-user)
-	$(call debian,aarch64-linux-gnu-g++,g++-aarch64-linux-gnu)
-	$(call debian,qemu-aarch64,qemu-user)
-	$(BIN)/cmake -S native -B build/aarch64 -G Ninja -DHOST_ONLY=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
-		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
-		-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++
-	$(BIN)/cmake --build build/aarch64 --target acl_host
+# The interpreter and all that the tests start run under emulation; the tests that compare bits run here.
+AARCH64 := build/aarch64
+EMULATED_TESTS := $(addprefix tests/,$(addprefix abi/test_,exports.py tensor.py float16.py status.py stream.py event.py \
+	memory.py views.py lifecycle.py strict.py information.py products.py) native/test_values.py native/test_loading.py \
+	$(addprefix e2e/,operators/test_operators.py chunks/test_chunked_calls.py batches/test_batches.py \
+	shared_memory/test_results.py process/test_probe.py process/test_drain.py))
+test-aarch64: $(BUILT) $(BIN)/.setup-dist ## Build the wheels for aarch64, and test them under emulation (installs qemu-user and mmdebstrap; needs python3.11)
+	@$(call debian,qemu-aarch64,qemu-user)
+	@$(call debian,mmdebstrap,mmdebstrap)
+	rm -rf $(AARCH64)/wheels
+	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tools.wheels $(AARCH64)/wheels --architectures aarch64 --pythons python3.11
+	$(BIN)/python -m tests.portable.emulated $(AARCH64)/wheels/*.whl
+	$(AARCH64)/venv/bin/python examples/demo.py
 	$(BIN)/python -m pytest tests/portable
+	$(AARCH64)/venv/bin/python -m pytest --timeout 900 -p no:cacheprovider -m "not slow" $(EMULATED_TESTS)
 
 test-huge: $(BUILT) ## Send tensors of more than 2 GiB and get them back; takes 10 GiB of memory
 	$(BIN)/python -m pytest -s tools/soak/test_huge_tensors.py
@@ -209,6 +230,12 @@ chaos-short: $(BUILT) ## The same for about a minute: 12 faults of the kinds tha
 	@$(call debian,iptables,iptables)
 	@$(call debian,faketime,faketime)
 	$(BIN)/python -m tools.chaos --short $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(CHAOS_FLAGS)
+
+rollout: $(BUILT) ## Play rolling updates of Kubernetes, to and from the last release (builds it), and count lost calls: SCENES="cached stuck"
+	$(BIN)/python -m tools.rollout $(SCENES)
+
+rollout-short: $(BUILT) ## One of them in half a minute: pods stop before the name server knows
+	$(BIN)/python -m tools.rollout --short
 
 rehearsal: $(BUILT) ## Run the runbook of docs/first-day.md on the host library, as each product: REHEARSAL_FLAGS="910B --full"
 	$(BIN)/python -m tools.rehearsal --folder build/rehearsal $(REHEARSAL_FLAGS)
@@ -264,6 +291,14 @@ bench-bridge: $(BUILT) $(BIN)/.setup-frameworks ## Measure the overhead of aclgr
 bench-concurrency: $(BUILT) ## Measure the ways of one client to make many small calls, and what out= saves: BENCH_FLAGS=--quick
 	$(BIN)/python -m tools.benchmarks.concurrency $(BENCH_FLAGS)
 
+bench-calls: $(BUILT) ## Measure the CPU time of our own Python for a call, in the server and beside the generated stub: BENCH_FLAGS=--quick
+	$(BIN)/python -m tools.benchmarks.handler $(BENCH_FLAGS)
+	$(BIN)/python -m tools.benchmarks.clients $(BENCH_FLAGS)
+
+bench-ray: $(BUILT) $(BIN)/.setup-ray h2load ## Compare a server that Ray started with the same by hand, and with Ray Serve's ingress (installs both)
+	$(BIN)/python -m pip install --quiet $(LOCKED) 'ray[serve]'
+	$(BIN)/python -m tools.benchmarks.ray $(BENCH_FLAGS)
+
 bench-kernels: $(BUILT) $(BIN)/.setup-bench $(BIN)/.setup-frameworks build/bench-kernels/libtouch.so ## Compare the kernels' times with PyTorch (installs it) and memcpy: BENCH_FLAGS=--help
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0
 	$(BIN)/python -m tools.benchmarks.kernels $(BENCH_FLAGS)
@@ -281,6 +316,9 @@ load-short: $(BUILT) $(BIN)/.setup-load ## Part of several scenarios, in half a 
 load-second-opinion: $(BUILT) h2load ## The same loads with h2load, which is not a gRPC client and takes little CPU time
 	$(BIN)/python -m tools.load.second_opinion
 
+scale: $(SETUP) ## Write the tables of docs/scale.md anew; with SCALE_FLAGS=--validate compare it with a server under load
+	$(BIN)/python -m tools.scale $(or $(SCALE_FLAGS),--write)
+
 h2load: ## Install h2load from Debian's nghttp2-client if it is missing
 	@$(call debian,h2load,nghttp2-client)
 
@@ -292,27 +330,63 @@ docs: $(SETUP) $(BIN)/.setup-docs ## Build the documentation as a site in build/
 pictures: $(BUILT) docs chromium ## Take the pictures of the site's front page anew, of an operator's page and of a status page
 	$(BIN)/python -m website.pictures
 
-# The native wheel gets the tag of the oldest glibc that has every symbol it needs, so that it runs on other machines.
-dist: $(BIN)/.setup-dist ## Build the three wheels into dist with a bill of materials, check them, and run the demo with nothing but them
+# An environment without pip, because the bill names what a server needs, and no installer. Its direct_url.json would put
+# this machine's paths into the bill.
+dist: $(BIN)/.setup-dist ## Build the wheels into dist with a bill of materials, check them, and run the demo with nothing but them: PYTHONS="python3.11 python3.12" ARCHITECTURES="x86_64 aarch64"
 	rm -rf dist build/dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/dist ./client ./native ./server
-	PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist build/dist/aclgrad_native-*.whl
-	cp build/dist/*-none-any.whl dist
+	mkdir dist
+	$(BIN)/python -m tools.wheels dist --pythons $(PYTHONS) --architectures $(ARCHITECTURES) $(WHEELS_FLAGS)
 	$(BIN)/twine check --strict dist/*
-	test "$$(ls dist | cut -d- -f2 | sort | uniq -c | awk '{print $$1}')" = 3
-	$(PYTHON) -m venv --without-pip build/dist/venv  # the bill names what a server needs, and no installer
-	$(BIN)/python -m pip --python build/dist/venv/bin/python install --quiet --only-binary :all: dist/*.whl
+	test "$$(ls dist | cut -d- -f2 | sed 's/\.tar\.gz$$//' | sort -u | wc -l)" = 1
+	$(firstword $(PYTHONS)) -m venv --without-pip build/dist/venv
+	$(BIN)/python -m pip --python build/dist/venv/bin/python install --quiet --only-binary :all: --find-links dist dist/*-none-any.whl
 	build/dist/venv/bin/python examples/demo.py
-	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json  # would put this machine's paths into the bill
+	rm build/dist/venv/lib/*/site-packages/aclgrad*/direct_url.json
 	$(BIN)/cyclonedx-py environment build/dist/venv/bin/python --output-reproducible --output-file dist/aclgrad.cdx.json
+
+release: $(BIN)/.setup-dist $(GOOGLEAPIS) ## Make a release up to the upload, as docs/releasing.md says: VERSION=1.2.3 PYTHONS="python3.11 python3.12" RELEASE_FLAGS=--dry-run
+	$(BIN)/python -m tools.release $(RELEASE_FLAGS) -- '$(VERSION)'
+
+# A machine of CI has no name for commits.
+NOBODY := GIT_AUTHOR_NAME=nobody GIT_AUTHOR_EMAIL=nobody@localhost GIT_COMMITTER_NAME=nobody GIT_COMMITTER_EMAIL=nobody@localhost
+rehearse-release: ## Make the release of a later version, without images, and keep nothing but its files in dist
+	$(NOBODY) $(MAKE) --no-print-directory release VERSION=99.0.0 RELEASE_FLAGS=--dry-run IMAGES=no
+
+# What `make release` builds in a tree of its own, and the workflow of a tag on its machine: the same bytes.
+release-files: ARCHITECTURES = x86_64 aarch64
+release-files: WHEELS_FLAGS = --sdists
+release-files: dist
+	@if [ "$(IMAGES)" = yes ]; then $(MAKE) --no-print-directory image-files; else echo "=== No image: there is no Docker here, or IMAGES=no"; fi
+	cd dist && sha256sum * > SHA256SUMS
+
+image-files:
+	for each in amd64 arm64; do $(MAKE) --no-print-directory image PLATFORM=linux/$$each \
+		BUILD_FLAGS="--output type=docker,dest=dist/aclgrad-host-$$each.tar" || exit 1; done
+
+test-wheels: $(BIN)/.setup-dist $(BIN)/.setup-test ## Build the wheels of both architectures in two folders; compare their bytes, and look into them
+	$(BIN)/python -m pytest tests/wheels
+
+test-pythons: $(BIN)/.setup-dist ## Run the tests of client and server on other Pythons, from wheels: PYTHONS="python3.12 python3.13 3.14"; of a number, only find the packages
+	$(BIN)/python -m tools.wheels.trial $(PYTHONS)
+
+test-versions: $(BUILT) ## Build the last release, and call it from this client, and this server from its client
+	$(BIN)/python -m pytest tests/released
 
 lock: $(BIN)/.setup-lock ## Pin what developers install in requirements.lock, and what the image installs in deploy/requirements.lock
 	$(PYTHON) deploy/dependencies.py --dev | $(PIN) --output-file requirements.lock
 	$(PYTHON) deploy/dependencies.py | $(PIN) --constraint requirements.lock --generate-hashes --output-file deploy/requirements.lock
+	$(PYTHON) deploy/dependencies.py --build | $(PIN) --output-file tools/wheels/requirements.lock
 
-image: ## Build the container image aclgrad:host, or aclgrad:ascend with IMAGE=ascend BUILD_FLAGS="--build-arg BASE=..."
-	docker build --target $(IMAGE) --tag aclgrad:$(IMAGE) --build-arg REVISION=$$(git rev-parse HEAD) \
-		--build-arg VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml) $(BUILD_FLAGS) .
+# The tag names version and variant: 0.1.0-host, 0.1.0-ascend-ubuntu, 0.1.0-ascend-openeuler. aclgrad:$(IMAGE) is the latest build.
+image: VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml)
+image: VARIANT = $(IMAGE)$(if $(filter ascend,$(IMAGE)),-$(if $(findstring openeuler,$(BASE)),openeuler,ubuntu))
+# Where the code is from: a URL, without what a remote may have of a password.
+image: SOURCE ?= $(shell git config --get remote.origin.url | sed -E 's#^[^/@]+@([^:/]+):#https://\1/#; s#//[^/@]*@#//#; s#\.git$$##')
+image: ## Build the container image aclgrad:host, or aclgrad:ascend with IMAGE=ascend BASE=...; PLATFORM=linux/arm64 for another processor
+	docker build --target $(IMAGE) $(if $(PLATFORM),--platform $(PLATFORM)) --tag aclgrad:$(IMAGE) --tag aclgrad:$(VERSION)-$(VARIANT) \
+		$(if $(BASE),--build-arg BASE=$(BASE)) $(if $(findstring @sha256:,$(BASE)),--label org.opencontainers.image.base.digest=$(lastword $(subst @, ,$(BASE)))) \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg CREATED=$$(date -u +%FT%TZ) \
+		--build-arg SOURCE=$(SOURCE) $(BUILD_FLAGS) .
 
 test-image: image ## Build the image and start it as deploy/compose.yaml does, until it is healthy
 	docker compose --file deploy/compose.yaml --profile $(IMAGE) up --wait --wait-timeout 120
@@ -355,7 +429,7 @@ $(BIN)/.setup-%: $(VENV) pyproject.toml requirements.lock
 	touch $@
 
 # The protos of googleapis that ours and their clients need, from the googleapis-common-protos package.
-$(GOOGLEAPIS): $(SETUP)
+$(GOOGLEAPIS): $(BIN)/.setup-client
 	mkdir -p $@/google/rpc
 	$(BIN)/python -c "import google.rpc, shutil; [shutil.copy(f'{folder}/{name}.proto', '$@/google/rpc') for folder in google.rpc.__path__ for name in ('status', 'error_details')]"
 	touch $@

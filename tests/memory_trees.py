@@ -11,6 +11,8 @@ _UNLIMITED_1: Final = "9223372036854771712\n"
 _GROUP: Final = "proc/self/cgroup"
 _ROOT: Final = "sys/fs/cgroup"
 _SERVICE: Final = "system.slice/aclgrad.service"
+_INSTANCES: Final = r"system.slice/system-aclgrad\x2dserver.slice"
+"""The slice of a template's instances."""
 
 UNLIMITED: Final[dict[str, dict[str, str]]] = {
     "no_group": {_GROUP: ""},
@@ -41,6 +43,12 @@ LIMITED: Final[dict[str, dict[str, str]]] = {
     "service_has_less": {
         _GROUP: f"0::/{_SERVICE}\n",
         f"{_ROOT}/{_SERVICE}/memory.max": _LIMIT,
+        f"{_ROOT}/system.slice/memory.max": _MORE,
+    },
+    "slice_of_instances": {
+        _GROUP: f"0::/{_INSTANCES}/aclgrad-server@card0.service\n",
+        f"{_ROOT}/{_INSTANCES}/aclgrad-server@card0.service/memory.max": "max\n",
+        f"{_ROOT}/{_INSTANCES}/memory.max": _LIMIT,
         f"{_ROOT}/system.slice/memory.max": _MORE,
     },
     "service_1": {

@@ -23,3 +23,8 @@ def test_server_takes_exactly_its_own_version() -> None:
     server = project("server")
     for folder in ("client", "native"):
         assert f"{FOLDERS[folder]}=={server['version']}" in server["dependencies"]
+
+
+def test_the_extra_server_is_the_server_of_this_version() -> None:
+    client, server = project("client"), project("server")
+    assert client["optional-dependencies"]["server"] == [f"{server['name']}=={server['version']}"]

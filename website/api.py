@@ -20,6 +20,7 @@ MODULES: Final = (
     "aclgrad",
     "aclgrad.torch",
     "aclgrad.jax",
+    "aclgrad.ray",
     "aclgrad.testing",
     "aclgrad.gradients",
     "aclgrad.masks",

@@ -77,15 +77,15 @@ std::shared_ptr<Cancellation> SubmitBatch(
   for (const auto& [plan, contents, prefix] : calls) {
     held.push_back(MakeHeldCall(served, plan, contents, released));
     sections.emplace_back(prefix, 0);
-    for (const auto& [view, reply_prefix] : ReturnedOutputs(*held.back())) {
-      sections.emplace_back(reply_prefix, view.size_bytes);
+    for (const auto& [bytes, reply_prefix] : ReturnedOutputs(*held.back())) {
+      sections.emplace_back(reply_prefix, bytes.size_bytes);
     }
   }
   const ReplyBuffer reply(sections);
   std::size_t section = 0;
   for (const std::shared_ptr<HeldCall>& each : held) {
     ++section;  // the call's own prefix
-    for (const ReturnedOutput& output : ReturnedOutputs(*each)) output.view.address = reply.payload(section++);
+    for (const ReturnedOutput& output : ReturnedOutputs(*each)) output.bytes.address = reply.payload(section++);
     each->reply = reply.object();
   }
   auto work = std::make_unique<BatchWork>(std::move(ticket), served.device, std::move(held), reply.object(),

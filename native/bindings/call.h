@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -19,10 +20,11 @@ namespace aclgrad {
 
 // The common part of all calls of one form: everything except the addresses of their bytes.
 struct CallPlan {
-  OperatorCall form;                              // without data
+  OperatorCall call;                              // without data
   std::vector<std::optional<ValueCheck>> checks;  // one for each input
   bool is_empty = false;                          // an input is empty: the operator does not run, outputs are zeros
   std::vector<std::string> reply_prefixes;        // what stands before each output in a reply
+  mutable std::atomic<bool> is_short{false};      // a call of this form was run, and the library said that it is short
 };
 
 // The values of an input break its check.

@@ -91,6 +91,8 @@ void BindErrors(py::module_& module) {
       SetError(ToPython(std::current_exception()));
     } catch (const LibraryError&) {
       SetError(ToPython(std::current_exception()));
+    } catch (const InvalidInput&) {
+      SetError(ToPython(std::current_exception()));
     } catch (const std::system_error&) {
       SetError(ToPython(std::current_exception()));
     } catch (const InvalidValue& error) {

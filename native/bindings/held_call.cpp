@@ -39,7 +39,7 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
   const std::shared_ptr<HeldCall> held(new HeldCall{}, delete_with_gil);
   held->released = std::move(released);
   if (plan == nullptr) throw py::type_error("a call has no plan");
-  held->call = plan->form;
+  held->call = plan->call;
   held->plan = std::move(plan);
   if (contents.size() != held->call.inputs.size()) {
     throw py::value_error("the operator has " + std::to_string(held->call.inputs.size()) + " inputs; " +
@@ -47,24 +47,24 @@ std::shared_ptr<HeldCall> MakeHeldCall(ServedDevice& served, std::shared_ptr<con
   }
   held->buffers.reserve(contents.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    InputView& view = held->call.inputs[i];
+    InputBytes& input = held->call.inputs[i];
     if (contents[i].is_none()) continue;
     if (py::isinstance<StagedTensor>(contents[i])) {
       const auto& tensor = contents[i].cast<const StagedTensor&>();
       ExpectOn(served, tensor, "input " + std::to_string(i));
       held->stagings.push_back(tensor.held);
       if (tensor.is_on_host()) {
-        view.values = HostBytes{tensor.address(), tensor.size_bytes};
+        input = HostBytes{tensor.address(), tensor.size_bytes};
       } else {
-        view.values = DeviceBytes{tensor.address(), tensor.size_bytes};
+        input = DeviceBytes{tensor.address(), tensor.size_bytes};
       }
     } else {
       const BufferView& buffer = held->buffers.emplace_back(contents[i], /*writable=*/false);
-      view.values = HostBytes{buffer.data(), buffer.size_bytes()};
+      input = HostBytes{buffer.data(), buffer.size_bytes()};
     }
   }
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    if (!held->plan->checks[i] || std::holds_alternative<HostBytes>(held->call.inputs[i].values)) continue;
+    if (!held->plan->checks[i] || std::holds_alternative<HostBytes>(held->call.inputs[i])) continue;
     // Inputs of an empty call need no values.
     if (held->plan->is_empty && contents[i].is_none()) continue;
     throw py::value_error("input " + std::to_string(i) + " is checked, so its values have to be in host memory");
@@ -87,7 +87,7 @@ std::shared_ptr<const TicketReturn> ReturnOf(const ServedDevice& served, const p
 void ApplyChecks(HeldCall& held) {
   for (std::size_t i = 0; i < held.plan->checks.size(); ++i) {
     const std::optional<ValueCheck>& check = held.plan->checks[i];
-    auto* const given = std::get_if<HostBytes>(&held.call.inputs[i].values);
+    auto* const given = std::get_if<HostBytes>(&held.call.inputs[i]);
     if (!check || given == nullptr) continue;
     try {
       if (auto encoded = Apply(*check, given->data, given->size_bytes)) {
@@ -108,15 +108,15 @@ void ApplyChecks(HeldCall& held) {
 std::vector<ReturnedOutput> ReturnedOutputs(HeldCall& held) {
   std::vector<ReturnedOutput> returned;
   for (std::size_t i = 0; i < held.call.outputs.size(); ++i) {
-    if (!held.call.outputs[i].is_returned()) continue;
+    if (!held.call.form->outputs[i].is_returned()) continue;
     returned.push_back({held.call.outputs[i], held.plan->reply_prefixes[i]});
   }
   return returned;
 }
 
 void WriteZeros(HeldCall& held) {
-  for (const auto& [view, prefix] : ReturnedOutputs(held)) {
-    if (!view.is_on_device) std::memset(view.address, 0, view.size_bytes);
+  for (const auto& [output, prefix] : ReturnedOutputs(held)) {
+    if (!output.is_on_device) std::memset(output.address, 0, output.size_bytes);
   }
 }
 

@@ -44,7 +44,7 @@ void ApplyChecks(HeldCall& held);
 
 // An output that its caller gets, and what stands before it in a reply.
 struct ReturnedOutput {
-  OutputView& view;
+  OutputBytes& bytes;
   const std::string& reply_prefix;
 };
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -67,53 +66,6 @@ class ReleaseWork final : public SubmittedWork {
 
  private:
   StagingHandle staging_;
-};
-
-// Copies a Python buffer into a tensor.
-class WriteWork final : public SubmittedWork {
- public:
-  WriteWork(py::object given_ticket, StagedTensor tensor, std::size_t offset, const py::object& data, Deadline deadline)
-      : SubmittedWork(std::move(given_ticket)),
-        tensor_(std::move(tensor)),
-        offset_(offset),
-        data_(data, /*writable=*/false),
-        deadline_(deadline) {}
-
-  void Run() override {
-    tensor_.held->staging().Write(tensor_.number, offset_, data_.data(), data_.size_bytes(), deadline_);
-  }
-
- private:
-  const StagedTensor tensor_;
-  const std::size_t offset_;
-  const BufferView data_;
-  const Deadline deadline_;
-};
-
-// Copies part of a tensor into a bytes object, behind a prefix.
-class ReadWork final : public SubmittedWork {
- public:
-  ReadWork(py::object given_ticket, StagedTensor tensor, std::size_t offset, std::size_t size_bytes,
-           std::string_view prefix, Deadline deadline)
-      : SubmittedWork(std::move(given_ticket)),
-        tensor_(std::move(tensor)),
-        offset_(offset),
-        size_bytes_(size_bytes),
-        reply_({{prefix, size_bytes}}),
-        target_(reply_.payload(0)),
-        deadline_(deadline) {}
-
-  void Run() override { tensor_.held->staging().Read(tensor_.number, offset_, target_, size_bytes_, deadline_); }
-
-  [[nodiscard]] py::object Result() override { return reply_.object(); }
-
- private:
-  const StagedTensor tensor_;
-  const std::size_t offset_;
-  const std::size_t size_bytes_;
-  const ReplyBuffer reply_;
-  std::byte* const target_;
-  const Deadline deadline_;
 };
 
 // Copies a whole tensor from a file or into one, a part at a time; returns how many bytes a file had.
@@ -187,26 +139,9 @@ class JoinWork final : public SubmittedWork {
   std::byte* next_;
 };
 
-void ExpectOpen(const StagedTensor& tensor) {
-  if (!tensor.held) throw py::value_error("the tensor is closed");
-}
-
-void Write(const StagedTensor& tensor, py::object ticket, std::size_t offset, const py::object& data, double deadline) {
-  ExpectOpen(tensor);
-  tensor.held->device().copies.Submit(
-      std::make_unique<WriteWork>(std::move(ticket), tensor, offset, data, DeadlineOf(deadline)));
-}
-
-void Read(const StagedTensor& tensor, py::object ticket, std::size_t offset, std::size_t size_bytes,
-          const py::bytes& prefix, double deadline) {
-  ExpectOpen(tensor);
-  tensor.held->device().copies.Submit(std::make_unique<ReadWork>(std::move(ticket), tensor, offset, size_bytes,
-                                                                 std::string_view(prefix), DeadlineOf(deadline)));
-}
-
 template <FileWork::Direction direction>
 void CopyFile(const StagedTensor& tensor, py::object ticket, int file, std::size_t offset, double deadline) {
-  ExpectOpen(tensor);
+  if (!tensor.held) throw py::value_error("the tensor is closed");
   tensor.held->device().copies.Submit(
       std::make_unique<FileWork>(std::move(ticket), tensor, direction, file, offset, DeadlineOf(deadline)));
 }
@@ -222,9 +157,6 @@ void BindStaging(py::module_& module, DeviceClass& device) {
       .def_readonly("size_bytes", &StagedTensor::size_bytes)
       // Work under way keeps its own references.
       .def("close", [](StagedTensor& tensor) { tensor.held.reset(); })
-      .def("write", &Write, py::arg("ticket"), py::arg("offset"), py::arg("data"), py::arg("deadline"))
-      .def("read", &Read, py::arg("ticket"), py::arg("offset"), py::arg("size_bytes"), py::arg("prefix"),
-           py::arg("deadline"))
       .def("read_file", &CopyFile<FileWork::Direction::kFromFile>, py::arg("ticket"), py::arg("file"),
            py::arg("offset"), py::arg("deadline"))
       .def("write_file", &CopyFile<FileWork::Direction::kToFile>, py::arg("ticket"), py::arg("file"), py::arg("offset"),

@@ -16,6 +16,7 @@
 #include "held_staging.h"
 #include "operators.h"
 #include "served_device.h"
+#include "staged_copies.h"
 
 namespace py = pybind11;
 using aclgrad::AclLibrary;
@@ -60,6 +61,7 @@ PYBIND11_MODULE(_native, module) {
 
   aclgrad::DeviceClass device = aclgrad::BindDevice(module);
   aclgrad::BindStaging(module, device);
+  aclgrad::BindStagedCopies(device);
   aclgrad::BindCallPlan(module);
   aclgrad::BindCalls(module, device);
   aclgrad::BindBatches(device);

@@ -97,6 +97,7 @@ TicketReturn::TicketReturn(const std::shared_ptr<Completions>& completions, py::
     : completions_(completions), work_(std::make_unique<ReturnedTicket>(std::move(ticket))) {}
 
 TicketReturn::~TicketReturn() {
+  if (work_ == nullptr) return;
   if (const auto completions = completions_.lock()) completions->Add(std::move(work_));
 }
 

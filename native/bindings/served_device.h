@@ -33,6 +33,8 @@ class TicketReturn {
  public:
   TicketReturn(const std::shared_ptr<Completions>& completions, pybind11::object ticket);
   ~TicketReturn();
+  // Leaves the ticket to the caller. Use it with the GIL held.
+  void Forget() { work_.reset(); }
   TicketReturn(const TicketReturn&) = delete;
   TicketReturn& operator=(const TicketReturn&) = delete;
 
@@ -59,7 +61,7 @@ struct ServedDevice {
                std::size_t copy_threads, std::shared_ptr<Completions> given_completions)
       : completions(std::move(given_completions)),
         device(std::move(library), index, options),
-        calls(options.stream_limit, completions),
+        calls(options.stream_limit, completions, [this] { device.DropExecutors(); }),
         copies(copy_threads, completions),
         stagings(1, completions) {}
 

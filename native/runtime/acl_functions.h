@@ -44,12 +44,13 @@
   FUNCTION(aclSetInputTensorAddr)             \
   FUNCTION(aclSetOutputTensorAddr)
 
-// Null in old libraries, except for the last, which only the host library has.
+// Null in old libraries, except for the last two, which only the host library has.
 #define OPTIONAL_ACL_FUNCTIONS(FUNCTION) \
   FUNCTION(aclFinalizeReference)         \
   FUNCTION(aclrtGetLastError)            \
   FUNCTION(aclrtMallocAlign32)           \
-  FUNCTION(aclHostPointersUsable)
+  FUNCTION(aclHostPointersUsable)        \
+  FUNCTION(aclHostExecutorIsShort)
 
 namespace aclgrad {
 

@@ -50,6 +50,12 @@ bool AclLibrary::AskForHostPointers() const noexcept {
          Ignore(functions_.aclHostPointersUsable(&usable)) == ACL_SUCCESS && usable != 0;
 }
 
+bool AclLibrary::IsShort(const aclOpExecutor* executor) const noexcept {
+  int32_t is_short = 0;
+  return host_pointers_ && functions_.aclHostExecutorIsShort != nullptr &&
+         Ignore(functions_.aclHostExecutorIsShort(executor, &is_short)) == ACL_SUCCESS && is_short != 0;
+}
+
 const Operator& AclLibrary::FindOperator(const std::string& symbol) const {
   const auto found = operators_.find(symbol);
   if (found == operators_.end()) {

@@ -31,6 +31,9 @@ class AclLibrary {
   // Whether operators and copies accept host addresses as device addresses.
   [[nodiscard]] bool host_pointers() const noexcept { return host_pointers_; }
 
+  // Whether the library says that running the executor takes less time than waking a thread.
+  [[nodiscard]] bool IsShort(const aclOpExecutor* executor) const noexcept;
+
   // The paths of the opened libraries, as the loader found them.
   [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
 

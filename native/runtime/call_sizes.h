@@ -1,11 +1,11 @@
-// Checks the sizes of a call's tensors, and computes the key that distinguishes calls.
+// Checks the sizes of a call's tensors.
 #pragma once
 
 #include <cstddef>
-#include <string>
+#include <cstdint>
+#include <vector>
 
 #include "acl_library.h"
-#include "operator_call.h"
 
 namespace aclgrad {
 
@@ -14,10 +14,5 @@ namespace aclgrad {
 
 // Throws std::invalid_argument unless both are equal.
 void ExpectSize(const char* tensor, std::size_t given_bytes, std::size_t needed_bytes);
-
-// Made of the operator, shapes, data types and attributes: calls with the same key differ only in addresses, so they
-// can share an executor. Everything else in an executor (strides, formats, determinism, device, stream) is the same for
-// all calls of a stream.
-[[nodiscard]] std::string CacheKey(const OperatorCall& call);
 
 }  // namespace aclgrad

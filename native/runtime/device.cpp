@@ -58,9 +58,14 @@ Device::Device(std::shared_ptr<const AclLibrary> library, int index, const Devic
   memory_ = std::make_unique<MemoryPool>(acl, source, pool);
   pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)),
                                          PoolOptions{options.copy_stream_limit * kPinnedBytesPerCopy});
-  copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_, StreamPoolOptions{options.copy_stream_limit, 0});
+  // Blocks of one size that streams keep need not be cut from larger ones.
+  PoolOptions call_pinned{options.stream_limit * Stream::kPinnedBytes};
+  call_pinned.pass_through = true;
+  call_pinned_ = std::make_unique<MemoryPool>(acl, Watched(PinnedMemorySource(acl)), call_pinned);
+  copy_streams_ = std::make_unique<StreamPool>(acl, *memory_, *call_pinned_, steps_,
+                                               StreamPoolOptions{options.copy_stream_limit, 0});
   if (!acl.host_pointers()) copy_path_.emplace(CopyPath{*copy_streams_, *pinned_, [this] { ReleaseFinished(); }});
-  streams_ = std::make_unique<StreamPool>(acl, *memory_, steps_,
+  streams_ = std::make_unique<StreamPool>(acl, *memory_, *call_pinned_, steps_,
                                           StreamPoolOptions{options.stream_limit, options.executor_limit});
 }
 
@@ -75,6 +80,7 @@ Device::~Device() {
   quarantine_.clear();
   copy_streams_.reset();
   streams_.reset();
+  call_pinned_.reset();
   pinned_.reset();
   memory_.reset();
 }
@@ -98,15 +104,28 @@ void Device::RunStep(std::unique_ptr<Execution>& execution, const Step& step) {
   }
 }
 
-void Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
+bool Device::Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
   ReleaseFinished();
-  auto execution = std::make_unique<Execution>(
-      *library_, *memory_, steps_, loss_, streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call));
+  return Run(streams_->Lease(deadline, [this] { ReleaseFinished(); }), std::move(call), deadline, wait_until);
+}
+
+bool Device::ExecuteShort(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
+  loss_.ThrowIfLost();
+  if (abandoned_count_ != 0) return false;
+  MakeCurrent();
+  std::optional<StreamLease> stream = streams_->TryLease();
+  if (stream) Run(std::move(*stream), std::move(call), deadline, deadline);
+  return stream.has_value();
+}
+
+bool Device::Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until) {
+  auto execution = std::make_unique<Execution>(*library_, *memory_, steps_, loss_, std::move(stream), std::move(call));
   RunStep(execution, [&](Execution& each) {
     each.Start(deadline);
     each.Finish(deadline, wait_until);
   });
   loss_.RecordSuccess();
+  return execution->is_short();
 }
 
 std::vector<std::exception_ptr> Device::ExecuteAll(const std::vector<std::shared_ptr<const OperatorCall>>& calls,
@@ -175,6 +194,12 @@ void Device::Trim() {
   streams_->Trim();
   memory_->Trim();
   pinned_->Trim();
+}
+
+void Device::DropExecutors() noexcept {
+  // Not MakeCurrent, for the reason that the destructor has.
+  library_->Ignore((*library_)->aclrtSetCurrentContext(context_));
+  streams_->DropExecutors();
 }
 
 PoolStatistics Device::pool_statistics() const {

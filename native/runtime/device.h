@@ -71,10 +71,15 @@ class Device {
   // Throws AclError (507046 if the kernel was not done in time), NotBegun, OutOfMemory, std::out_of_range for an
   // operator without a row, and std::invalid_argument for a call that does not fit the operator's parameters. After a
   // code of FaultClass::kDeviceLost, every later call fails with it at once.
-  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
-  void Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
-    Execute(std::move(call), deadline, deadline);
+  // Returns whether the library says that such a call is short: it takes less time than waking a thread.
+  bool Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
+  bool Execute(std::shared_ptr<const OperatorCall> call, Deadline deadline) {
+    return Execute(std::move(call), deadline, deadline);
   }
+
+  // Executes a call that is known to be short, for threads that must not wait. Returns false, having done nothing, if
+  // the call would have to wait for a stream or for abandoned work.
+  [[nodiscard]] bool ExecuteShort(std::shared_ptr<const OperatorCall> call, Deadline deadline);
 
   // Executes many calls on at most so many streams that no other call waits for. For each call it returns the exception
   // that Execute would have thrown, or null. After the deadline, or once is_cancelled, it begins no further call; those
@@ -97,6 +102,10 @@ class Device {
 
   // How long the oldest step has taken; see StepWatch::Oldest. Takes no lock either.
   [[nodiscard]] Deadline::duration OldestStep() const noexcept { return steps_.Oldest(); }
+
+  // Destroys kept executors, on a thread that has run calls: libraries keep what belongs to an executor in threads, and
+  // that ends with them.
+  void DropExecutors() noexcept;
 
   // Returns cached memory that is not in use to the device.
   void Trim();
@@ -143,6 +152,7 @@ class Device {
   [[nodiscard]] MemorySource Watched(const MemorySource& source);
   [[nodiscard]] DeviceMemory FreeMemory() const;
   void Quarantine(std::unique_ptr<DeviceWork> work);
+  bool Run(StreamLease stream, std::shared_ptr<const OperatorCall> call, Deadline deadline, Deadline wait_until);
   // Runs one step of an execution; if it throws, moves the execution to the abandoned work.
   template <typename Step>
   void RunStep(std::unique_ptr<Execution>& execution, const Step& step);
@@ -157,7 +167,8 @@ class Device {
   DeviceLoss loss_;
   StepWatch steps_;
   std::unique_ptr<MemoryPool> memory_;
-  std::unique_ptr<MemoryPool> pinned_;
+  std::unique_ptr<MemoryPool> pinned_;       // of copies
+  std::unique_ptr<MemoryPool> call_pinned_;  // of streams
   std::unique_ptr<StreamPool> streams_;
   std::unique_ptr<StreamPool> copy_streams_;
   std::optional<CopyPath> copy_path_;  // if the device does not take host addresses

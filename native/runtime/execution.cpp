@@ -1,10 +1,12 @@
 #include "execution.h"
 
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <variant>
 
 #include "call_sizes.h"
+#include "copy_alignment.h"
 #include "error.h"
 
 namespace aclgrad {
@@ -19,9 +21,9 @@ Execution::Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& s
       stream_(std::move(stream)) {}
 
 void Execution::Start(Deadline deadline) {
-  const std::vector<void*> inputs = PrepareInputs();
   outputs_ = PrepareOutputs();
-  // Copies and allocations may take long. A kernel that begins late would look as if it hung.
+  const std::vector<void*> inputs = PrepareInputs();
+  // Blocking copies and allocations may take long. A kernel that begins late would look as if it hung.
   if (Deadline::clock::now() >= deadline) throw NotBegun("the call", "its deadline passed before its kernel began");
   Launch(inputs);
 }
@@ -37,81 +39,119 @@ void Execution::Finish(Deadline deadline, Deadline wait_until) {
     library_.Check(code, "aclrtSynchronizeStream");
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    const OutputView& view = call_->outputs[i];
-    if (!view.is_returned() || outputs_[i] == view.address) continue;
-    Copy(view.address, view.size_bytes, outputs_[i], view.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+    if (IsInPlace(i)) continue;
+    const OutputBytes& output = call_->outputs[i];
+    if (arrivals_[i] != nullptr) {
+      std::memcpy(output.address, arrivals_[i], output.size_bytes);
+    } else {
+      Copy(output.address, output.size_bytes, outputs_[i], output.size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+    }
   }
   loss_.ThrowIfLost();
 }
 
 DeviceWork::State Execution::Poll(int32_t timeout_ms) const noexcept {
-  return launched_ ? stream_->Poll(timeout_ms) : State{true};
-}
-
-std::vector<void*> Execution::PrepareInputs() {
-  std::vector<void*> addresses;
-  for (const InputView& input : call_->inputs) addresses.push_back(PrepareInput(input));
-  return addresses;
-}
-
-void* Execution::PrepareInput(const InputView& input) {
-  if (input.is_absent()) return nullptr;
-  const std::size_t size = SizeBytes(library_, input.shape, input.dtype);
-  if (const auto* device = std::get_if<DeviceBytes>(&input.values)) {
-    ExpectSize("input", device->size_bytes, size);
-    return device->address;
-  }
-  const auto* host = std::get_if<HostBytes>(&input.values);
-  if (host == nullptr) return Allocate(size).address();
-  const bool is_short = input.is_prefix && host->size_bytes < size;
-  if (!is_short) ExpectSize("input", host->size_bytes, size);
-  // A device that takes host addresses may read to the tensor's end. Operators only read their inputs; aclCreateTensor
-  // has one kind of address for all tensors.
-  if (!is_short && library_.host_pointers()) return const_cast<void*>(host->data);
-  const PoolBlock& block = Allocate(size);
-  // Blocking, because the host memory is pageable: an asynchronous copy would block as well and copy once more.
-  Copy(block.address(), block.capacity(), host->data, host->size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
-  return block.address();
+  return is_queued_ ? stream_->Poll(timeout_ms) : State{true};
 }
 
 std::vector<void*> Execution::PrepareOutputs() {
   std::vector<void*> addresses;
-  for (const OutputView& output : call_->outputs) addresses.push_back(PrepareOutput(output));
+  for (std::size_t i = 0; i < call_->outputs.size(); ++i) {
+    addresses.push_back(PrepareOutput(call_->form->outputs[i], call_->outputs[i]));
+  }
   return addresses;
 }
 
-void* Execution::PrepareOutput(const OutputView& output) {
-  if (output.use == OutputUse::kNull) return nullptr;
-  ExpectSize("output", output.size_bytes, SizeBytes(library_, output.shape, output.dtype));
-  const bool is_in_place = output.is_returned() && (output.is_on_device || library_.host_pointers());
+void* Execution::PrepareOutput(const OutputForm& form, const OutputBytes& output) {
+  if (form.use == OutputUse::kNull) return nullptr;
+  ExpectSize("output", output.size_bytes, SizeBytes(library_, form.shape, form.dtype));
+  const bool is_in_place = form.is_returned() && (output.is_on_device || library_.host_pointers());
   return is_in_place ? output.address : Allocate(output.size_bytes).address();
+}
+
+std::vector<void*> Execution::PrepareInputs() {
+  std::vector<void*> addresses;
+  for (std::size_t i = 0; i < call_->inputs.size(); ++i) {
+    addresses.push_back(PrepareInput(call_->form->inputs[i], call_->inputs[i]));
+  }
+  return addresses;
+}
+
+void* Execution::PrepareInput(const InputForm& form, const InputBytes& input) {
+  if (std::holds_alternative<Absent>(input)) return nullptr;
+  const std::size_t size = SizeBytes(library_, form.shape, form.dtype);
+  if (const auto* device = std::get_if<DeviceBytes>(&input)) {
+    ExpectSize("input", device->size_bytes, size);
+    return device->address;
+  }
+  if (const auto* shape_only = std::get_if<ShapeOnly>(&input)) {
+    if (!shape_only->output) return Allocate(size).address();
+    ExpectSize("input that has the memory of an output", call_->outputs.at(*shape_only->output).size_bytes, size);
+    return outputs_[*shape_only->output];
+  }
+  const auto& host = std::get<HostBytes>(input);
+  const bool is_short = form.is_prefix && host.size_bytes < size;
+  if (!is_short) ExpectSize("input", host.size_bytes, size);
+  // A device that takes host addresses may read to the tensor's end. Operators only read their inputs; aclCreateTensor
+  // has one kind of address for all tensors.
+  if (!is_short && library_.host_pointers()) return const_cast<void*>(host.data);
+  const PoolBlock& block = Allocate(size);
+  void* const address = block.address();
+  CopyIn(block, host);
+  return address;
+}
+
+bool Execution::IsInPlace(std::size_t output) const {
+  return !call_->form->outputs[output].is_returned() || outputs_[output] == call_->outputs[output].address;
+}
+
+void Execution::CopyIn(const PoolBlock& block, const HostBytes& bytes) {
+  // A device that takes host addresses copies by itself at once. A stream would wake a thread for it.
+  std::byte* const pinned = library_.host_pointers() ? nullptr : TakePinned(bytes.size_bytes);
+  if (pinned != nullptr) {
+    std::memcpy(pinned, bytes.data, bytes.size_bytes);
+    copies_in_.push_back({pinned, block.address(), bytes.size_bytes});
+  } else {
+    // Blocking: pageable memory makes an asynchronous copy block as well, and copy once more.
+    Copy(block.address(), block.capacity(), bytes.data, bytes.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+  }
+}
+
+std::byte* Execution::TakePinned(std::size_t size_bytes) {
+  if (size_bytes == 0 || size_bytes > Stream::kPinnedBytes - pinned_bytes_) return nullptr;
+  std::byte* place = stream_->Pinned() + pinned_bytes_;
+  const std::size_t end = pinned_bytes_ + size_bytes;
+  pinned_bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  return place;
 }
 
 void Execution::Launch(const std::vector<void*>& inputs) {
   const StepWatch::Step step(steps_);
-  const Operator& op = library_.FindOperator(call_->symbol);
+  const Operator& op = library_.FindOperator(call_->form->symbol);
   ExecutorCache& executors = stream_->executors();
   std::string key;
   if (executors.is_on()) {
-    key = CacheKey(*call_);
+    key = ExecutorKey(*call_);
     if (PlannedCall* kept = executors.Find(key)) {
+      is_short_ = kept->is_short;
       SetAddresses(*kept, inputs);
       return RunKept(op, key, *kept, stream_->Workspace(kept->workspace_bytes));
     }
   }
   planned_ = Plan(op, inputs);
+  is_short_ = planned_.is_short;
   // Before phase 2, which always consumes the executor: until then we have to destroy it.
   const uint64_t workspace_bytes = planned_.workspace_bytes;
   void* workspace = stream_->Workspace(workspace_bytes);
-  if (const PlannedCall* kept = executors.Keep(call_->symbol, key, planned_)) {
+  if (const PlannedCall* kept = executors.Keep(call_->form->symbol, key, planned_)) {
     return RunKept(op, key, *kept, workspace);
   }
-  RunPhase2(op, workspace, workspace_bytes, planned_.executor.release());
+  Queue(op, workspace, workspace_bytes, planned_.executor.release());
 }
 
 void Execution::RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace) {
   try {
-    RunPhase2(op, workspace, kept.workspace_bytes, kept.executor.get());
+    Queue(op, workspace, kept.workspace_bytes, kept.executor.get());
   } catch (...) {
     // Lives until the stream is idle: a part of it may have been launched.
     planned_ = stream_->executors().Take(key);
@@ -134,38 +174,57 @@ void Execution::SetAddresses(PlannedCall& call, const std::vector<void*>& inputs
 
 PlannedCall Execution::Plan(const Operator& op, const std::vector<void*>& inputs) const {
   const AclFunctions& acl = library_.functions();
+  const CallForm& form = *call_->form;
   const auto make_tensor = [&](const std::vector<int64_t>& shape, aclDataType dtype, void* address) {
-    const aclFormat format = call_->is_spatial ? SpatialFormat(shape.size()) : ACL_FORMAT_ND;
+    const aclFormat format = form.is_spatial ? SpatialFormat(shape.size()) : ACL_FORMAT_ND;
     return MakeTensor(acl, shape, dtype, format, address);
   };
   PlannedCall planned;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const InputView& view = call_->inputs[i];
-    planned.inputs.push_back(view.is_absent() ? TensorHandle{} : make_tensor(view.shape, view.dtype, inputs[i]));
+    const bool is_absent = std::holds_alternative<Absent>(call_->inputs[i]);
+    const InputForm& input = form.inputs[i];
+    planned.inputs.push_back(is_absent ? TensorHandle{} : make_tensor(input.shape, input.dtype, inputs[i]));
   }
   std::vector<bool> wanted;
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    const OutputView& view = call_->outputs[i];
-    const bool is_null = view.use == OutputUse::kNull;
-    planned.outputs.push_back(is_null ? TensorHandle{} : make_tensor(view.shape, view.dtype, outputs_[i]));
-    wanted.push_back(view.is_returned());
+    const OutputForm& output = form.outputs[i];
+    const bool is_null = output.use == OutputUse::kNull;
+    planned.outputs.push_back(is_null ? TensorHandle{} : make_tensor(output.shape, output.dtype, outputs_[i]));
+    wanted.push_back(output.is_returned());
   }
-  ArgumentReader reader(acl, planned.inputs, planned.outputs, wanted, call_->attributes);
+  ArgumentReader reader(acl, planned.inputs, planned.outputs, wanted, form.attributes);
   {
     static std::mutex alone;
     std::unique_lock<std::mutex> lock(alone, std::defer_lock);
-    if (call_->is_planned_alone) lock.lock();
+    if (form.is_planned_alone) lock.lock();
     library_.Check(op.plan(reader), "phase 1");
   }
   planned.values = reader.TakeValues();
   planned.executor = {reader.executor(), {acl.aclDestroyAclOpExecutor}};
   planned.workspace_bytes = reader.workspace_size();
+  planned.is_short = library_.IsShort(planned.executor.get());
   return planned;
 }
 
-void Execution::RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor) {
-  launched_ = true;
+void Execution::Queue(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor) {
+  is_queued_ = true;
+  for (const PinnedCopy& each : copies_in_) {
+    QueueCopy(each.device, each.pinned, each.size_bytes, ACL_MEMCPY_HOST_TO_DEVICE);
+  }
   library_.Check(op.launch(workspace, workspace_bytes, executor, stream_->get()), "phase 2");
+  // The stream has read the inputs before it writes the outputs, so these take the same pinned memory.
+  pinned_bytes_ = 0;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const std::size_t size_bytes = call_->outputs[i].size_bytes;
+    std::byte* const pinned = IsInPlace(i) ? nullptr : TakePinned(size_bytes);
+    if (pinned != nullptr) QueueCopy(pinned, outputs_[i], size_bytes, ACL_MEMCPY_DEVICE_TO_HOST);
+    arrivals_.push_back(pinned);
+  }
+}
+
+void Execution::QueueCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const {
+  library_.Check(library_->aclrtMemcpyAsync(target, size_bytes, source, size_bytes, kind, stream_->get()),
+                 "aclrtMemcpyAsync");
 }
 
 void Execution::Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes,

@@ -1,4 +1,8 @@
 // One operator call in progress on a device, with the stream, the memory and the tensors that it holds.
+//
+// On a device that takes no host addresses, tensors pass through the pinned memory of the stream: copies in, kernel and
+// copies out are queued one after the other, and one wait ends them all. Tensors that do not fit into it are copied
+// from and to pageable memory, which blocks: their copies take so long that the way of starting them no longer matters.
 #pragma once
 
 #include <cstddef>
@@ -20,28 +24,44 @@ class Execution final : public DeviceWork {
   Execution(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const DeviceLoss& loss, StreamLease stream,
             std::shared_ptr<const OperatorCall> call);
 
-  // Copies the inputs in, plans and launches; copies nothing if the device takes host addresses. Launches nothing after
-  // the deadline. Throws what Device::Execute throws.
+  // Plans, and queues the call's work. Queues nothing after the deadline. Throws what Device::Execute throws.
   void Start(Deadline deadline);
 
-  // Waits once, until wait_until, and copies the outputs. Throws if the device was lost meanwhile: a stream does not
+  // Waits once, until wait_until, and hands out the outputs. Throws if the device was lost meanwhile: a stream does not
   // report a loss that another thread has seen.
   void Finish(Deadline deadline, Deadline wait_until);
+
+  // Whether the library says that the work takes less time than waking a thread. For a call that was started.
+  [[nodiscard]] bool is_short() const noexcept { return is_short_; }
 
   [[nodiscard]] State Poll(int32_t timeout_ms) const noexcept override;
 
  private:
-  // Device addresses of the inputs, with their data in place.
-  [[nodiscard]] std::vector<void*> PrepareInputs();
-  [[nodiscard]] void* PrepareInput(const InputView& input);
+  // A copy between pinned and device memory.
+  struct PinnedCopy {
+    std::byte* pinned;
+    void* device;
+    std::size_t size_bytes;
+  };
+
   [[nodiscard]] std::vector<void*> PrepareOutputs();
-  [[nodiscard]] void* PrepareOutput(const OutputView& output);
+  [[nodiscard]] void* PrepareOutput(const OutputForm& form, const OutputBytes& output);
+  // Device addresses of the inputs, whose data is in place or in pinned memory. Needs the outputs' addresses.
+  [[nodiscard]] std::vector<void*> PrepareInputs();
+  [[nodiscard]] void* PrepareInput(const InputForm& form, const InputBytes& input);
+  // Whether there is nothing to copy of an output: nobody wants it, or its caller reads what the operator writes.
+  [[nodiscard]] bool IsInPlace(std::size_t output) const;
+  void CopyIn(const PoolBlock& block, const HostBytes& bytes);
+  // A part of the stream's pinned memory; null if the rest is too small.
+  [[nodiscard]] std::byte* TakePinned(std::size_t size_bytes);
   void Launch(const std::vector<void*>& inputs);
   // Runs an executor that the stream's cache keeps, and drops it from there if that fails.
   void RunKept(const Operator& op, const std::string& key, const PlannedCall& kept, void* workspace);
   void SetAddresses(PlannedCall& call, const std::vector<void*>& inputs) const;
   [[nodiscard]] PlannedCall Plan(const Operator& op, const std::vector<void*>& inputs) const;
-  void RunPhase2(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
+  // Queues copies and kernel, after everything that may refuse the call.
+  void Queue(const Operator& op, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor);
+  void QueueCopy(void* target, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;
   void Copy(void* target, std::size_t capacity, const void* source, std::size_t size_bytes, aclrtMemcpyKind kind) const;
   [[nodiscard]] const PoolBlock& Allocate(std::size_t size_bytes);
 
@@ -54,7 +74,11 @@ class Execution final : public DeviceWork {
   StreamLease stream_;
   PlannedCall planned_;         // unless the stream's cache keeps it
   std::vector<void*> outputs_;  // on the device
-  bool launched_ = false;
+  std::vector<PinnedCopy> copies_in_;
+  std::vector<const std::byte*> arrivals_;  // of the outputs, in pinned memory; null for those that are copied later
+  std::size_t pinned_bytes_ = 0;            // that are taken
+  bool is_queued_ = false;
+  bool is_short_ = false;
 };
 
 }  // namespace aclgrad

@@ -48,4 +48,10 @@ PlannedCall ExecutorCache::Take(const std::string& key) {
   return call;
 }
 
+void ExecutorCache::Clear() noexcept {
+  counters_.entries -= entries_.size();
+  by_key_.clear();
+  entries_.clear();
+}
+
 }  // namespace aclgrad

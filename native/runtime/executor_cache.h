@@ -24,6 +24,7 @@ struct PlannedCall {
   std::vector<TensorHandle> outputs;
   ExecutorHandle executor;
   uint64_t workspace_bytes = 0;
+  bool is_short = false;  // the library says that running it takes less time than waking a thread
 };
 
 struct ExecutorStatistics {
@@ -57,6 +58,9 @@ class ExecutorCache {
 
   // Removes the call and returns it: its executor is not to be run again.
   [[nodiscard]] PlannedCall Take(const std::string& key);
+
+  // Destroys all executors.
+  void Clear() noexcept;
 
   [[nodiscard]] bool is_on() const noexcept { return limit_ != 0; }
 

@@ -1,7 +1,9 @@
-// One operator call: the operator, its attributes, and the places of its tensors.
+// One operator call: its form, which other calls share, and the places of its tensors.
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,9 +13,12 @@
 namespace aclgrad {
 
 // The kinds of input. An absent one is optional, and null for the operator. The operator does not read the values of a
-// shape-only one, which are unspecified on the device.
+// shape-only one, which are unspecified on the device. If it does not touch its memory at all, it gets that of an
+// output of the same size: a smaller input would end, with the bytes behind it that kernels may touch, amid the output.
 struct Absent {};
-struct ShapeOnly {};
+struct ShapeOnly {
+  std::optional<std::size_t> output;  // whose memory it is
+};
 struct HostBytes {
   const void* data;
   std::size_t size_bytes;
@@ -23,40 +28,58 @@ struct DeviceBytes {
   std::size_t size_bytes;
 };
 
-struct InputView {
+using InputBytes = std::variant<ShapeOnly, HostBytes, DeviceBytes, Absent>;
+
+struct OutputBytes {
+  void* address;  // null unless it is returned
+  std::size_t size_bytes;
+  bool is_on_device = false;  // and stays there
+};
+
+struct InputForm {
   std::vector<int64_t> shape;
   aclDataType dtype;
   // Host bytes may be fewer than the shape needs; the rest has unspecified values, such as the part of a mask that no
   // device reads.
   bool is_prefix = false;
-  std::variant<ShapeOnly, HostBytes, DeviceBytes, Absent> values{};
-
-  [[nodiscard]] bool is_absent() const { return std::holds_alternative<Absent>(values); }
 };
 
 // What becomes of an output. Nobody wants the last two: an operator that has to write the output gets memory for it.
 enum class OutputUse { kReturned, kScratch, kNull };
 
-struct OutputView {
+struct OutputForm {
   std::vector<int64_t> shape;
   aclDataType dtype;
-  void* address;  // null unless it is returned
-  std::size_t size_bytes;
-  bool is_on_device = false;  // and stays there
   OutputUse use = OutputUse::kReturned;
 
   [[nodiscard]] bool is_returned() const { return use == OutputUse::kReturned; }
 };
 
-// Inputs, attributes and outputs in aclnn order, each kind by itself. The memory that it views must live as long as the
-// call: an abandoned execution keeps its call until the device is done.
-struct OperatorCall {
-  std::string symbol;  // of phase 2
-  std::vector<InputView> inputs;
-  std::vector<Attribute> attributes;
-  std::vector<OutputView> outputs;
-  bool is_planned_alone = false;  // phase 1 is not safe in several threads at once
-  bool is_spatial = true;         // tensors of rank 3 to 5 have a batch, channels and spatial axes
+// What is the same in calls that differ only in their bytes. Inputs, attributes and outputs are in aclnn order, each
+// kind by itself.
+struct CallForm {
+  CallForm(std::string symbol, std::vector<InputForm> inputs, std::vector<Attribute> attributes,
+           std::vector<OutputForm> outputs, bool is_spatial, bool is_planned_alone);
+
+  const std::string symbol;  // of phase 2
+  const std::vector<InputForm> inputs;
+  const std::vector<Attribute> attributes;
+  const std::vector<OutputForm> outputs;
+  const bool is_spatial;        // tensors of rank 3 to 5 have a batch, channels and spatial axes
+  const bool is_planned_alone;  // phase 1 is not safe in several threads at once
+  const std::string key;        // made of what an executor depends on
 };
+
+// The memory that it views must live as long as the call: an abandoned execution keeps its call until the device is
+// done.
+struct OperatorCall {
+  std::shared_ptr<const CallForm> form;
+  std::vector<InputBytes> inputs;
+  std::vector<OutputBytes> outputs;
+};
+
+// Calls with the same key differ only in addresses, so they can share an executor. Everything else in an executor
+// (strides, formats, determinism, device, stream) is the same for all calls of a stream.
+[[nodiscard]] std::string ExecutorKey(const OperatorCall& call);
 
 }  // namespace aclgrad

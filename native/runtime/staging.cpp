@@ -10,14 +10,13 @@
 #include <system_error>
 #include <utility>
 
+#include "copy_alignment.h"
+
 namespace aclgrad {
 namespace {
 
-// Alignment of both addresses of an asynchronous copy. CANN requires it up to 8.3; later releases do not say.
-constexpr std::size_t kAlignment = 64;
-
 // The distance of an address from the aligned address before it.
-std::size_t Misalignment(const std::byte* address) { return reinterpret_cast<uintptr_t>(address) % kAlignment; }
+std::size_t Misalignment(const std::byte* address) { return reinterpret_cast<uintptr_t>(address) % kCopyAlignment; }
 
 // Returns fewer bytes if the file ends.
 std::size_t ReadAll(int file, std::byte* target, std::size_t size_bytes, std::size_t offset) {
@@ -114,7 +113,7 @@ std::size_t Staging::Fill(std::size_t tensor, std::size_t offset, std::size_t si
     // Waits for the copy of the other half, which overlapped the filling of this one. Without events it is not possible
     // to wait for one of two copies, so there is never more than one under way.
     Wait(deadline);
-    const std::size_t head = std::min(count, (kAlignment - misalignment) % kAlignment);
+    const std::size_t head = std::min(count, (kCopyAlignment - misalignment) % kCopyAlignment);
     if (head != 0) Copy(place, slot, head);
     if (head != count) StartCopy(place + head, slot + head, count - head, ACL_MEMCPY_HOST_TO_DEVICE);
     place += count;
@@ -160,11 +159,13 @@ void Staging::Drain(std::size_t tensor, std::size_t offset, std::size_t size_byt
     next += started;
   };
   start(0);
-  for (std::size_t half = 0; started != 0; half = 1 - half) {
+  std::size_t half = 0;
+  while (started != 0) {
     Wait(deadline);
     const std::size_t count = started - std::exchange(skipped, 0);
     const std::byte* ready = Half(half) + (started - count);
-    start(1 - half);
+    half = 1 - half;
+    start(half);
     sink(ready, count);
   }
   End();

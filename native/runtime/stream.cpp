@@ -19,9 +19,13 @@ constexpr int32_t kUnknownTimeoutMs = 1;
 
 }  // namespace
 
-Stream::Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit,
-               ExecutorCounters& executor_counters)
-    : library_(library), memory_(memory), steps_(steps), executors_(library, executor_limit, executor_counters) {
+Stream::Stream(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
+               std::size_t executor_limit, ExecutorCounters& executor_counters)
+    : library_(library),
+      memory_(memory),
+      pinned_memory_(pinned),
+      steps_(steps),
+      executors_(library, executor_limit, executor_counters) {
   const StepWatch::Step step(steps_);
   library_.Check(library_->aclrtCreateStream(&stream_), "aclrtCreateStream");
 }
@@ -40,6 +44,11 @@ void* Stream::Workspace(std::size_t size_bytes) {
     workspace_ = memory_.Allocate(size_bytes, stream_);
   }
   return size_bytes == 0 ? nullptr : workspace_.address();
+}
+
+std::byte* Stream::Pinned() {
+  if (pinned_.address() == nullptr) pinned_ = pinned_memory_.Allocate(kPinnedBytes);
+  return static_cast<std::byte*>(pinned_.address());
 }
 
 std::optional<bool> Stream::IsDone() const noexcept {

@@ -1,4 +1,4 @@
-// One stream of a device, with its own workspace, which grows, and its own cache of executors.
+// One stream of a device, with its own workspace, which grows, pinned memory for copies, and cache of executors.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,12 @@ namespace aclgrad {
 // Only one call at a time uses a stream, so there is no lock.
 class Stream {
  public:
+  // The inputs of most calls, and then their outputs. The copies of larger tensors take milliseconds.
+  static constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
+
   // Throws AclError if the device cannot make a stream.
-  Stream(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, std::size_t executor_limit,
-         ExecutorCounters& executor_counters);
+  Stream(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
+         std::size_t executor_limit, ExecutorCounters& executor_counters);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -27,6 +30,9 @@ class Stream {
 
   // Device memory of at least this size, reused from the previous call if it is large enough; null for size 0.
   [[nodiscard]] void* Workspace(std::size_t size_bytes);
+
+  // kPinnedBytes of pinned memory, made for the first call that asks and kept.
+  [[nodiscard]] std::byte* Pinned();
 
   [[nodiscard]] std::size_t workspace_bytes() const noexcept { return workspace_.capacity(); }
 
@@ -42,9 +48,11 @@ class Stream {
  private:
   const AclLibrary& library_;
   MemoryPool& memory_;
+  MemoryPool& pinned_memory_;
   StepWatch& steps_;
   aclrtStream stream_ = nullptr;
   PoolBlock workspace_;
+  PoolBlock pinned_;
   ExecutorCache executors_;
 };
 

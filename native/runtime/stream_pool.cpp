@@ -23,9 +23,9 @@ StreamLease::~StreamLease() {
   if (stream_ != nullptr) pool_->Return(std::move(stream_));
 }
 
-StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, StepWatch& steps,
+StreamPool::StreamPool(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
                        const StreamPoolOptions& options)
-    : library_(library), memory_(memory), steps_(steps), options_(options) {
+    : library_(library), memory_(memory), pinned_(pinned), steps_(steps), options_(options) {
   // So that returning a stream, which happens in destructors, never allocates.
   idle_.reserve(options.limit);
 }
@@ -64,7 +64,7 @@ std::optional<StreamLease> StreamPool::TryLease() {
 
 StreamLease StreamPool::Take() {
   if (idle_.empty()) {
-    auto stream = std::make_unique<Stream>(library_, memory_, steps_, options_.executor_limit, executors_);
+    auto stream = std::make_unique<Stream>(library_, memory_, pinned_, steps_, options_.executor_limit, executors_);
     made_.push_back(stream.get());
     return {this, std::move(stream)};
   }
@@ -82,6 +82,11 @@ void StreamPool::Trim(aclrtStream asking) {
   for (Stream* stream : made_) {
     if (stream->get() == asking) workspaces.push_back(stream->TakeWorkspace());
   }
+}
+
+void StreamPool::DropExecutors() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& stream : idle_) stream->executors().Clear();
 }
 
 std::size_t StreamPool::stream_count() const {

@@ -43,7 +43,8 @@ struct StreamPoolOptions {
 // Makes streams as they are needed, up to a limit. The device's context must be current in every calling thread.
 class StreamPool {
  public:
-  StreamPool(const AclLibrary& library, MemoryPool& memory, StepWatch& steps, const StreamPoolOptions& options);
+  StreamPool(const AclLibrary& library, MemoryPool& memory, MemoryPool& pinned, StepWatch& steps,
+             const StreamPoolOptions& options);
 
   // Waits while all streams are leased, and calls reclaim from time to time, which may return some. Throws
   // NotBegun if no stream was returned in time, and AclError if the device cannot make one.
@@ -54,6 +55,9 @@ class StreamPool {
 
   // Returns the workspaces of idle streams to the pool, and that of the given stream, whose holder asks for it.
   void Trim(aclrtStream asking = nullptr);
+
+  // Destroys the executors of idle streams.
+  void DropExecutors() noexcept;
 
   [[nodiscard]] std::size_t stream_count() const;
   [[nodiscard]] std::size_t leased_count() const;
@@ -70,6 +74,7 @@ class StreamPool {
 
   const AclLibrary& library_;
   MemoryPool& memory_;
+  MemoryPool& pinned_;
   StepWatch& steps_;
   const StreamPoolOptions options_;
   ExecutorCounters executors_;  // of all streams, which end before it

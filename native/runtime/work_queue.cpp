@@ -4,11 +4,28 @@
 #include <utility>
 
 namespace aclgrad {
+namespace {
 
-WorkQueue::WorkQueue(std::size_t thread_count, std::shared_ptr<Completions> completions)
-    : completions_(std::move(completions)) {
+void Run(Work& work) {
   try {
-    for (std::size_t i = 0; i < thread_count; ++i) threads_.emplace_back([this] { RunThread(); });
+    work.Run();
+  } catch (...) {
+    work.error = std::current_exception();
+  }
+}
+
+}  // namespace
+
+WorkQueue::WorkQueue(std::size_t thread_count, std::shared_ptr<Completions> completions, std::function<void()> at_end)
+    : completions_(std::move(completions)), at_end_(std::move(at_end)) {
+  idle_.reserve(thread_count);
+  try {
+    for (std::size_t i = 0; i < thread_count; ++i) {
+      Runner& runner = runners_.emplace_back();
+      runner.thread = std::thread([this, &runner] { RunThread(runner); });
+      const std::lock_guard lock(mutex_);
+      ++running_count_;
+    }
   } catch (...) {
     // Destroying a thread that is not joined would end the process.
     StopThreads();
@@ -16,57 +33,69 @@ WorkQueue::WorkQueue(std::size_t thread_count, std::shared_ptr<Completions> comp
   }
 }
 
-WorkQueue::~WorkQueue() {
-  StopThreads();
+WorkQueue::~WorkQueue() { StopThreads(); }
+
+void WorkQueue::End() {
   for (std::unique_ptr<Work>& work : waiting_) {
     if (work->runs_at_close()) {
-      RunWork(std::move(work));
+      Run(*work);
     } else {
       work->error = std::make_exception_ptr(std::runtime_error("the device is closed"));
-      completions_->Add(std::move(work));
     }
+    completions_->Add(std::move(work));
   }
+  at_end_();
 }
 
 void WorkQueue::StopThreads() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
+    idle_.clear();
   }
-  changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (Runner& runner : runners_) {
+    runner.changed.notify_one();
+    if (runner.thread.joinable()) runner.thread.join();
+  }
 }
 
 void WorkQueue::Submit(std::unique_ptr<Work> work) {
-  {
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(work));
-  }
-  changed_.notify_one();
+  std::unique_lock lock(mutex_);
+  if (idle_.empty()) return waiting_.push_back(std::move(work));
+  Runner& runner = *idle_.back();
+  idle_.pop_back();
+  runner.work = std::move(work);
+  lock.unlock();
+  runner.changed.notify_one();
 }
 
-void WorkQueue::RunThread() {
+void WorkQueue::RunThread(Runner& runner) {
+  std::unique_lock lock(mutex_);
+  Continue(runner);
   for (;;) {
-    std::unique_ptr<Work> work;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return is_stopping_ || !waiting_.empty(); });
-      if (is_stopping_) return;
-      work = std::move(waiting_.front());
-      waiting_.pop_front();
-    }
-    RunWork(std::move(work));
+    runner.changed.wait(lock, [&] { return is_stopping_ || runner.work != nullptr; });
+    if (runner.work == nullptr) break;
+    std::unique_ptr<Work> work = std::move(runner.work);
+    lock.unlock();
+    Run(*work);
+    lock.lock();
+    if (work->error == nullptr && !work->is_complete()) waiting_.push_back(std::move(work));
+    // Before the completions have the work: who waits for it may submit the next at once, which is for this thread.
+    Continue(runner);
+    lock.unlock();
+    if (work != nullptr) completions_->Add(std::move(work));
+    lock.lock();
   }
+  const bool is_last = --running_count_ == 0;
+  lock.unlock();
+  if (is_last) End();
 }
 
-void WorkQueue::RunWork(std::unique_ptr<Work> work) {
-  try {
-    work->Run();
-    if (!work->is_complete()) return Submit(std::move(work));
-  } catch (...) {
-    work->error = std::current_exception();
-  }
-  completions_->Add(std::move(work));
+void WorkQueue::Continue(Runner& runner) {
+  if (is_stopping_) return;
+  if (waiting_.empty()) return idle_.push_back(&runner);
+  runner.work = std::move(waiting_.front());
+  waiting_.pop_front();
 }
 
 }  // namespace aclgrad

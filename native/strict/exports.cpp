@@ -94,8 +94,8 @@ Result Enter(Arguments... arguments) {
 #define ROW(name, folder, checked_name)                                    \
   struct Row_##name {                                                      \
     static constexpr const char* kName = #name;                            \
-    static constexpr int kRefusal = kRefusal_##folder;                     \
-    static constexpr auto kChecked = checked_name;                         \
+    [[maybe_unused]] static constexpr int kRefusal = kRefusal_##folder;    \
+    [[maybe_unused]] static constexpr auto kChecked = checked_name;        \
     static decltype(&::name) Real() { return acl_strict::Real().name; }    \
     static decltype(&::name) Resolve() {                                   \
       const bool is_missing = IsOpen() && Real() == nullptr;               \
@@ -108,10 +108,10 @@ ABI_FUNCTIONS(ROW)
 }  // namespace
 }  // namespace acl_strict
 
-#define EXPORT(name, folder, checked)                                                     \
-  extern "C" {                                                                            \
-  static decltype(&::name) Resolve_##name() { return acl_strict::Row_##name::Resolve(); } \
-  __attribute__((visibility("default"), ifunc("Resolve_" #name))) decltype(::name) name;  \
+#define EXPORT(name, folder, checked)                                                    \
+  extern "C" {                                                                           \
+  decltype(&::name) Resolve_##name() { return acl_strict::Row_##name::Resolve(); }       \
+  __attribute__((visibility("default"), ifunc("Resolve_" #name))) decltype(::name) name; \
   }
 ABI_FUNCTIONS(EXPORT)
 #undef EXPORT

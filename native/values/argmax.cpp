@@ -1,10 +1,12 @@
 #include "argmax.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "invalid_value.h"
 #include "load.h"
+#include "processors.h"
 
 namespace aclgrad {
 namespace {
@@ -65,6 +67,107 @@ void ForEach(const Argmax& argmax, Visit&& visit) {
   }
 }
 
+// The check of many windows at a time, in vectors. Its loops are compiled for later processors too.
+
+constexpr int64_t kMostWindows = 1024;
+constexpr int64_t kMostRows = 4;
+
+// Windows that follow one another: whole rows, or a part of one. For each, its first cell in the plane's columns,
+// counted from the start of the first row, and the number of its columns in the plane.
+struct Windows {
+  int64_t count;
+  uint32_t first[kMostWindows];
+  uint32_t columns[kMostWindows];
+};
+
+void Fill(const Pooling& pooling, int64_t rows, int64_t begin, int64_t columns, Windows& windows) {
+  windows.count = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = begin; column < begin + columns; ++column, ++windows.count) {
+      const Extent extent = WindowExtent(pooling, 1, column);
+      windows.first[windows.count] =
+          static_cast<uint32_t>(row * pooling.stride[0] * pooling.input_size[1] + extent.begin);
+      windows.columns[windows.count] = static_cast<uint32_t>(std::max<int64_t>(extent.end - extent.begin, 0));
+    }
+  }
+}
+
+// Says whether a position lies outside the plane, or in none of the kRows rows of its window. The windows begin in the
+// row that begins at cell `start`. What lies before a row wraps round, and so lies outside it too.
+template <int64_t kRows, typename T>
+[[gnu::always_inline]] inline bool AnyOutside(const Pooling& pooling, const void* positions, int64_t count,
+                                              uint32_t start, const Windows& windows) {
+  const auto width = static_cast<uint32_t>(pooling.input_size[1]);
+  const auto cells = static_cast<uint32_t>(pooling.input_size[0]) * width;
+  uint32_t outside = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const T position = Load<T>(positions, static_cast<std::size_t>(i));
+    const auto cell = static_cast<uint32_t>(position);
+    const uint32_t place = cell - start - windows.first[i];
+    uint32_t inside = 0;
+    for (uint32_t row = 0; row < kRows; ++row) inside |= place - row * width < windows.columns[i] ? 1U : 0U;
+    outside |= inside ^ 1U;
+    outside |= cell < cells ? 0U : 1U;
+    if (sizeof(T) > sizeof(cell)) outside |= static_cast<T>(cell) == position ? 0U : 1U;
+  }
+  return outside != 0;
+}
+
+template <typename T>
+[[gnu::always_inline]] inline bool AnyOutsideRows(const Pooling& pooling, const void* positions, int64_t count,
+                                                  uint32_t start, const Windows& windows) {
+  switch (pooling.kernel_size[0]) {
+    case 1:
+      return AnyOutside<1, T>(pooling, positions, count, start, windows);
+    case 2:
+      return AnyOutside<2, T>(pooling, positions, count, start, windows);
+    case 3:
+      return AnyOutside<3, T>(pooling, positions, count, start, windows);
+    default:
+      return AnyOutside<kMostRows, T>(pooling, positions, count, start, windows);
+  }
+}
+
+FOR_EACH_PROCESSOR bool AnyInt32Outside(const Pooling& pooling, const void* positions, int64_t count, uint32_t start,
+                                        const Windows& windows) {
+  return AnyOutsideRows<int32_t>(pooling, positions, count, start, windows);
+}
+
+FOR_EACH_PROCESSOR bool AnyInt64Outside(const Pooling& pooling, const void* positions, int64_t count, uint32_t start,
+                                        const Windows& windows) {
+  return AnyOutsideRows<int64_t>(pooling, positions, count, start, windows);
+}
+
+// Windows of few rows, whose cells lie side by side. They may begin above the plane and end below it, and no distance
+// of a cell from their rows may wrap round to a small one.
+bool IsQuick(const Pooling& pooling) {
+  return pooling.kernel_size[0] <= kMostRows && pooling.dilation[0] == 1 && pooling.dilation[1] == 1 &&
+         (pooling.input_size[0] + kMostRows) * pooling.input_size[1] <= UINT32_MAX;
+}
+
+bool HasOutside(const Argmax& argmax) {
+  const Pooling& pooling = argmax.pooling;
+  const auto [height, width] = pooling.output_size;
+  const auto any_outside = argmax.item_bytes == sizeof(int64_t) ? AnyInt64Outside : AnyInt32Outside;
+  const int64_t rows = std::clamp<int64_t>(kMostWindows / std::max<int64_t>(width, 1), 1, std::max<int64_t>(height, 1));
+  Windows windows;
+  for (int64_t left = 0; left < width; left += kMostWindows) {
+    const int64_t columns = std::min(kMostWindows, width - left);
+    Fill(pooling, rows, left, columns, windows);
+    for (int64_t plane = 0; plane < argmax.batch * argmax.channels; ++plane) {
+      for (int64_t row = 0; row < height; row += rows) {
+        const auto first = static_cast<std::size_t>((plane * height + row) * width + left) * argmax.item_bytes;
+        const int64_t top = row * pooling.stride[0] - pooling.padding[0];
+        const auto start = static_cast<uint32_t>(top * pooling.input_size[1]);
+        const int64_t count = std::min(rows, height - row) * columns;
+        if (any_outside(pooling, static_cast<const std::byte*>(argmax.data) + first, count, start, windows))
+          return true;
+      }
+    }
+  }
+  return false;
+}
+
 template <typename Visit>
 void ForEachOf(const Argmax& argmax, Visit&& visit) {
   if (argmax.item_bytes == sizeof(int64_t)) {
@@ -81,14 +184,19 @@ std::size_t Argmax::count() const {
 }
 
 void CheckArgmax(const Argmax& argmax) {
+  // If one is outside, the walk finds which.
+  if (IsQuick(argmax.pooling) && !HasOutside(argmax)) return;
   ForEachOf(argmax, [](int64_t, int64_t, int64_t, int64_t, int64_t, std::size_t) {});
 }
 
 void EncodeInt32Prefix(const Argmax& argmax, int32_t* prefix) {
-  const int64_t width = argmax.pooling.input_size[1];
-  ForEachOf(argmax, [&](int64_t, int64_t, int64_t, int64_t ih, int64_t iw, std::size_t index) {
-    prefix[index] = static_cast<int32_t>(ih * width + iw);
-  });
+  CheckArgmax(argmax);
+  const std::size_t count = argmax.count();
+  if (argmax.item_bytes == sizeof(int32_t)) {
+    std::memcpy(prefix, argmax.data, count * sizeof(int32_t));
+  } else {
+    for (std::size_t i = 0; i < count; ++i) prefix[i] = static_cast<int32_t>(Load<int64_t>(argmax.data, i));
+  }
 }
 
 std::size_t BitMaskWords(const Argmax& argmax) {

@@ -5,22 +5,32 @@
 
 #include "invalid_value.h"
 #include "load.h"
+#include "processors.h"
 
 namespace aclgrad {
 namespace {
 
-template <typename Index>
-void Check(const void* indices, std::size_t count, int64_t bound) {
+// Without a branch in the loops, so that the compiler vectorises them. A negative index is a large unsigned one.
+FOR_EACH_PROCESSOR bool AnyOutside32(const void* indices, std::size_t begin, std::size_t end, uint32_t bound) {
+  uint32_t outside = 0;
+  for (std::size_t i = begin; i < end; ++i) outside |= Load<uint32_t>(indices, i) < bound ? 0U : 1U;
+  return outside != 0;
+}
+
+FOR_EACH_PROCESSOR bool AnyOutside64(const void* indices, std::size_t begin, std::size_t end, uint64_t bound) {
+  uint64_t outside = 0;
+  for (std::size_t i = begin; i < end; ++i) outside |= Load<uint64_t>(indices, i) < bound ? 0U : 1U;
+  return outside != 0;
+}
+
+template <typename Index, typename AnyOutside>
+void Check(const void* indices, std::size_t count, int64_t bound, const AnyOutside& any_outside) {
   constexpr std::size_t kBlock = 4096;
-  const auto is_bad = [bound](int64_t index) { return static_cast<uint64_t>(index) >= static_cast<uint64_t>(bound); };
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t end = std::min(count, begin + kBlock);
-    // Without a branch in the loop, so that the compiler vectorises it; the position is found afterwards.
-    bool any_bad = false;
-    for (std::size_t i = begin; i < end; ++i) any_bad |= is_bad(Load<Index>(indices, i));
-    if (!any_bad) continue;
+    if (!any_outside(indices, begin, end)) continue;
     std::size_t first = begin;
-    while (!is_bad(Load<Index>(indices, first))) ++first;
+    while (static_cast<uint64_t>(Load<Index>(indices, first)) < static_cast<uint64_t>(bound)) ++first;
     throw InvalidValue("has " + std::to_string(Load<Index>(indices, first)) + " at position " + std::to_string(first) +
                        ", outside [0, " + std::to_string(bound) + ")");
   }
@@ -29,7 +39,18 @@ void Check(const void* indices, std::size_t count, int64_t bound) {
 }  // namespace
 
 void CheckIndices(const void* indices, std::size_t count, std::size_t item_bytes, int64_t bound) {
-  item_bytes == sizeof(int32_t) ? Check<int32_t>(indices, count, bound) : Check<int64_t>(indices, count, bound);
+  if (item_bytes == sizeof(int32_t)) {
+    // No negative index may become one below the bound.
+    const auto bound32 = static_cast<uint32_t>(std::min(bound, int64_t{1} << 31));
+    const auto any_outside = [=](const void* data, std::size_t begin, std::size_t end) {
+      return AnyOutside32(data, begin, end, bound32);
+    };
+    return Check<int32_t>(indices, count, bound, any_outside);
+  }
+  const auto any_outside = [=](const void* data, std::size_t begin, std::size_t end) {
+    return AnyOutside64(data, begin, end, static_cast<uint64_t>(bound));
+  };
+  Check<int64_t>(indices, count, bound, any_outside);
 }
 
 }  // namespace aclgrad

@@ -11,7 +11,9 @@ TESTS = Path(__file__).resolve().parents[1]
 PROGRAMS = TESTS / "abi" / "programs"
 
 
-def compile_program(name: str, libraries: Sequence[str | Path], folder: Path, *options: str, compiler: str) -> Path:
+def compile_program(
+    name: str, libraries: Sequence[str | Path], folder: Path, *options: str, compiler: Sequence[str]
+) -> Path:
     """Returns the program, which is made in the folder, as is the list of operators that the headers declare.
 
     A library without a folder is the linker's and the loader's to find.
@@ -19,7 +21,7 @@ def compile_program(name: str, libraries: Sequence[str | Path], folder: Path, *o
     subprocess.run([sys.executable, str(INCLUDE.parent / "operator_table.py"), str(folder)], check=True)
     program = folder / name
     subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *options, f"-I{INCLUDE}", f"-I{TESTS}",
+        [*compiler, "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", *options, f"-I{INCLUDE}", f"-I{TESTS}",
          f"-I{folder}", str(PROGRAMS / f"{name}.cpp"), "-o", str(program),
          *(option for each in libraries for option in _linked(str(each)))],
         check=True,

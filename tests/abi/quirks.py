@@ -19,6 +19,7 @@ ABILITIES = {
 
 OPTIONAL = {
     "aclHostPointersUsable",
+    "aclHostExecutorIsShort",
     "aclFinalizeReference",
     "aclrtGetLastError",
     "aclrtPeekAtLastError",

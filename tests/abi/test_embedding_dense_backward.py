@@ -38,6 +38,15 @@ def test_tiles(acl: Library, weights: int, columns: int, scales: bool) -> None:
     assert_defined(typed, gradient_of(acl, typed), PRODUCT)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("scales", [False, True])
+def test_rows_of_no_index_of_one_and_of_many(acl: Library, dtype: str, scales: bool) -> None:
+    """A thread makes several tiles one after another: none may see the sums of the one before."""
+    typed = TypedCase(OPERATORS[NAME], embedding_case("call", (2000,), 700, 600, scales=scales), dtype)
+    assert set(np.bincount(typed.arrays()["indices"], minlength=700)) >= {0, 1, 2, 5}
+    assert_defined(typed, gradient_of(acl, typed), PRODUCT)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(("count", "part"), [(40_000, 2), (400_000, 100), (400_000, 2)], ids=str)
 def test_rows_of_many_blocks(acl: Library, dtype: type, count: int, part: int) -> None:

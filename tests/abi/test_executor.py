@@ -140,3 +140,28 @@ def test_what_is_written_behind_the_workspace_is_noticed(run_program: Callable[.
     for line, code in zip(lines, (507015, 0, 0), strict=True):
         assert line.split()[0] == str(code)
         assert ("behind the workspace" in line) == (code != 0)
+
+
+@pytest.mark.needs("host memory")
+@pytest.mark.parametrize(("planes", "expected"), [(1, 1), (4096, 0)])
+def test_a_short_executor_has_written_its_output_when_phase_2_returns(acl: Library, planes: int, expected: int) -> None:
+    grad, image = np.ones((1, planes, 16, 16), np.float32), np.zeros((1, planes, 32, 32), np.float32)
+    with (
+        acl.describe(grad.shape, address=grad.ctypes.data) as first,
+        acl.describe(image.shape, address=image.ctypes.data) as out,
+    ):
+        _, executor = acl.plan(NAME, first, out, out)
+        is_short = ctypes.c_int32(-1)
+        assert acl.aclHostExecutorIsShort(executor, ctypes.byref(is_short)) == 0
+        assert is_short.value == expected
+        acl.call(NAME, None, 0, executor, None)
+        if expected:
+            np.testing.assert_array_equal(image, 0.25)
+        acl.call("aclrtSynchronizeStream", None)
+    np.testing.assert_array_equal(image, 0.25)
+
+
+def test_whether_an_executor_is_short_is_asked_with_pointers(acl: Library) -> None:
+    is_short = ctypes.c_int32(-1)
+    assert acl.aclHostExecutorIsShort(None, ctypes.byref(is_short)) == PARAM_NULLPTR
+    assert is_short.value == -1

@@ -61,6 +61,19 @@ def sample(axes: int, name: str, dtype: str) -> TypedCase:
 
 
 @ALONG
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 33, 127, 128, 129, 150])
+def test_points_inside_and_at_edges(acl: Library, axes: int, count: int) -> None:
+    """Points inside are computed sixteen at a time, also if others lie between them."""
+    size = (4, 5, 6)[-axes:]
+    for reach in (0.5, 1.2):
+        points = np.random.default_rng(count).uniform(-reach, reach, (count, axes))
+        arrays = arrays_of(points, size, 3)
+        expected = backward(*(array.astype(np.float64) for array in arrays.values()), 0, 0, False)
+        for found, truth in zip(gradients(acl, arrays), expected, strict=True):
+            np.testing.assert_allclose(found, truth, rtol=1e-5, atol=2e-5)
+
+
+@ALONG
 @pytest.mark.parametrize("name", ["bilinear_border", "nearest_zeros", "many_points"])
 @pytest.mark.parametrize("dtype", SPECS[2].tolerances)
 def test_an_unwanted_gradient_stays_as_it_is(acl: Library, axes: int, name: str, dtype: str) -> None:
@@ -102,11 +115,8 @@ def _attributes(mode: int, padding: int, align: bool) -> dict[str, int]:
     return {"interpolation_mode": mode, "padding_mode": padding, "align_corners": align}
 
 
-@pytest.mark.parametrize("axis", range(3))
-@ALONG
+@pytest.mark.parametrize(("axes", "axis"), [(axes, axis) for axes in (2, 3) for axis in range(axes)])
 def test_nearest_takes_halves_to_even_cells(acl: Library, axes: int, axis: int) -> None:
-    if axis == axes:
-        pytest.skip("a plane has two axes")
     at = np.arange(-0.5, 5, 1)
     points = np.zeros((len(at), axes))
     points[:, axis] = at / 2 - 1

@@ -12,6 +12,7 @@ from .programs_in_forks import call_of
 CELLS = 2**20
 
 
+@pytest.mark.long
 @pytest.mark.needs("host memory")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

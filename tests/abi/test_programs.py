@@ -28,7 +28,7 @@ CASES = [typed for typed in typed_cases(PRODUCT) if all(map(all, typed.case.shap
 def test_every_case(library_path: str, tmp_path: Path) -> None:
     files = [str((SANITIZE and sanitizers.build().library) or "")] if SANITIZE else library_path.split(os.pathsep)
     options = [f"-fsanitize={SANITIZE}", "-g"] if SANITIZE else []
-    program = compile_program("run_calls", files, tmp_path, *options, compiler=sanitizers.COMPILER)
+    program = compile_program("run_calls", files, tmp_path, *options, compiler=[sanitizers.COMPILER])
     calls, outputs = write_calls(tmp_path / "calls", CASES), tmp_path / "outputs"
     assert sanitizers.run(program, str(calls), str(outputs)) == ""
     for typed, gradient in zip(CASES, split_outputs(outputs, CASES), strict=True):

@@ -60,6 +60,14 @@ def test_blocks(acl: Library, shape: tuple[int, int, int, int]) -> None:
         check(acl, roi, random_boxes(10, roi))
 
 
+@pytest.mark.parametrize("pooled", [(3, 5), (4, 4), (1, 17), (17, 1), (3, 11), (8, 10)], ids=str)
+def test_bins_around_multiples_of_sixteen(acl: Library, pooled: tuple[int, int]) -> None:
+    """Bins are read 16 at a time; a block of 16 rows needs only some bins of a box."""
+    for channels in (1, 4, 18):
+        roi = Roi((1, channels, 40, 500), pooled, 1.0, 2, True)
+        check(acl, roi, random_boxes(7, roi))
+
+
 def test_rows_that_no_box_touches_are_zero(acl: Library) -> None:
     boxes = np.array([(0, 3, row, 9, row + 1.5) for row in (2, 40, 41, 90)], np.float32)
     result = check(acl, Roi((2, 18, 100, 20), (2, 2), 1.0, 2), boxes)

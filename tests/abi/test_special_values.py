@@ -67,3 +67,16 @@ def test_a_window_far_beyond_the_plane_takes_neither_memory_nor_time(acl: Librar
     windows = {"kernel_size": (2**31 - 1,), "padding": (1,), "ceil_mode": True, "count_include_pad": False}
     typed = call("avg_pool2d_backward", grad_output=(1, 2, 1, 1), self=(1, 2, 5, 7), **windows)
     assert_defined(typed, gradient_of(acl, typed), PRODUCT)
+
+
+@pytest.mark.parametrize("side", [2, 3, 4])
+def test_shares_of_windows_are_quotients_bit_by_bit(acl: Library, side: int) -> None:
+    """Of the largest numbers and the smallest: the kernel multiplies where the divisor is a power of two."""
+    shape, plane = (1, 1, 4, 32), (1, 1, 4 * side, 32 * side)
+    typed = call("avg_pool2d_backward", grad_output=shape, self=plane, kernel_size=(side,), stride=(side,))
+    limits = np.finfo(np.float32)
+    generator = np.random.default_rng(side)
+    grad = generator.choice([limits.max, limits.tiny, limits.smallest_subnormal, 1.0], shape).astype(np.float32)
+    grad *= generator.random(shape, np.float32)
+    expected = (grad / np.float32(side**2)).repeat(side, 2).repeat(side, 3)
+    np.testing.assert_array_equal(gradient_of(acl, typed, grad_output=grad).view(np.uint32), expected.view(np.uint32))

@@ -21,6 +21,7 @@ PART = ["test_status.py", "test_views.py", "test_device.py", "test_programs.py",
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_runtime_and_tests_take_a_library_that_nobody_knows(tmp_path: Path) -> None:
     """The runtime gives it no host memory; the tests skip features that only the host library has."""

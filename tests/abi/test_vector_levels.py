@@ -23,6 +23,7 @@ def test_gradients_are_those_of_the_definition(acl: Library) -> None:
             assert_defined(typed, gradient(acl, typed), PRODUCT)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("product", "name"),
@@ -57,6 +58,7 @@ def test_gradients_are_the_same_bits_at_the_lowest_and_the_highest_level(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_gradients_are_the_same_bits_everywhere(vector_levels: list[str], digests: Callable[..., set[str]]) -> None:
     first, highest = digests("baseline", 1, 0), vector_levels[-1]

@@ -24,7 +24,7 @@ encode_request(OperatorCall("x", (view_of_array("a", numpy.ones(3)),), {}))
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
-LONGEST_SIGNATURE = 480
+LONGEST_SIGNATURE = 485
 """Characters: six lines of a terminal."""
 
 
@@ -56,7 +56,9 @@ def test_a_name_that_is_not_there_is_told() -> None:
 
 
 def test_the_client_requires_neither_the_server_nor_the_runtime() -> None:
-    assert not [each for each in requires("aclgrad") or () if each.startswith("aclgrad")]
+    """But for who asks for an extra."""
+    required = (each.partition(";") for each in requires("aclgrad") or ())
+    assert not [each for each, _, marker in required if each.startswith("aclgrad") and "extra ==" not in marker]
 
 
 def methods(kind: type) -> dict[str, list[str]]:
@@ -102,10 +104,12 @@ def test_help_begins_with_what_a_method_does(kind: type) -> None:
             if name.startswith("_"):
                 continue
             page = pydoc.render_doc(getattr(owner, name), renderer=pydoc.plaintext)
-            _, _, signature, sentence, *_ = page.splitlines()
+            lines = [line.strip() for line in page.splitlines()[2:]]
+            sentence = inspect.getdoc(getattr(type(owner), name)).splitlines()[0]
+            # One line, or from Python 3.13 on a line for each parameter.
+            signature = " ".join(lines[: lines.index(sentence)])
             assert "numpy" not in signature, signature
             assert len(signature) < LONGEST_SIGNATURE, signature
-            assert sentence.strip() == inspect.getdoc(getattr(type(owner), name)).splitlines()[0]
     found = typing.get_type_hints(kind.avg_pool2d_backward)
     assert (found["grad_output"], found["input"]) == (aclgrad.TensorLike, aclgrad.Input)
 

@@ -32,8 +32,10 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "mixed": ("a:1,unix:/b", {}, "mixes addresses of several kinds"),
     "schemes": (["dns:///a:1", "dns:///b:1"], {}, "mixes addresses of several kinds"),
     "tls": ("a:1,b:2", {"credentials": TLS}, "names several servers, and with TLS all of them have to answer to one"),
+    "tls_of_a_function": (lambda: "a:1,b:2", {"credentials": TLS}, "with TLS all of them"),
     "tls_of_numbers": ("ipv4:10.0.0.1:1,10.0.0.2:2", {"credentials": TLS}, "with TLS all of them"),
     "shared_memory": ("unix:/a,unix:/b", {"shared_memory": True}, "shared_memory is True, and unix:/a,unix:/b names"),
+    "shared_memory_by_a_function": (lambda: "unix:/a", {"shared_memory": True}, "names several servers"),
     "shared_memory_by_dns": ("dns:///a:1", {"shared_memory": True}, "shared_memory is True, and dns:///a:1 names"),
 }
 
@@ -55,6 +57,13 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
     monkeypatch.setattr(resolver.socket, "getaddrinfo", look_up)
     return known
+
+
+async def moved(client: Any, worker: Worker) -> None:
+    """Calls until the calls go to this server."""
+    had = len(worker.calls)
+    while len(worker.calls) == had:
+        await call(client)
 
 
 @one_kind
@@ -162,6 +171,56 @@ async def test_names_are_looked_up_again_after_a_loss(connect: Connect, names: d
         await call(client, 5)
         await settled(client)
         assert len(second.calls) == 5
+
+
+async def test_a_function_names_the_servers_that_there_are_now(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a lost connection, and without a call that fails."""
+    monkeypatch.setattr(pool, "ASK_AGAIN_S", 0.0)
+    first, second = Worker({SERVICE}), Worker({SERVICE})
+    with running(first, second):
+        present = [first.address]
+        client = connect(lambda: present, retries=0)
+        await call(client, 5)
+        assert len(first.calls) == 5
+        present[:] = [second.address]
+        await moved(client, second)
+        had = len(first.calls)
+        await call(client, 5)
+        assert len(first.calls) == had
+
+
+async def test_a_function_that_fails_changes_nothing(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pool, "ASK_AGAIN_S", 0.0)
+    worker = Worker({SERVICE})
+    answers: list[Any] = [LookupError("no server is ready"), None]
+
+    def whereabouts() -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with running(worker):
+        answers[-1:] = [f"{worker.address},unix:/a", LookupError("not now"), 7, "a;b", ""]
+        client = connect(whereabouts)
+        assert client.target.endswith("whereabouts()")
+        while answers != [""]:
+            await call(client)
+        await call(client, 3)
+    for told in ("no server is ready", "not now", "7: it is no string", "'a;b': it names no port"):
+        assert "the function that names the servers failed: " in caplog.text
+        assert told in caplog.text
+    assert "unix:/a is left out: a function names servers by host:port" in caplog.text
+
+
+async def test_a_function_that_names_no_server_until_the_limit(connect: Connect) -> None:
+    client = connect(lambda: (), connect_timeout_s=0.3)
+    with pytest.raises(aclgrad.ServerUnreachableError, match=r"<lambda>\(\): no host of the list can be found"):
+        await call(client)
 
 
 async def test_slow_name_server_costs_no_more_than_the_time_of_the_call(

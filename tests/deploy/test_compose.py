@@ -89,8 +89,7 @@ def test_log_of_cann_has_room_and_a_cap() -> None:
     assert variables["ASCEND_PROCESS_LOG_PATH"].startswith(f"{folder}/")
     assert f"{folder}:size=1g" in SERVICES["ascend"]["tmpfs"]
     assert set(SERVICES["host"]["tmpfs"]) < set(SERVICES["ascend"]["tmpfs"])
-    spec = yaml.safe_load((ROOT / "deploy/kubernetes/overlays/ascend/deployment.yaml").read_text())["spec"]["template"][
-        "spec"
-    ]
+    patch = yaml.safe_load((ROOT / "deploy/kubernetes/components/ascend/deployment.yaml").read_text())
+    spec = patch["spec"]["template"]["spec"]
     (volume,) = (each["name"] for each in spec["volumes"] if each.get("emptyDir") == {"sizeLimit": "1Gi"})
     assert {"name": volume, "mountPath": folder} in spec["containers"][0]["volumeMounts"]

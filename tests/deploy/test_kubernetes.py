@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +12,18 @@ import pytest
 import yaml
 
 import aclgrad
-from aclgrad_server.access.identities import read_identities
 from aclgrad_server.exits import EXIT_LIMIT_S
 from aclgrad_server.limits import MEMORY_SOFT_LIMIT, REPLY_BYTES
 from aclgrad_server.settings import Settings
 from aclgrad_server.supervisor.worker import KILL_S
+from tools.overlays.components import COMPONENTS, FOLDER
+from tools.rollout.deployment import Deployment
+from tools.rollout.scenes import CACHE_S, LAG_S
 from tools.serving import Server, write_host_config
 
-FOLDER = Path(__file__).resolve().parents[2] / "deploy/kubernetes"
 BASE = FOLDER / "base"
-MTLS = FOLDER / "overlays/mtls"
-OVERLAYS = sorted(set((FOLDER / "overlays").iterdir()) - {MTLS})
+OVERLAYS = sorted((FOLDER / "overlays").iterdir())
+PATCHING = sorted(path.parent for path in COMPONENTS.glob("*/deployment.yaml"))
 SETTINGS = BASE / "aclgrad.toml"
 README = (FOLDER.parent / "README.md").read_text()
 PROBES = {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
@@ -62,78 +62,51 @@ def test_every_selector_finds_the_pods_and_none_is_hidden() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
-def test_overlay_patches_what_there_is(overlay: Path) -> None:
+def test_an_overlay_is_the_base_with_components(overlay: Path) -> None:
     told = kustomization(overlay)
     assert [(overlay / folder).resolve() for folder in told["resources"]] == [BASE]
-    assert [each["name"] for each in told["images"]] == [CONTAINER["image"]]
-    assert sorted(each["path"] for each in told["patches"]) == sorted(
-        path.name for path in overlay.iterdir() if path.name != "kustomization.yaml"
-    )
-    patch = manifest("Deployment", overlay)
+    assert {(overlay / each).resolve().parent for each in told["components"]} == {COMPONENTS}
+    assert told.keys() <= {"apiVersion", "kind", "namespace", "resources", "components", "replacements"}
+    assert [path.name for path in overlay.iterdir()] == ["kustomization.yaml"]
+
+
+@pytest.mark.parametrize("component", sorted(COMPONENTS.iterdir()), ids=lambda path: path.name)
+def test_a_component_takes_every_file_it_has(component: Path) -> None:
+    told = kustomization(component)
+    assert (told["apiVersion"], told["kind"]) == ("kustomize.config.k8s.io/v1alpha1", "Component")
+    files = [each for each in told.get("resources", ()) if not each.startswith("../")]
+    files += [each["path"] for each in told.get("patches", ()) if "path" in each]
+    files += [file for each in told.get("configMapGenerator", ()) for file in each["files"]]
+    assert sorted(files) == sorted(path.name for path in component.iterdir() if path.name != "kustomization.yaml")
+    # A name without an image would be ignored.
+    assert [each["name"] for each in told.get("images", ())] in ([], [CONTAINER["image"]])
+
+
+@pytest.mark.parametrize("component", PATCHING, ids=lambda path: path.name)
+def test_a_component_patches_what_there_is(component: Path) -> None:
+    patch = manifest("Deployment", component)
     assert patch["metadata"]["name"] == manifest("Deployment")["metadata"]["name"]
     # A patch with another name would be a second container.
     assert [each["name"] for each in patch["spec"]["template"]["spec"]["containers"]] == [CONTAINER["name"]]
 
 
-def rendered(folder: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True)
-    return list(yaml.safe_load_all(done.stdout))
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
-@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.name)
-def test_rendered_pod_has_one_container_its_settings_and_its_volumes(overlay: Path) -> None:
-    of_kind = {each["kind"]: each for each in rendered(overlay)}
-    spec = of_kind["Deployment"]["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    assert container["image"] == f"aclgrad:{overlay.name}"
-    volumes = {each["name"]: each for each in spec["volumes"]}
-    assert set(volumes) == {each["name"] for each in container["volumeMounts"]}
-    assert volumes["settings"]["configMap"]["name"] == of_kind["ConfigMap"]["metadata"]["name"]
-    assert of_kind["NetworkPolicy"]["spec"] == manifest("NetworkPolicy")["spec"]
-    assert container["resources"]["limits"]["memory"]
-
-
-def environment(container: dict[str, Any]) -> dict[str, str]:
-    return {each["name"]: each["value"] for each in container.get("env", ())}
-
-
 def test_servers_without_tls_say_so_where_everybody_can_see_it() -> None:
     assert "--insecure" not in CONTAINER["args"]
-    assert not environment(CONTAINER)
-    for overlay in OVERLAYS:
-        (container,) = manifest("Deployment", overlay)["spec"]["template"]["spec"]["containers"]
-        assert environment(container) == {"ACLGRAD_INSECURE": "true"}
+    assert "env" not in CONTAINER
+    of_component = {
+        each.name: manifest("Deployment", each)["spec"]["template"]["spec"]["containers"][0].get("env", [])
+        for each in PATCHING
+    }
+    assert of_component.pop("plaintext") == [{"name": "ACLGRAD_INSECURE", "value": "true"}]
+    assert "ACLGRAD_INSECURE" not in json.dumps(of_component)
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
-def test_overlay_mtls_takes_certificates_and_identities_from_where_they_are_mounted() -> None:
-    documents = rendered(MTLS)
-    spec = next(each for each in documents if each["kind"] == "Deployment")["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    variables = environment(container)
-    assert set(variables) <= {f"ACLGRAD_{name.upper()}" for name in Settings.model_fields}
-    assert "ACLGRAD_INSECURE" not in variables
-    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"] if each.get("readOnly")}
-    volumes = {each["name"]: each for each in spec["volumes"]}
-    for file in variables.values():
-        folder, _, name = file.rpartition("/")
-        volume = volumes[mounts[folder]]
-        if "secret" in volume:
-            assert name in ("tls.crt", "tls.key", "ca.crt")
-            certificate = next(
-                each["spec"]
-                for each in documents
-                if each["kind"] == "Certificate" and each["spec"]["secretName"] == volume["secret"]["secretName"]
-            )
-            services = {each["metadata"]["name"] for each in documents if each["kind"] == "Service"}
-            assert set(certificate["dnsNames"]) == services
-        else:
-            content = next(each for each in documents if each["metadata"]["name"] == volume["configMap"]["name"])
-            assert content["data"][name] == (MTLS / name).read_text()
-    names = {name for each in documents if each["kind"] == "Certificate" for name in each["spec"].get("dnsNames", ())}
-    identities = read_identities(MTLS / "identities.toml")
-    assert len(identities.of_sans([("dns", name.encode()) for name in names])) == 1
+def test_an_update_leaves_pods_that_serve() -> None:
+    base, on_cards = manifest("Deployment")["spec"], manifest("Deployment", COMPONENTS / "ascend")["spec"]
+    assert base["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    # There may be no card for one pod more, so there have to be two.
+    assert on_cards["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert base["replicas"] >= 2
 
 
 def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
@@ -142,6 +115,11 @@ def test_pod_that_hangs_in_its_stop_can_still_say_why() -> None:
     needed_s = pre_stop_s + Settings(config=SETTINGS).drain_timeout_s + EXIT_LIMIT_S
     # So long a supervisor waits before it kills a worker, if somebody gives a pod several.
     assert POD["spec"]["terminationGracePeriodSeconds"] >= needed_s + KILL_S
+
+
+def test_pod_serves_for_as_long_as_name_servers_may_repeat_an_answer_without_its_successor() -> None:
+    """Otherwise a quick update ends all pods that clients know: `python -m tools.rollout cached` loses calls."""
+    assert Deployment.of_manifest().pre_stop_s > CACHE_S + LAG_S
 
 
 CARD_BYTES = 64 * 2**30
@@ -207,8 +185,8 @@ def test_settings_are_known() -> None:
     assert tomllib.loads(SETTINGS.read_text()).keys() <= Settings.model_fields.keys()
 
 
-def limits_of(overlay: str) -> dict[str, str]:
-    (container,) = manifest("Deployment", FOLDER / "overlays" / overlay)["spec"]["template"]["spec"]["containers"]
+def limits_of(component: str) -> dict[str, str]:
+    (container,) = manifest("Deployment", COMPONENTS / component)["spec"]["template"]["spec"]["containers"]
     return container["resources"]["limits"]
 
 

@@ -2,17 +2,13 @@
 
 import itertools
 import json
-import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from aclgrad_server.status.problems import REMEDIES
-from tests.deploy.test_kubernetes import rendered
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/monitoring"
@@ -114,17 +110,3 @@ def test_component_of_kubernetes_finds_the_admin_port_of_every_pod() -> None:
     rule = document(COMPONENT / "prometheusrule.yaml")
     assert (rule["apiVersion"], rule["kind"]) == ("monitoring.coreos.com/v1", "PrometheusRule")
     assert rule["spec"] == document(FOLDER / "alerts.yaml")
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl renders the overlays")
-@pytest.mark.parametrize("overlay", [pytest.param("host", marks=pytest.mark.slow), "ascend", "mtls"])
-def test_any_overlay_takes_the_component(overlay: str, tmp_path: Path) -> None:
-    folders = {"resources": ROOT / "deploy/kubernetes/overlays" / overlay, "components": COMPONENT}
-    told = {key: [os.path.relpath(folder, tmp_path)] for key, folder in folders.items()}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(told))
-    found = {(each["kind"], each["metadata"]["name"]): each for each in rendered(tmp_path)}
-    dashboard = found["ConfigMap", "aclgrad-dashboard"]
-    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
-    assert dashboard["data"] == {"aclgrad.json": (FOLDER / "dashboard.json").read_text()}
-    made = {("ServiceMonitor", "aclgrad"), ("PrometheusRule", "aclgrad"), ("Service", "aclgrad-admin")}
-    assert made <= found.keys()

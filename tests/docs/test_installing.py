@@ -17,6 +17,8 @@ PROJECTS = {
     name: tomllib.loads((ROOT / name / "pyproject.toml").read_text()) for name in ("client", "native", "server")
 }
 COMMAND = re.compile(r"`pip install\s+(?P<inline>[^`]+)`|(?<![`.-])\bpip install (?P<line>[^\n`\"#]+)")
+WHEELS = "dist/*.whl"
+"""What `make dist` writes."""
 LOCAL = re.compile(r"(?P<folder>\./\w+|\.)(\[(?P<extras>[\w,]+)\])?")
 
 
@@ -54,7 +56,7 @@ def published() -> set[str]:
 def problem(path: Path, word: str) -> str | None:
     found = LOCAL.fullmatch(word)
     if found is None:
-        is_known = word == "{wanted}" or names([word]) <= published()
+        is_known = word in ("{wanted}", WHEELS) or names([word]) <= published()
         return None if is_known else "is neither a folder of the checkout nor a package that the project requires"
     folder = path.parent.name if found["folder"] == "." else found["folder"][2:]
     extras = PROJECTS[folder]["project"].get("optional-dependencies", {}) if folder in PROJECTS else None

@@ -16,7 +16,19 @@ from website.operators.pages import example
 SNIPPETS = {page: list(snippets(page)) for page in PAGES}
 # `make rehearsal` runs the runbook.
 RUN_HERE = [page for page, found in SNIPPETS.items() if page != RUNBOOK and not all(each.needs for each in found)]
-NEEDS = {"Docker", "HAProxy", "a card", "a cluster", "a dump", "a model", "certificates", "msprobe", "two hosts"}
+NEEDS = {
+    "Docker",
+    "HAProxy",
+    "a card",
+    "a cluster",
+    "a dump",
+    "a maintainer",
+    "a model",
+    "certificates",
+    "msprobe",
+    "root",
+    "two hosts",
+}
 
 
 def first_steps(page: str) -> list[Snippet]:

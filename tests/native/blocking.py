@@ -83,8 +83,7 @@ class BlockingDevice:
         self, plan: CallPlan, contents: Sequence[Any], target: "BlockingTensor", timeout_s: float = TIMEOUT_S
     ) -> None:
         natives = [each.native if isinstance(each, BlockingTensor) else each for each in contents]
-        end = self.waiting.call(self.native.submit_into, plan, natives, [target.native], deadline(timeout_s))
-        assert end is None
+        assert self.waiting.call(self.native.submit_into, plan, natives, [target.native], deadline(timeout_s)) == []
 
     def execute_all(
         self, calls: Sequence[tuple[CallPlan, Sequence[Any], bytes]], timeout_s: float = TIMEOUT_S
@@ -98,7 +97,7 @@ class BlockingDevice:
         tensors = self.waiting.call(
             self.native.stage, released, [(size, on_host) for size in sizes], deadline(timeout_s)
         )
-        return [BlockingTensor(each, self.waiting) for each in tensors]
+        return [BlockingTensor(each, self) for each in tensors]
 
     def wait_until_released(self) -> None:
         """Returns when everything that was staged has been released."""
@@ -131,16 +130,18 @@ class BlockingDevice:
 
 
 class BlockingTensor:
-    def __init__(self, native: StagedTensor, waiting: Waiting) -> None:
+    def __init__(self, native: StagedTensor, device: BlockingDevice) -> None:
         self.native = native
-        self._waiting = waiting
+        self._device = device
+        self._waiting = device.waiting
 
     def write(self, offset: int, data: bytes | memoryview, timeout_s: float = TIMEOUT_S) -> None:
-        self._waiting.call(self.native.write, offset, data, deadline(timeout_s))
+        self._waiting.call(self._device.native.write, [(self.native, offset, data)], deadline(timeout_s))
 
     def read(self, offset: int, size: int, prefix: bytes = b"", timeout_s: float = TIMEOUT_S) -> bytes:
-        data: bytes = self._waiting.call(self.native.read, offset, size, prefix, deadline(timeout_s))
-        return data
+        reads = [(self.native, offset, prefix, size)]
+        messages: list[bytes] = self._waiting.call(self._device.native.read, reads, deadline(timeout_s))
+        return messages[0]
 
     def read_file(self, file: int, offset: int, timeout_s: float = TIMEOUT_S) -> int:
         count: int = self._waiting.call(self.native.read_file, file, offset, deadline(timeout_s))

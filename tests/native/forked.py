@@ -26,7 +26,7 @@ import numpy as np
 import aclgrad_native
 from aclgrad import reference
 from aclgrad_native import AclError
-from tests.native import test_execute_all, test_staging
+from tests.native import test_checked_calls, test_execute_all, test_staging
 from tests.native.blocking import BlockingDevice, deadline
 from tests.native.pooling import plan, pool
 from tests.native.shims import STEERED, open_with

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad_native import library_files
+from aclgrad_native import found_runtime, library_files
 
 pytestmark = pytest.mark.once
 
@@ -115,3 +115,4 @@ def test_auto_is_ascend_where_its_library_is(toolkit: Path, tmp_path: Path, libr
     touch(tmp_path / library)
     environment = home(toolkit, LD_LIBRARY_PATH=f"/nowhere::{tmp_path}/driver")
     assert library_files("auto", environment) == library_files(backend, environment)
+    assert found_runtime(environment) == (str(tmp_path / library) if backend == "ascend" else None)

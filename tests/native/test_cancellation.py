@@ -95,8 +95,9 @@ def test_a_call_that_gets_no_stream_does_not_begin(run: Callable[..., list[str]]
 
 
 LATE_INPUT = """
+shape = (1, 1, 2 << 20)
 try:
-    device.execute(call, contents, 0.1)
+    device.execute(plan(shape, shape), [bytes(8 << 20), None], 0.1)
 except AclError as error:
     print(error.fault, error.detail)
 print(device.state().abandoned_count)
@@ -105,7 +106,7 @@ device.assert_idle()
 
 
 def test_a_kernel_does_not_begin_after_the_deadline(run: Callable[..., list[str]]) -> None:
-    """The copy of its input takes too long."""
+    """The copy of its input, which is too large for pinned memory, takes too long."""
     slow = {"kind": "slow_copy", "at": 1, "duration_ms": 300}
     late = "not_begun its deadline passed before its kernel began"
     assert run(LATE_INPUT, 1, slow, host_pointers=False) == [late, "0"]

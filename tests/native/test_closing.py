@@ -74,11 +74,11 @@ WITH_WORK = """
 (source,), (target,) = device.stage(4 << 20), device.stage(4 << 20)
 first, second = device.released
 tickets = [waiting.new_ticket() for _ in range(3)]
-source.native.write(tickets[0], 0, bytes(4 << 20), deadline(60))
+device.native.write(tickets[0], [(source.native, 0, bytes(4 << 20))], deadline(60))
 device.native.submit_into(
     tickets[1], plan((1, 1024, 1024), (1, 1024, 1024)), [source.native, None], [target.native], deadline(60)
 )
-target.native.read(tickets[2], 0, 10, b"", deadline(60))
+device.native.read(tickets[2], [(target.native, 0, b"", 10)], deadline(60))
 del source, target, device.native
 gc.collect()
 print([type(waiting.end(ticket)).__name__ for ticket in tickets])
@@ -89,7 +89,7 @@ print(waiting.end(first), waiting.end(second), waiting.completions.drain())
 @pytest.mark.parametrize("host_pointers", [True, False])
 def test_work_on_tensors_keeps_the_device(run: Callable[..., list[str]], host_pointers: bool) -> None:
     assert run(WITH_WORK, faults=SLOW, host_pointers=host_pointers) == [
-        "['NoneType', 'NoneType', 'bytes']",
+        "['NoneType', 'list', 'list']",
         "None None []",
     ]
 
@@ -149,7 +149,7 @@ EXITS = """
 kept = device.stage(100)
 for _ in range(3):
     device.native.submit(waiting.new_ticket(), call, contents, deadline(60))
-    kept[0].native.write(waiting.new_ticket(), 0, b"x", deadline(60))
+    device.native.write(waiting.new_ticket(), [(kept[0].native, 0, b"x")], deadline(60))
     device.native.stage(waiting.new_ticket(), waiting.new_ticket(), [(10, False)], deadline(60))
 print("exits", flush=True)
 """
@@ -187,3 +187,20 @@ def test_a_device_whose_threads_the_system_refuses_is_not_opened(run: Callable[.
     name, size = run(NO_THREADS)
     assert name in ("BlockingIOError", "MemoryError")
     assert size == "16"
+
+
+EXECUTORS = """
+device = open_device(steered=True, stream_limit=1, executor_limit=8)
+DESTROY = b"aclDestroyAclOpExecutor"
+for width in range(1, 6):
+    pool(device, np.ones((1, 1, 1), np.float32), (1, 2, width))
+kept = device.state().executors.entry_count
+del device
+gc.collect()
+print(kept, steer.Calls(DESTROY), steer.Strangers())
+"""
+
+
+def test_a_thread_that_ran_calls_destroys_the_executors(run: Callable[..., list[str]]) -> None:
+    """What the library keeps of them in that thread is still there."""
+    assert run(EXECUTORS) == ["5 5 0"]

@@ -148,7 +148,7 @@ with tempfile.TemporaryFile() as file:
     wait_until(lambda: steer.Hanging(b"aclrtGetMemInfo"))
     large.native.read_file(tickets[0], file.fileno(), 0, deadline(60))
     for ticket in tickets[1:]:
-        small.native.write(ticket, 0, b"x", deadline(60))
+        device.native.write(ticket, [(small.native, 0, b"x")], deadline(60))
     steer.Release()
     order = []
     while len(order) < 7:

@@ -105,7 +105,7 @@ def test_a_closed_tensor_takes_no_work_and_keeps_nothing(device: BlockingDevice)
     source, target = device.stage(4, 16)
     call = plan((1, 1, 1), (1, 2, 2))
     ticket = device.waiting.new_ticket()
-    source.native.write(ticket, 0, b"grad", deadline(60))
+    device.native.write(ticket, [(source.native, 0, b"grad")], deadline(60))
     source.native.close()
     source.native.close()
     assert device.waiting.result(ticket) is None
@@ -132,9 +132,9 @@ def test_work_that_nobody_waits_for_keeps_its_tensors(library: aclgrad_native.Ac
     source, target = device.stage(size, size)
     call = plan((2, 1024, 1024), (2, 1024, 1024))
     tickets = [device.waiting.new_ticket() for _ in range(3)]
-    source.native.write(tickets[0], 0, b"\x55" * size, deadline(60))
+    device.native.write(tickets[0], [(source.native, 0, b"\x55" * size)], deadline(60))
     device.native.submit_into(tickets[1], call, [source.native, None], [target.native], deadline(60))
-    target.native.read(tickets[2], 0, size, b"", deadline(60))
+    device.native.read(tickets[2], [(target.native, 0, b"", size)], deadline(60))
     del source, target
     for ticket in tickets:
         device.waiting.result(ticket)

@@ -8,27 +8,31 @@ import pytest
 pytestmark = pytest.mark.once
 
 UNARY = "device.native.submit(ticket, call, contents, far)"
+LARGE = "device.native.submit(ticket, plan((1, 1, 2 << 20), (1, 1, 2 << 20)), [bytes(8 << 20), None], far)"
 BATCH = 'device.native.submit_batch(ticket, [(call, contents, b"")] * 3, far)'
 STAGE = "device.native.stage(ticket, None, [(16, False)], far)"
 # The first half of the ring is copied when it is full.
-WRITE = "tensor.native.write(ticket, 0, bytes(5 << 20), far)"
+WRITE = "device.native.write(ticket, [(tensor.native, 0, bytes(5 << 20))], far)"
 INTO = "(small,) = device.stage(16); device.native.submit_into(ticket, call, contents, [small.native], far)"
-READ = 'tensor.native.read(ticket, 0, 4, b"", far)'
+READ = 'device.native.read(ticket, [(tensor.native, 0, b"", 4)], far)'
 LATE = "device.native.submit(ticket, call, contents, deadline(0.3))"
 STATE = "device.native.state(ticket)"
-COPY, PIECE, BLOCK, PINNED = "aclrtMemcpy", "aclrtMemcpyAsync", "aclrtMalloc", "aclrtMallocHost"
+COPY, BLOCKING_COPY, BLOCK, PINNED = "aclrtMemcpyAsync", "aclrtMemcpy", "aclrtMalloc", "aclrtMallocHost"
 LAUNCH, QUERY = "aclnnAdaptiveAvgPool2dBackward", "aclrtStreamQuery"
 STEPS: dict[str, tuple[str, str, int]] = {
     # The first kernel is late.
     "query": (LATE, QUERY, 1),
     "copy_in": (UNARY, COPY, 1),
     "copy_out": (UNARY, COPY, 2),
-    "copy_in_of_a_batch": (BATCH, COPY, 2),
-    "copy_to_a_tensor": (WRITE, PIECE, 1),
-    "copy_from_a_tensor": (READ, PIECE, 1),
+    "blocking_copy_in": (LARGE, BLOCKING_COPY, 1),
+    "blocking_copy_out": (LARGE, BLOCKING_COPY, 2),
+    "copy_in_of_a_batch": (BATCH, COPY, 3),
+    "copy_to_a_tensor": (WRITE, COPY, 1),
+    "copy_from_a_tensor": (READ, COPY, 1),
     "block": (UNARY, BLOCK, 1),
     "block_of_a_tensor": (STAGE, BLOCK, 1),
-    "pinned_block": (WRITE, PINNED, 1),
+    "pinned_block": (UNARY, PINNED, 1),
+    "pinned_block_of_a_tensor": (WRITE, PINNED, 1),
     "launch": (UNARY, LAUNCH, 1),
     "launch_of_a_batch": (BATCH, LAUNCH, 2),
     "launch_into_a_tensor": (INTO, LAUNCH, 1),

@@ -16,7 +16,8 @@ from aclgrad.operators.spec import Tolerance
 from aclgrad.products import Product
 from aclgrad.tensors import array_of_view, view_of_array
 from aclgrad.wire.messages import OperatorCall, decode_response
-from aclgrad_server.devices.device import Completions, Device
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.planning import plan_call
 from aclgrad_server.settings import Settings
 

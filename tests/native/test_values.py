@@ -64,6 +64,72 @@ def test_both_encodings_are_those_of_the_definition(argmax: np.ndarray, dtype: t
     assert not any(bits[len(encoded) :])
 
 
+GEOMETRIES = {
+    "cells": ((4, 5), (1, 1), (2, 1), (0, 0)),
+    "disjoint": ((5, 6), (2, 2), (2, 2), (0, 0)),
+    "overlapping": ((5, 6), (3, 3), (2, 1), (1, 1)),
+    "four rows": ((6, 4), (4, 2), (1, 2), (2, 1)),
+    "many rows": ((8, 3), (6, 2), (1, 1), (3, 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
+def test_of_all_positions_those_in_the_window_pass(geometry: tuple[tuple[int, int], ...], dtype: type) -> None:
+    pooling = Pooling(*geometry)
+    height, width = pooling.output_size
+    check = aclgrad_native.ArgmaxCheck(native(pooling), np.dtype(dtype).itemsize, 1, 2, MaskEncoding.NONE)
+    inside = np.zeros((height, width, *pooling.input_size), bool)
+    for row, column in np.ndindex(height, width):
+        top, left = (np.array((row, column)) * pooling.stride - pooling.padding).tolist()
+        bottom, right = top + pooling.kernel_size[0], left + pooling.kernel_size[1]
+        inside[row, column, max(top, 0) : bottom, max(left, 0) : right] = True
+    inside = inside.reshape(height * width, -1)
+    legal = np.broadcast_to(inside.argmax(1), (2, height * width)).astype(dtype)
+    for window, position in np.ndindex(inside.shape):
+        given = legal.copy()
+        given[1, window] = position
+        if inside[window, position]:
+            assert check.apply(given.tobytes()) is None
+        else:
+            with pytest.raises(InvalidValueError, match=f"has {position} at position {height * width + window},"):
+                check.apply(given.tobytes())
+
+
+def test_a_row_of_many_windows() -> None:
+    pooling = Pooling((1, 3000), (1, 2), (1, 1), (0, 0))
+    argmax = np.arange(2999, dtype=np.int32)
+    check = aclgrad_native.ArgmaxCheck(native(pooling), 4, 1, 1, MaskEncoding.NONE)
+    assert check.apply(argmax.tobytes()) is None
+    argmax[2500] += 2
+    with pytest.raises(InvalidValueError, match="has 2502 at position 2500,"):
+        check.apply(argmax.tobytes())
+
+
+@pytest.mark.parametrize(
+    ("input_size", "stride", "row", "distance"),
+    [
+        pytest.param((1, 2**31 - 1), 1, 0, 2, id="above the only row"),
+        pytest.param((1, (2**32 - 4) // 3), 2, 1, -4, id="below the only row"),
+        pytest.param((2, 2**30 - 1), 3, 1, -4, id="below the second row"),
+    ],
+)
+def test_windows_that_reach_beyond_a_plane_of_very_long_rows(
+    input_size: tuple[int, int], stride: int, row: int, distance: int
+) -> None:
+    """Some rows beyond it, the numbers of the cells are those of the plane, plus the distance, in 32 bits."""
+    width = input_size[1]
+    pooling = Pooling(input_size, (4, 2), (stride, width // 2), (2, 0), ceil_mode=True)
+    check = aclgrad_native.ArgmaxCheck(native(pooling), 4, 1, 1, MaskEncoding.NONE)
+    rows, columns = np.indices(pooling.output_size)
+    argmax = (np.maximum(rows * stride - 2, 0) * width + columns * (width // 2)).astype(np.int32)
+    assert check.apply(argmax.tobytes()) is None
+    argmax[row, 1] = width // 2 + distance
+    place = np.ravel_multi_index((row, 1), argmax.shape)
+    with pytest.raises(InvalidValueError, match=f"has {width // 2 + distance} at position {place},"):
+        check.apply(argmax.tobytes())
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(
     "wrong",

@@ -18,6 +18,7 @@ from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.devices.device import Content, OnEnd
 from aclgrad_server.devices.planning import OperatorPlan, Planner, plan_call
+from aclgrad_server.devices.staged import Read, Write
 
 NO_LIMIT = 2**63 - 1
 LATER = time.monotonic() + 3600
@@ -81,16 +82,6 @@ class FakeTensor:
         self.content = bytearray(b"\x55" * size_bytes)
         self.staging = staging
 
-    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
-        assert 0 <= offset <= offset + len(data) <= len(self.content)
-        await asyncio.sleep(0)
-        self.content[offset : offset + len(data)] = data
-
-    async def read(self, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> bytes:
-        assert 0 <= offset <= offset + size_bytes <= len(self.content)
-        await asyncio.sleep(0)
-        return prefix + bytes(self.content[offset : offset + size_bytes])
-
     async def read_file(self, file: int, offset: int, deadline: float) -> int:
         content = os.pread(file, self.size_bytes, offset)
         self.content[: len(content)] = content
@@ -131,6 +122,8 @@ class FakeDevice:
         self.executed: list[tuple[OperatorPlan, float]] = []
         self.contents: list[list[bytes | None]] = []
         self.staged: set[Staging] = set()
+        self.submitted: list[str] = []
+        """The pieces of work of calls in chunks, by the names of their methods."""
         self._work: set[asyncio.Task[Any]] = set()
 
     def close(self) -> None:
@@ -140,12 +133,33 @@ class FakeDevice:
         reply: bytes = await self._until_done(self._execute(plan, contents, deadline), on_end)
         return behind_prefixes(plan, reply)
 
+    async def execute_on_each_thread(
+        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float
+    ) -> Sequence[bytes]:
+        return [await self.execute(plan, contents, deadline, lambda: None)]
+
     async def execute_into(
-        self, plan: OperatorPlan, contents: Sequence[Content], targets: Sequence[Any], deadline: float, on_end: OnEnd
-    ) -> None:
-        output = await self._until_done(self._execute(plan, contents, deadline), on_end)
-        for target in targets:
-            target.content[:] = output[: len(target.content)]
+        self,
+        plan: OperatorPlan,
+        contents: Sequence[Content],
+        targets: Sequence[Any],
+        deadline: float,
+        on_end: OnEnd,
+        writes: Sequence[Write] = (),
+        reads: Sequence[Read] = (),
+    ) -> list[bytes]:
+        async def execute() -> list[bytes]:
+            await self._write(writes)
+            output = await self._execute(plan, contents, deadline)
+            start = 0
+            for target in targets:
+                target.content[:] = output[start : start + target.size_bytes]
+                start += target.size_bytes
+            return await self._read(reads)
+
+        self.submitted.append("execute_into")
+        messages: list[bytes] = await self._until_done(execute(), on_end)
+        return messages
 
     async def execute_all(
         self,
@@ -171,6 +185,7 @@ class FakeDevice:
         return made
 
     async def stage(self, tensors: Sequence[tuple[int, bool]], deadline: float, on_end: OnEnd) -> list[FakeTensor]:
+        self.submitted.append("stage")
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
@@ -187,6 +202,14 @@ class FakeDevice:
         staging = Staging([size_bytes for size_bytes, _ in tensors], end)
         self.staged.add(staging)
         return staging.tensors
+
+    async def write(self, writes: Sequence[Write], deadline: float) -> None:
+        self.submitted.append("write")
+        await self._write(writes)
+
+    async def read(self, reads: Sequence[Read], deadline: float) -> list[bytes]:
+        self.submitted.append("read")
+        return await self._read(reads)
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
         return b"".join(pieces)
@@ -213,6 +236,22 @@ class FakeDevice:
         if self.loss is not None:
             raise self.loss
 
+    async def _write(self, writes: Sequence[Write]) -> None:
+        for tensor, offset, data in writes:
+            await asyncio.sleep(0)
+            content = _content_of(tensor)
+            assert 0 <= offset <= offset + len(data) <= len(content)
+            content[offset : offset + len(data)] = data
+
+    async def _read(self, reads: Sequence[Read]) -> list[bytes]:
+        messages = []
+        for tensor, offset, prefix, size_bytes in reads:
+            await asyncio.sleep(0)
+            content = _content_of(tensor)
+            assert 0 <= offset <= offset + size_bytes <= len(content)
+            messages.append(prefix + content[offset : offset + size_bytes])
+        return messages
+
     async def _execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float) -> bytes:
         self.executed.append((plan, deadline))
         self.contents.append([_bytes_of(each) for each in contents])
@@ -234,6 +273,11 @@ def behind_prefixes(plan: OperatorPlan, data: bytes) -> bytes:
         reply += each.reply_prefix + data[start : start + each.type.size_bytes]
         start += each.type.size_bytes
     return reply
+
+
+def _content_of(tensor: object) -> bytearray:
+    assert isinstance(tensor, FakeTensor)
+    return tensor.content
 
 
 def _bytes_of(content: object) -> bytes | None:
@@ -295,8 +339,10 @@ class FakeContext:
             callback(self)
 
 
-def runner_of(device: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20) -> Runner:
-    admission = Admission(running_limit, 16, 2**40)
+def runner_of(
+    device: FakeDevice, running_limit: int = 16, max_message_bytes: int = 2**20, reply_limit: int = 2**40
+) -> Runner:
+    admission = Admission(running_limit, 16, 2**40, reply_limit=reply_limit)
     return Runner(device, admission, Planner(Product.ATLAS_A2, NO_LIMIT), max_message_bytes)
 
 

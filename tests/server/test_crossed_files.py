@@ -18,7 +18,7 @@ from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
 from aclgrad_server.calls.shared_memory import SharedMemory
 from aclgrad_server.calls.unary import execute_unary
-from aclgrad_server.devices.device import Completions
+from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import Planner
 from aclgrad_server.devices.visible import VISIBLE

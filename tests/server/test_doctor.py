@@ -62,3 +62,13 @@ def test_memory_of_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "check_memory", lambda processes: asked.append(processes))
     told = dict(doctor.of_start(read_settings({"memory_limit_bytes": 400 * 2**20}), 4))["memory"].message
     assert (asked, told) == ([4], "400 MiB, 100 for each of 4 workers")
+
+
+def test_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> doctor.Finding:
+        return dict(doctor.of_start(read_settings({"tracing": True}), 1))["--tracing"]
+
+    assert (found().verdict, found().message) == (Verdict.PASSED, "to http://localhost:4317")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")
+    assert found().verdict is Verdict.FAILED
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT is 'nonsense'" in found().message

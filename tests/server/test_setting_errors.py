@@ -125,6 +125,15 @@ def test_files_that_others_may_write_to_are_refused(run: Run, tmp_path: Path) ->
         assert result.stderr == f"aclgrad-server: {told}"
 
 
+def test_tracing_without_its_extra(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aclgrad.extras._is_installed", lambda name: name != "opentelemetry-sdk")
+    for result in (run("--tracing"), run(ACLGRAD_TRACING="true")):
+        assert result.exit_code == 2
+        assert result.stderr.startswith("aclgrad-server: --tracing needs OpenTelemetry; run: pip install ")
+        assert "'opentelemetry-sdk" in result.stderr
+        assert "opentelemetry-exporter" not in result.stderr
+
+
 def test_help_shows_the_values_that_a_setting_takes() -> None:
     help = CliRunner().invoke(main, ["--help"], terminal_width=200).stdout
     for told in (

@@ -13,14 +13,15 @@ MATRIX = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"]
 
 
 def test_each_job_is_a_target() -> None:
-    targets = set(re.search(r"^\.PHONY: (.*)", MAKEFILE, re.MULTILINE)[1].split())
+    targets = {each for rule in re.findall(r"^([a-z0-9 -]+):(?!=)", MAKEFILE, re.MULTILINE) for each in rule.split()}
     assert {*MATRIX["target"], *(each["target"] for each in MATRIX["include"])} <= targets
 
 
 def test_each_part_of_make_ci_is_a_job() -> None:
+    """Itself, or its long form."""
     parts = " ".join(re.findall(r"^CI_\w+ := (.*)", MAKEFILE, re.MULTILINE)).split()
     assert len(parts) > 10
-    assert set(parts) <= set(MATRIX["target"])
+    assert [part for part in parts if not {part, part.removesuffix("-short")} & set(MATRIX["target"])] == []
 
 
 def test_make_demo_says_what_it_does_before_each_step_that_takes_long() -> None:

@@ -27,7 +27,7 @@ def main() -> None:
     )
     report = Report(plan)
     counted = (("16 KB",), 1, 1.0) if flags.quick else (rates.SIZE_NAMES, 5, 2.0)
-    report.rates = rates.measure(*counted, flags.plain_echo)
+    report.rates = rates.measure(*counted, flags.plain_echo, flags.against, flags.busy)
     if not flags.rates:
         _measure_wire(report, flags.rows)
         report.copies = copies.count_copies(QUICK_SIZES if flags.quick else tuple(SIZES))
@@ -47,6 +47,8 @@ def _flags() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="a minute: fewer sizes and loads, one repeat, the wire alone"
     )
     parser.add_argument("--rates", action="store_true", help="only the calls/s that h2load counts")
+    parser.add_argument("--against", type=Path, metavar="BIN", help="with --rates: .venv/bin of another clone")
+    parser.add_argument("--busy", type=int, default=0, metavar="COUNT", help="with --rates: keep so many cores busy")
     parser.add_argument(
         "--rows", nargs="+", choices=[row.load for row in wire.ROWS], help="only these, and their ceilings"
     )

@@ -1,24 +1,28 @@
-"""A bare gRPC server, the ceiling of every row: one method answers a message with a message, two a stream of chunks
-with a stream of chunks; none computes or writes anything.
+"""A bare gRPC server, the ceiling of every row: two methods answer a message with a message, two a stream of chunks
+with a stream of chunks; none computes anything.
 
 It has what the server under test has: the size of its thread pool, its channel options and its allocator.
 """
 
 import argparse
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import grpc
+import grpc.aio
 
 import aclgrad
 
 SERVICE: Final = "benchmarks.Echo"
 UNARY: Final = f"/{SERVICE}/Unary"
+FRESH: Final = f"/{SERVICE}/Fresh"
 CHUNKS: Final = f"/{SERVICE}/Chunks"
 WHOLE: Final = f"/{SERVICE}/Whole"
 THREADS: Final = 84
 LIMIT: Final = 2**31 - 1
+OPTIONS: Final = [*aclgrad.channel_options(LIMIT), ("grpc.so_reuseport", 0)]
 
 _replies: dict[int, bytes] = {}
 
@@ -36,6 +40,11 @@ def unary(request: bytes, context: grpc.ServicerContext) -> bytes:
     return _replies[size]
 
 
+def fresh(request: bytes, context: grpc.ServicerContext) -> bytes:
+    # No gradient can be sent twice: each reply is allocated and written.
+    return b"\1" * int.from_bytes(request[-8:], "little")
+
+
 def chunks(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
     yield from requests
 
@@ -45,16 +54,38 @@ def whole(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[
     yield from list(requests)
 
 
+async def serve_on_loop() -> None:
+    server = grpc.aio.server(options=OPTIONS)
+
+    async def answer(request: bytes, context: Any) -> bytes:
+        return unary(request, context)
+
+    handlers: dict[str, Any] = {"Unary": grpc.unary_unary_rpc_method_handler(answer)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"ready: 127.0.0.1:{port}", flush=True)
+    await server.wait_for_termination()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plain-allocator", action="store_true")
-    if not parser.parse_args().plain_allocator:
+    parser.add_argument("--aio", action="store_true", help="an event loop in place of the thread pool, without streams")
+    flags = parser.parse_args()
+    if not flags.plain_allocator:
         aclgrad.tune_allocator()
-    server = grpc.server(
-        ThreadPoolExecutor(THREADS), options=[*aclgrad.channel_options(LIMIT), ("grpc.so_reuseport", 0)]
-    )
+    if flags.aio:
+        asyncio.run(serve_on_loop())
+    else:
+        serve_on_threads()
+
+
+def serve_on_threads() -> None:
+    server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
     handlers: dict[str, Any] = {
         "Unary": grpc.unary_unary_rpc_method_handler(unary),
+        "Fresh": grpc.unary_unary_rpc_method_handler(fresh),
         "Chunks": grpc.stream_stream_rpc_method_handler(chunks),
         "Whole": grpc.stream_stream_rpc_method_handler(whole),
     }

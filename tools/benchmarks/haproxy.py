@@ -28,7 +28,9 @@ AT_ONCE: Final = (1, 16)
 _CALLS: Final = re.compile(r"(\d+) succeeded")
 
 
-def measure(addresses: Sequence[str], size: str, at_once: int, seconds: float) -> tuple[float, float, float]:
+def measure(
+    addresses: Sequence[str], size: str, at_once: int, seconds: float, *metadata: str
+) -> tuple[float, float, float]:
     """Returns calls/s, and the median and the 99th percentile of the latency in milliseconds."""
     request = loads.unary_request(SIZES[size])
     with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +40,8 @@ def measure(addresses: Sequence[str], size: str, at_once: int, seconds: float) -
         command += ["--warm-up-time", "300ms", "--clients", "1"]
         command += ["--max-concurrent-streams", str(at_once // len(addresses))]
         command += ["--window-bits", "24", "--connection-window-bits", "24"]
-        command += ["--header", "content-type: application/grpc", "--header", "te: trailers"]
+        for header in ("content-type: application/grpc", "te: trailers", *metadata):
+            command += ["--header", header]
         logs = [Path(folder) / str(number) for number in range(len(addresses))]
         loading = [
             subprocess.Popen(

@@ -76,7 +76,17 @@ class Contest:
         return lines[np.diff(lines, prepend=-1) != 0]  # a line that was just touched costs no more time
 
     def run_rival(self) -> tuple[torch.Tensor, ...]:
-        return arrays_of(samples_of(self.typed.spec.name).pytorch(self._tensors, self.typed.attributes))
+        return self._run_pytorch(self._tensors)
+
+    def run_wide_rival(self) -> tuple[torch.Tensor, ...]:
+        """Returns PyTorch's results of the same values in float32 at least: it rounds 16 bits after each addition."""
+        halves = (torch.float16, torch.bfloat16)
+        return self._run_pytorch(
+            {name: each.float() if each.dtype in halves else each for name, each in self._tensors.items()}
+        )
+
+    def _run_pytorch(self, tensors: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return arrays_of(samples_of(self.typed.spec.name).pytorch(tensors, self.typed.attributes))
 
     def prepare(self, acl: Library, stack: ExitStack) -> Callable[[], None]:
         """Returns our call: phase 2 of a repeatable executor, on the arrays as they are, and the wait for its end."""

@@ -67,6 +67,10 @@ def echo(address: str, size: Size) -> Caller:
     return _unary_caller(address, ceilings.UNARY, echo_request(size), size.tensor_bytes)
 
 
+def fresh_echo(address: str, size: Size) -> Caller:
+    return _unary_caller(address, ceilings.FRESH, echo_request(size), size.tensor_bytes)
+
+
 def unary(address: str, size: Size) -> Caller:
     return _unary_caller(address, SERVICE + "ExecuteOperator", unary_request(size), size.tensor_bytes)
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -60,9 +60,9 @@ class Served:
 
 
 @contextmanager
-def running(module: str, *flags: str, **variables: str) -> Iterator[Served]:
+def running(module: str, *flags: str, python: str = sys.executable, **variables: str) -> Iterator[Served]:
     """Yields a server that lives as long as the block; it prints `ready: ADDRESS`."""
-    command = [sys.executable, "-m", module, *flags]
+    command = [python, "-m", module, *flags]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ACLGRAD_", "MALLOC_"))}
     # Into a file, because a full pipe without a reader would stop the server.
     with (
@@ -78,6 +78,16 @@ def running(module: str, *flags: str, **variables: str) -> Iterator[Served]:
             yield Served(process, found["ready"])
         finally:
             process.terminate()
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Keeps so many cores busy with work of the same priority."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(process.kill)
+        yield
 
 
 @dataclass(frozen=True, slots=True)

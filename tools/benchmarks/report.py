@@ -59,9 +59,11 @@ class Report:
             yield from _table(HEADINGS, map(_cells, self.results))
             yield from (f"\n{told}" for told in self.not_served)
         if self.rates:
-            yield "\n## Unary calls/s that h2load counts\n\nRatios to the bare synchronous echo, within each round.\n"
+            yield "\n## Unary calls/s that h2load counts\n\nRatios to the bare synchronous echo and to one that"
+            yield "allocates and writes each reply, within each round; CPU time of the server.\n"
+            headings = ("size", "at once", "server", "calls/s", "CPU us", "to echo", "to fresh echo")
             cells = ((each.size, str(each.at_once), each.server, *each.cells()) for each in self.rates)
-            yield from _table(("size", "at once", "server", "calls/s", "ratio to echo", "least"), cells)
+            yield from _table(headings, cells)
         if self.results:
             yield "\n## Beside others\n\nRatios to a bare Python gRPC echo; the others' are of another day, see"
             yield "`tools/benchmarks/rivals.py`.\n"

@@ -5,7 +5,6 @@ import itertools
 import json
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -22,9 +21,6 @@ CALLERS = 3
 """Threads or tasks of a process."""
 CHUNKED_MESSAGE_BYTES = 131_072
 """The largest message of the client whose calls go in chunks although they are small."""
-BEAT_S = 0.05
-LAG_S = 0.2
-"""A beat that comes later than this is told: nothing ran in the process meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +87,6 @@ class Recorder:
             self.end(name, "wrong")
         else:
             self.end(name, "right")
-
-    def beat(self, stop: threading.Event) -> None:
-        """Tells when nothing could run, until the event is set."""
-        last = time.monotonic()
-        while not stop.wait(BEAT_S):
-            now = time.monotonic()
-            if now - last - BEAT_S > LAG_S:
-                self._history.add("lag", process=self._orders.name, seconds=now - last - BEAT_S)
-            last = now
 
 
 class Caller:
@@ -196,7 +183,7 @@ def main() -> None:
     stop = threading.Event()
     with History(Path(orders.history)) as history:
         recorder = Recorder(orders, history)
-        beat = threading.Thread(target=recorder.beat, args=(stop,))
+        beat = threading.Thread(target=history.beat, args=(orders.name, stop))
         beat.start()
         threading.Thread(target=_wait_for_the_end, args=(stop,), daemon=True).start()
         if orders.style == "tasks":

@@ -18,9 +18,12 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 Event = dict[str, Any]
+BEAT_S: Final = 0.05
+LAG_S: Final = 0.2
+"""A beat that comes later than this is told: nothing ran in the process meanwhile."""
 
 
 class History:
@@ -35,6 +38,15 @@ class History:
         line = json.dumps({"time": time.monotonic(), "kind": kind} | values)
         with self._lock:
             self._file.write(f"{line}\n")
+
+    def beat(self, process: str, stop: threading.Event) -> None:
+        """Tells when nothing could run in this process, until the event is set."""
+        last = time.monotonic()
+        while not stop.wait(BEAT_S):
+            now = time.monotonic()
+            if now - last - BEAT_S > LAG_S:
+                self.add("lag", process=process, seconds=now - last - BEAT_S)
+            last = now
 
     def __enter__(self) -> Self:
         return self

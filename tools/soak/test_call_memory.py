@@ -41,9 +41,10 @@ def counted_bytes(typed: TypedCase) -> int | None:
     )
     call = OperatorCall(typed.spec.name, inputs, typed.case.attributes)
     try:
-        return plan_call(call, Product.ATLAS_A2, 2**40, True).staged_bytes(SharedRange)
+        plan = plan_call(call, Product.ATLAS_A2, 2**40, True)
     except aclgrad.RequestError:
         return None  # the ABI takes more bins and larger scales
+    return plan.size_bytes + plan.checked_bytes(SharedRange)
 
 
 def peak_bytes(server: Server) -> int:

@@ -341,6 +341,11 @@ def _subclasses(kind: type[AclgradError]) -> Iterator[type[AclgradError]]:
 _BY_REASON: Final = {kind.reason: kind for kind in _subclasses(AclgradError) if kind.reason}
 
 
+def code_of_reason(reason: str) -> grpc.StatusCode:
+    """Returns the gRPC status of errors with this reason."""
+    return _BY_REASON.get(reason, AclgradError).code
+
+
 _MAX_TEXT: Final = 400
 """Texts that a client chose are cut, for the same reason as violations."""
 

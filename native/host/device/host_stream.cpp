@@ -17,31 +17,30 @@ HostStream::~HostStream() {
   Join();
 }
 
-void HostStream::Enqueue(Task task) {
+void HostStream::Enqueue(Task task, Time time) {
   std::unique_lock<std::mutex> lock(mutex_);
-  Push(lock, std::move(task));
-}
-
-void HostStream::EnqueueShort(Task task) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (closed_ || finished_ != enqueued_) return Push(lock, std::move(task));
+  if (time != Time::kShort || closed_ || finished_ != enqueued_) {
+    return Push(lock, {std::move(task), time != Time::kAny});
+  }
+  ++enqueued_;
   RunHere(lock, std::move(task));
 }
 
-void HostStream::Push(std::unique_lock<std::mutex>& lock, Task task) {
+void HostStream::Push(std::unique_lock<std::mutex>& lock, Queued queued) {
   for (;; ended_.wait(lock, [this] { return !lent_; })) {
     if (closed_) throw Error(ACL_ERROR_RT_INVALID_HANDLE, "this stream is being destroyed");
     if (HasThread()) break;
     // Without a thread nothing is queued; another caller may run its task at most.
-    if (!lent_) return RunHere(lock, std::move(task));
+    if (lent_) continue;
+    ++enqueued_;
+    return RunHere(lock, std::move(queued.task));
   }
-  queue_.push_back(std::move(task));
+  queue_.push_back(std::move(queued));
   ++enqueued_;
   wake_.notify_one();
 }
 
 void HostStream::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
-  ++enqueued_;
   lent_ = true;
   lock.unlock();
   Run(task);
@@ -50,7 +49,7 @@ void HostStream::RunHere(std::unique_lock<std::mutex>& lock, Task task) {
   lent_ = false;
   ++finished_;
   ended_.notify_all();
-  wake_.notify_one();  // other threads may have enqueued tasks meanwhile
+  if (!queue_.empty() || closed_) wake_.notify_one();  // what came meanwhile had to wait for this task
 }
 
 bool HostStream::HasThread() {
@@ -98,10 +97,20 @@ void HostStream::RunInOrder(const Task& task) {
 bool HostStream::Synchronize(const Deadline& deadline) {
   std::unique_lock<std::mutex> lock(mutex_);
   const uint64_t target = enqueued_;
+  while (finished_ < target && CanRunNext() && (!deadline || Clock::now() < *deadline)) {
+    Task next = std::move(queue_.front().task);
+    queue_.pop_front();
+    RunHere(lock, std::move(next));
+  }
   if (!WaitUntil(ended_, lock, deadline, [&] { return finished_ >= target; })) return false;
   if (error_) throw *std::exchange(error_, std::nullopt);
   device_.CheckUsable();
   return true;
+}
+
+bool HostStream::CanRunNext() const {
+  const bool is_running = finished_ + queue_.size() != enqueued_;
+  return !is_running && !queue_.empty() && queue_.front().is_brief;
 }
 
 bool HostStream::Idle() const {
@@ -110,7 +119,7 @@ bool HostStream::Idle() const {
 }
 
 void HostStream::Close(Pending pending) {
-  std::deque<Task> dropped;  // destroyed after the lock: a task's end may wake others
+  std::deque<Queued> dropped;  // destroyed after the lock: a task's end may wake others
   const std::lock_guard<std::mutex> lock(mutex_);
   closed_ = true;
   if (pending == Pending::kDrop) {
@@ -156,7 +165,7 @@ void HostStream::Work() {
     if (queue_.empty()) return;
     {
       // Destroys the task, with everything that it holds, before the waiters are told that it ended.
-      const Task task = std::move(queue_.front());
+      const Task task = std::move(queue_.front().task);
       queue_.pop_front();
       lock.unlock();
       Run(task);

@@ -1,5 +1,5 @@
-// A stream: a queue whose tasks run one after the other on the stream's own thread. If the system refuses that thread,
-// they run on the threads that enqueue them.
+// A stream: a queue whose tasks run one after the other on the stream's own thread, or on one that would only wait for
+// them. If the system refuses that thread, they run on the threads that enqueue them.
 #pragma once
 
 #include <chrono>
@@ -30,18 +30,22 @@ class HostStream {
   [[nodiscard]] HostDevice& device() const { return device_; }
   [[nodiscard]] void* context() const { return context_; }
 
-  // Returns at once if the stream has a thread. A later Synchronize reports what the task throws.
-  void Enqueue(Task task);
+  enum class Time {
+    kShort,  // less than waking a thread takes
+    kBrief,  // so little that a deadline may pass meanwhile
+    kAny,    // for ever, perhaps
+  };
 
-  // Runs the task on the calling thread if the stream is idle, and otherwise enqueues it. A later Synchronize reports
-  // what the task throws. For tasks that take less time than waking a thread.
-  void EnqueueShort(Task task);
+  // Returns at once if the stream has a thread; a short task runs here if the stream is idle. A later Synchronize
+  // reports what the task throws.
+  void Enqueue(Task task, Time time = Time::kAny);
 
   // Returns when the task and everything before it have run; throws what the task throws.
   void RunInOrder(const Task& task);
 
-  // Waits for everything enqueued so far; false if the deadline passed first. Throws, once, the first error of the
-  // tasks that ran, or were dropped, since the last report; then, every time, that the device is lost.
+  // Waits for everything enqueued so far, and runs brief tasks that have not begun, which saves waking two threads;
+  // false if the deadline passed first. Throws, once, the first error of the tasks that ran, or were dropped, since the
+  // last report; then, every time, that the device is lost.
   [[nodiscard]] bool Synchronize(const Deadline& deadline);
 
   [[nodiscard]] bool Idle() const;
@@ -62,9 +66,15 @@ class HostStream {
   void Join();
 
  private:
-  // These two take the lock.
-  void Push(std::unique_lock<std::mutex>& lock, Task task);
+  struct Queued {
+    Task task;
+    bool is_brief;
+  };
+
+  // These take the lock.
+  void Push(std::unique_lock<std::mutex>& lock, Queued queued);
   void RunHere(std::unique_lock<std::mutex>& lock, Task task);
+  [[nodiscard]] bool CanRunNext() const;
   [[nodiscard]] bool HasThread();
   void Work();
   void Run(const Task& task);
@@ -75,10 +85,10 @@ class HostStream {
   mutable std::mutex mutex_;
   std::condition_variable wake_;   // the thread has something to do
   std::condition_variable ended_;  // a task ended
-  std::deque<Task> queue_;
+  std::deque<Queued> queue_;
   uint64_t enqueued_ = 0;
   uint64_t finished_ = 0;
-  bool lent_ = false;  // a thread that enqueued a task runs it
+  bool lent_ = false;  // a thread that enqueued a task, or waits for it, runs it
   bool closed_ = false;
   bool dropping_ = false;
   std::optional<Error> error_;

@@ -52,9 +52,8 @@ aclnnStatus RunOperator(const char* function, void* workspace, uint64_t workspac
     QueuedLaunch launch{plan, std::move(addresses), static_cast<std::byte*>(workspace),
                         runtime->faults().Next(Site::kLaunch)};
     // Faults may take any time.
-    const bool now = plan->is_short() && launch.occurrence.fault == nullptr;
-    auto task = [launch = std::move(launch), &owner = *target] { launch.Run(owner); };
-    now ? target->EnqueueShort(std::move(task)) : target->Enqueue(std::move(task));
+    const HostStream::Time time = launch.occurrence.fault == nullptr ? plan->time() : HostStream::Time::kAny;
+    target->Enqueue([launch = std::move(launch), &owner = *target] { launch.Run(owner); }, time);
   });
 }
 

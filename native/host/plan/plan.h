@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/host_stream.h"
 #include "device/thread_pool.h"
 #include "plan/red_zone.h"
 #include "tensors/tensor.h"
@@ -39,8 +40,11 @@ class Plan {
 
   // Promises that the run time is proportional to the operands' bytes.
   void PromiseTimeOfBytes() { time_of_bytes_ = true; }
-  // Whether a launch takes about as long as waking a thread would.
-  [[nodiscard]] bool is_short() const { return time_of_bytes_ && operand_bytes_ <= kShortBytes; }
+  // How long a launch takes at most.
+  [[nodiscard]] HostStream::Time time() const {
+    if (!time_of_bytes_ || operand_bytes_ > kBriefBytes) return HostStream::Time::kAny;
+    return operand_bytes_ > kShortBytes ? HostStream::Time::kBrief : HostStream::Time::kShort;
+  }
 
   // The workspace size that phase 1 returns: the bytes that Run uses, and a red zone behind them.
   [[nodiscard]] uint64_t workspace_bytes() const {
@@ -72,6 +76,7 @@ class Plan {
   };
 
   static constexpr uint64_t kShortBytes = 65536;
+  static constexpr uint64_t kBriefBytes = uint64_t{64} << 20;
 
   [[nodiscard]] Operand MakeOperand(const aclTensor& tensor);
   [[nodiscard]] uint64_t Reserve(uint64_t size_bytes);

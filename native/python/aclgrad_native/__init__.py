@@ -8,35 +8,43 @@ device = aclgrad_native.Device(library, 0, completions, pool_limit_bytes=None, s
 the result or exception. The descriptor `completions.file` is readable while there is something to drain.
 """
 
-from aclgrad_native._native import (
-    AclError,
-    AclLibrary,
-    ArgmaxCheck,
-    BoxCheck,
-    CallPlan,
-    Cancellation,
-    Completions,
-    Device,
-    ExecutorStatistics,
-    IndexCheck,
-    InvalidValueError,
-    LibraryError,
-    MalformedMessageError,
-    MaskEncoding,
-    OutOfMemoryError,
-    OutputUse,
-    Pooling,
-    PoolStatistics,
-    RestTooLargeError,
-    RoiAlign,
-    StagedTensor,
-    VarianceCheck,
-    extract_payloads,
-    fault_class,
-    operator_symbols,
-)
-from aclgrad_native.backends import library_files
+from pathlib import Path
+
+from aclgrad_native.backends import found_runtime, library_files
+from aclgrad_native.loading import explanation
 from aclgrad_native.versions import installed_versions
+
+try:
+    from aclgrad_native._native import (
+        AclError,
+        AclLibrary,
+        ArgmaxCheck,
+        BoxCheck,
+        CallPlan,
+        Cancellation,
+        Completions,
+        Device,
+        ExecutorStatistics,
+        IndexCheck,
+        InvalidValueError,
+        LibraryError,
+        MalformedMessageError,
+        MaskEncoding,
+        Meeting,
+        OutOfMemoryError,
+        OutputUse,
+        Pooling,
+        PoolStatistics,
+        RestTooLargeError,
+        RoiAlign,
+        StagedTensor,
+        VarianceCheck,
+        extract_payloads,
+        fault_class,
+        operator_symbols,
+    )
+except ImportError as error:
+    raise ImportError(explanation(error, Path(__file__).parent), name=__name__) from error
 
 __all__ = [
     "AclError",
@@ -53,6 +61,7 @@ __all__ = [
     "LibraryError",
     "MalformedMessageError",
     "MaskEncoding",
+    "Meeting",
     "OutOfMemoryError",
     "OutputUse",
     "PoolStatistics",
@@ -63,6 +72,7 @@ __all__ = [
     "VarianceCheck",
     "extract_payloads",
     "fault_class",
+    "found_runtime",
     "installed_versions",
     "library_files",
     "open",

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 class LibraryError(RuntimeError): ...
@@ -159,16 +159,30 @@ class CallPlan:
         is_empty: bool = False,
         is_spatial: bool = True,
         is_planned_alone: bool = False,
+        untouched: Mapping[int, int] = ...,
     ) -> None:
         """An absent input is None.
+
+        `untouched` are inputs, by their numbers, whose memory the operator neither reads nor writes, each with the
+        number of an output of the same size: without contents, it gets the address of that output.
 
         `outputs` have a shape, a dtype, a size in bytes, what stands before them in a reply, and what becomes of them.
         Tensors that are not spatial have the format ND, others that of their rank.
         """
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a call of this plan was run, and the library said that it takes less time than waking a thread."""
+
 @final
 class Cancellation:
     def cancel(self) -> None: ...
+
+@final
+class Meeting:
+    """Calls that join it begin when so many have joined, so that each is on a thread of its own."""
+
+    def __init__(self, count: int) -> None: ...
 
 @final
 class StagedTensor:
@@ -176,11 +190,14 @@ class StagedTensor:
 
     @property
     def size_bytes(self) -> int: ...
-    def write(self, ticket: object, offset: int, data: bytes | memoryview, deadline: float) -> None: ...
-    def read(self, ticket: object, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> None: ...
     def read_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
     def write_file(self, ticket: object, file: int, offset: int, deadline: float) -> None: ...
     def close(self) -> None: ...
+
+_Write = tuple[StagedTensor, int, bytes | memoryview]
+"""Bytes for a tensor, from this offset on."""
+_Read = tuple[StagedTensor, int, bytes, int]
+"""The offset from which on a tensor is read, a prefix, and how many bytes stand behind it in the message."""
 
 @final
 class Device:
@@ -213,10 +230,22 @@ class Device:
         deadline: float,
         wait_until: float | None = None,
         released_ticket: object = None,
+        meeting: Meeting | None = None,
     ) -> Cancellation:
         """Begins no kernel after the deadline; waits for one that has begun until `wait_until`, if that is given.
 
         `released_ticket` is returned when the call holds nothing more: if it is abandoned, later than its ticket.
+        """
+    def run_short(
+        self,
+        plan: CallPlan,
+        contents: Sequence[bytes | memoryview | StagedTensor | None],
+        deadline: float,
+        released_ticket: object,
+    ) -> bytes | None:
+        """Runs a call at once and returns its reply; None if it would have to wait, and then nothing is done.
+
+        The ticket is returned only if the call fails.
         """
     def submit_into(
         self,
@@ -227,7 +256,13 @@ class Device:
         deadline: float,
         wait_until: float | None = None,
         released_ticket: object = None,
-    ) -> Cancellation: ...
+        writes: Sequence[_Write] = ...,
+        reads: Sequence[_Read] = ...,
+    ) -> Cancellation:
+        """Makes the writes before the call and the reads after it; returns a list of the messages that were read.
+
+        A call that is cancelled makes no further copy, and does not begin.
+        """
     def submit_batch(
         self,
         ticket: object,
@@ -247,6 +282,9 @@ class Device:
 
         `released_ticket` is returned when the memory of all of them is free, also if making them failed.
         """
+    def write(self, ticket: object, writes: Sequence[_Write], deadline: float) -> Cancellation: ...
+    def read(self, ticket: object, reads: Sequence[_Read], deadline: float) -> Cancellation:
+        """Returns a list of messages."""
     def join(self, ticket: object, pieces: Sequence[bytes | memoryview]) -> None: ...
     def release_finished(self, ticket: object) -> None: ...
     def trim(self, ticket: object) -> None: ...

@@ -23,7 +23,7 @@ def library_files(backend: str, environment: Mapping[str, str] = os.environ) -> 
     `auto` means `ascend` if libascendcl is found, even if it cannot be used: it must not silently fall back to the CPU.
     """
     if backend == "auto":
-        backend = "ascend" if ascend_is_installed(environment) else "host"
+        backend = "ascend" if found_runtime(environment) else "host"
     if backend == "host":
         return [(str(host_library()), True)]
     if backend == "ascend":
@@ -39,11 +39,11 @@ def host_library() -> Path:
     return Path(spec.origin).with_name("libacl_host.so")
 
 
-def ascend_is_installed(environment: Mapping[str, str]) -> bool:
-    """Says whether CANN's runtime library is on this machine."""
+def found_runtime(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Returns where CANN's runtime library is on this machine, for which `auto` means `ascend`, or None."""
     folders = [*_searched_folders(environment), _toolkit_libraries(environment)]
-    beside = any(os.path.exists(folder / _RUNTIME) for folder in folders)
-    return beside or ctypes.util.find_library("ascendcl") is not None
+    files = (str(folder / _RUNTIME) for folder in folders if os.path.exists(folder / _RUNTIME))
+    return next(files, None) or ctypes.util.find_library("ascendcl")
 
 
 def _toolkit_libraries(environment: Mapping[str, str]) -> Path:

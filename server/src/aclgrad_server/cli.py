@@ -88,6 +88,10 @@ def main(**flags: Any) -> None:
         code = _serve(settings, cards[0]) if len(cards) == 1 else _supervise(settings, cards, flags)
     except StartError as error:
         _fail(form, EXIT_START, str(error))
+    except ImportError as error:
+        if error.name != "aclgrad_native":
+            raise
+        _fail(form, EXIT_START, str(error))
     sys.exit(code)
 
 

@@ -18,7 +18,7 @@ from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.cli import main as server_command
-from aclgrad_server.devices.device import Completions
+from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
@@ -151,11 +151,19 @@ def of_start(settings: Settings, worker_count: int) -> Found:
         read_identities(settings.identities)
         return f"{settings.identities} can be used"
 
+    def tracing() -> str:
+        # It needs an extra.
+        from aclgrad_server.tracing.tracer import check_environment
+
+        return check_environment()
+
     checks: dict[str, tuple[Callable[[], str], str]] = {
         "memory": (memory, "give the container more memory"),
         "--tls-certificate": (certificate, "the server would not start"),
         "--identities": (identities, "the server would not start"),
     }
+    if settings.tracing:
+        checks["--tracing"] = (tracing, "the server would not start")
     for name, (check, remedy) in checks.items():
         try:
             yield name, _fine(check())

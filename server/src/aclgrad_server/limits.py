@@ -25,8 +25,12 @@ SMALL_POOL_BYTES: Final = 2 * MIB
 GROUP_S: Final = 0.02
 """Work of the calls of a batch that run together, about, on one core; other calls get slots between groups."""
 REPLY_BYTES: Final = 256 * MIB
-"""Replies that clients have not fetched, and again what compressed messages contain; twice the largest message if that
-is more. Beyond: calls wait."""
+"""Replies that clients have not fetched, with chunks on their way in either direction, and again what compressed
+messages contain; twice the largest message if that is more. Beyond: calls wait."""
+CHECKED_SHARE: Final = 0.25
+"""Share of the process's memory for inputs, such as indices, that come in chunks or from shared memory and are checked
+before a card has them; the host library has them in its pool. Beyond: calls wait, or get LIMIT_EXCEEDED if one alone
+exceeds it."""
 RECEIVE_BYTES_PER_S: Final = 400e6
 """Messages a second from one caller while others call: gRPC copies them on the event loop at twice this rate. Beyond:
 its messages wait."""
@@ -72,3 +76,12 @@ MEMORY_SOFT_LIMIT: Final = 0.85
 """Share of the process's memory. Beyond: no message is received, and the oldest unfinished calls get SERVER_BUSY."""
 MEMORY_HARD_LIMIT: Final = 0.95
 """Share of the process's memory. Beyond: new calls get SERVER_BUSY."""
+
+MAX_STAGE_SPANS: Final = 64
+"""Spans of stages of one call. Beyond: they are left out and counted in the call's span."""
+MAX_WAITING_SPANS: Final = 4096
+"""Spans that wait to be sent to the collector of traces. Beyond: those of further calls are lost and counted."""
+MAX_TRACE_STATE: Final = 512
+"""Characters of a client's `tracestate`. Beyond: it is left out of the spans."""
+FLUSH_S: Final = 1.5
+"""The time that a server that stops gives the collector for the last spans. Beyond: they are lost."""

@@ -19,7 +19,8 @@ from aclgrad_server.access.access import Access
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.calls.admission import Admission
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.devices.device import Completions, Device
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.faults import UnfitDeviceError, error_of_fault
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import Planner
@@ -31,11 +32,12 @@ from aclgrad_server.edge.process import check_memory, ensure_open_files, memory_
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
 from aclgrad_server.files import FileWatch, Reloaded, UnusableFileError
-from aclgrad_server.limits import MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
+from aclgrad_server.limits import CHECKED_SHARE, MAX_CONNECTIONS, MAX_ROI_WORK, REPLY_BYTES, WORK_PER_S
 from aclgrad_server.listen_addresses import dangers, name_of
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks
 from aclgrad_server.logs import fields
 from aclgrad_server.server_view import ServerView
+from aclgrad_server.service_manager import Watchdog
 from aclgrad_server.services.handlers import Handlers
 from aclgrad_server.services.health import Health, add_reflection
 from aclgrad_server.services.load_report import LoadReport
@@ -76,6 +78,7 @@ class Server:
         self._file_watch = FileWatch([])
         self._tasks = BackgroundTasks(view.heartbeat, on_failure=self._health.set_dead)
         self._beat_due = time.monotonic()
+        self._watchdog = Watchdog()
         self._tasks.start("beat", self._beat)
         self._losses: set[str] = set()
         self._device: Device | None = None
@@ -107,7 +110,10 @@ class Server:
         limits = settings.streams, settings.max_waiting_calls, device.pool_limit_bytes
         reply_bytes = max(REPLY_BYTES, 2 * settings.max_message_bytes)
         bounds = None if access is None else access.bounds
-        view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds)
+        # What the host library computes with is in the process, and so in the pool's share of its memory.
+        memory = memory_limit(settings.memory_limit_bytes)
+        checked = None if library.computes_on_cpu else int(CHECKED_SHARE * memory)
+        view.admission = admission = Admission(*limits, reply_limit=reply_bytes, bounds=bounds, checked_limit=checked)
         # A slow kernel on a busy processor must not look like a lost device.
         max_work = WORK_PER_S * settings.hang_timeout_s
         max_roi_work = settings.max_roi_work or min(MAX_ROI_WORK, round(max_work))
@@ -190,6 +196,7 @@ class Server:
         view = self._view
         view.loop_lag.add(max(0.0, time.monotonic() - self._beat_due))
         view.heartbeat.beat()
+        self._watchdog.beat(view.heartbeat.failure())
         view.calls.sweep()
         if view.admission is not None:
             view.admission.sweep()
@@ -246,6 +253,8 @@ class Server:
             await self._grpc.stop(STOP_GRACE_S if drained else None)
         self._file_watch.stop()
         await self._tasks.stop()
+        if self._view.tracer is not None:
+            await self._view.tracer.stop()
         if drained and not self.is_device_lost:
             drained = await self._close_device()
         log.info("stopped" if drained else "stopped with work still running")

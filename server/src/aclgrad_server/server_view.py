@@ -4,10 +4,12 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from aclgrad.products import Product
 from aclgrad_server.access.access import Access
 from aclgrad_server.calls.admission import Admission
+from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.open_calls import OpenCalls
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.opening import Library
@@ -18,6 +20,9 @@ from aclgrad_server.liveness import Heartbeat, Readiness
 from aclgrad_server.place import Place
 from aclgrad_server.settings import Settings
 from aclgrad_server.statistics import Histogram, RecentCalls
+
+if TYPE_CHECKING:
+    from aclgrad_server.tracing.tracer import Tracer
 
 
 @dataclass(slots=True)
@@ -31,6 +36,7 @@ class ServerView:
     settings: Settings
     place: Place | None = None
     """The worker's place among those of its host; None without a supervisor."""
+    tracer: "Tracer | None" = None
     host_id: str = field(init=False)
     """By which clients know the workers of one host from others."""
     calls: OpenCalls = field(init=False)
@@ -61,7 +67,8 @@ class ServerView:
     def __post_init__(self) -> None:
         settings = self.settings
         self.host_id = secrets.token_hex(16) if self.place is None else self.place.host_id
-        self.calls = OpenCalls(settings.call_timeout_s, settings.client_timeout_s, close_connections)
+        make_call = Call if self.tracer is None else self.tracer.make_call
+        self.calls = OpenCalls(settings.call_timeout_s, settings.client_timeout_s, close_connections, make_call)
         self.recent = RecentCalls(self.calls.statistics, self.loop_lag)
 
     @property

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from aclgrad_server import logs
 from aclgrad_server.admin.listener import AdminListener
@@ -20,7 +21,12 @@ from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_LIMIT_S, EXIT_START, EXI
 from aclgrad_server.place import Place, read_orders, wait_for_the_supervisor_to_end
 from aclgrad_server.server import Server, prepare_process
 from aclgrad_server.server_view import ServerView
+from aclgrad_server.service_manager import READY, STOPPING, tell_status
 from aclgrad_server.settings import OFF, Settings
+from aclgrad_server.status.server_status import VERSION
+
+if TYPE_CHECKING:
+    from aclgrad_server.tracing.tracer import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +59,7 @@ async def _serve(settings: Settings, place: Place | None) -> int:
     stop = _StopRequest(settings.drain_timeout_s + EXIT_LIMIT_S, may_cut=place is None)
     if place is not None:
         threading.Thread(target=stop.make_after, args=(wait_for_the_supervisor_to_end,), daemon=True).start()
-    view = ServerView(settings, place)
+    view = ServerView(settings, place, _open_tracer(settings, place))
     admin = None if settings.admin == OFF else AdminListener(settings.admin, pages(view))
     if admin is not None:
         address = admin.start()
@@ -71,6 +77,9 @@ async def _serve(settings: Settings, place: Place | None) -> int:
             # A new process would find the same card: this one stays, so that nothing restarts in a loop.
             log.error("%s; never ready: look at the card (npu-smi info), then restart this process", error)
             view.readiness.set_not_ready(error.summary, is_for_good=True)
+            if place is None:
+                # The start has ended: systemd would otherwise end the process for taking too long, and start it again.
+                tell_status(f"never ready: {error.summary}", READY)
         except StartError:
             # The admin thread keeps the view, and the device has to close before the interpreter ends.
             view.device = None
@@ -81,7 +90,10 @@ async def _serve(settings: Settings, place: Place | None) -> int:
             gc.freeze()
             if place is None:
                 print(f"ready: {' '.join(view.addresses)}", flush=True)
+                tell_status(f"serving {' '.join(view.addresses)}", READY)
         await requested
+    if place is None:
+        tell_status("draining", STOPPING)
     is_started = start.done()
     start.cancel()
     drained = await server.stop()
@@ -96,6 +108,15 @@ async def _serve(settings: Settings, place: Place | None) -> int:
         logging.shutdown()
         os._exit(exit_code)
     return exit_code
+
+
+def _open_tracer(settings: Settings, place: Place | None) -> "Tracer | None":
+    """Loads OpenTelemetry only if calls are traced."""
+    if not settings.tracing:
+        return None
+    from aclgrad_server.tracing.tracer import open_tracer
+
+    return open_tracer(VERSION, place)
 
 
 class _StopRequest:

@@ -29,6 +29,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from aclgrad.extras import missing_libraries
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad_server.files import check_trusted
 from aclgrad_server.listen_addresses import check_exposure
@@ -127,6 +128,8 @@ class Settings(BaseSettings):
     """Tell tools such as grpcurl which services there are."""
     access_log: bool = False
     """Log each call: peer, identity, method, operator, bytes, milliseconds, reason, request id."""
+    tracing: bool = False
+    """Send traces of calls to a collector by OTLP over gRPC, as the variables OTEL_* say; needs the extra otel."""
     unix_socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] | None = None
     """Permissions of unix sockets, as 0660; by default those that the umask leaves."""
     unix_socket_group: Annotated[str | None, PRIVATE] = None
@@ -217,6 +220,14 @@ class Settings(BaseSettings):
             unused = len(self.device) - self.workers
             told = f"--workers {self.workers} leaves {unused} of the devices of --device unused"
             raise ValueError(f"{told}; name fewer devices, or give more workers")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tracing(self) -> Self:
+        if self.tracing and (missing := missing_libraries("otel", "aclgrad-server")):
+            # The extra has no name for pip, because no index has this package.
+            wanted = " ".join(map(repr, missing))
+            raise ValueError(f"--tracing needs OpenTelemetry; run: pip install {wanted}")
         return self
 
     @classmethod

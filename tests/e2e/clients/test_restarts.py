@@ -30,6 +30,7 @@ def address() -> str:
         return f"127.0.0.1:{held.getsockname()[1]}"
 
 
+@pytest.mark.long
 async def test_a_call_made_after_the_server_is_ready_succeeds(connect: Callable[..., Any], address: str) -> None:
     client = connect(address, retries=0)
     with Server(listen=[address]):

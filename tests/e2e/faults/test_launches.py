@@ -66,17 +66,14 @@ def test_a_kernel_that_fails_is_the_error_of_its_class_for_that_call_alone(tmp_p
 
 
 def test_a_copy_that_fails_is_an_error_for_that_call_alone(tmp_path: Path) -> None:
-    """A call that fails at the second of its copies makes no third."""
-    places, at = {}, COPIES + 1
-    for stage in range(1, COPIES + 1):
-        places[stage] = at + stage - 1
-        at += stage + COPIES * CLIENTS
-    faults = [{"kind": "copy_error", "at": at, "code": 507051} for at in places.values()]
+    """All copies of a call are queued before it is known that one fails."""
+    places = [COPIES + 1 + COPIES * ROUND * index + index for index in range(COPIES)]
+    faults = [{"kind": "copy_error", "at": at, "code": 507051} for at in places]
     with FaultyServer(tmp_path, *faults) as server:
         with aclgrad.Client(server.address) as client:
             assert errors_among([call(client)]) == []
             sound = holdings(client)
-        for at in places.values():
+        for at in places:
             (error,) = errors_among(call_together(server.address))
             assert_reported(server, error, 507051, f"copy {at}")
             assert_sound(server, sound)

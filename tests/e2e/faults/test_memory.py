@@ -23,14 +23,14 @@ from tools.calling import wait_until
 pytestmark = once
 
 FLOAT_BYTES = 4
-SIZES = [INPUTS["grad_output"].nbytes, INPUTS["boxes"].nbytes, TRUTH.size * FLOAT_BYTES]
+SIZES = [TRUTH.size * FLOAT_BYTES, INPUTS["grad_output"].nbytes, INPUTS["boxes"].nbytes]
 """Of the blocks, in their order; the workspace's is the library's choice."""
 
 # Stage: number of its allocation, size of its block, whether the device takes host memory for its own.
 STAGES = {
-    "input_1": (1, SIZES[0], False),
-    "input_2": (2, SIZES[1], False),
-    "output": (3, SIZES[2], False),
+    "output": (1, SIZES[0], False),
+    "input_1": (2, SIZES[1], False),
+    "input_2": (3, SIZES[2], False),
     "workspace": (4, None, False),
     "workspace_alone": (1, None, True),
 }

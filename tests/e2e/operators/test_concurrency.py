@@ -80,6 +80,7 @@ async def test_tasks_share_a_client(server: Server) -> None:
 
 @once
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("host_pointers", [True, False], ids=["host_pointers", "copies"])
 def test_ten_thousand_calls_of_every_operator(tmp_path: Path, host_pointers: bool) -> None:
     cases = [typed for typed in CASES.values() if all(map(all, typed.case.shapes.values()))]

@@ -130,6 +130,7 @@ def test_an_open_watch_does_not_hold_up_the_stop() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_driver_that_hangs_does_not_keep_the_process(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"kind": "hang_destroy_stream", "at": 1})
     with Server("--acl-config", config) as server, aclgrad.Client(server.address) as client:

@@ -56,6 +56,7 @@ def assert_stops(process: subprocess.Popen[bytes]) -> None:
     assert process.wait(60) == 0
 
 
+@pytest.mark.long
 def test_calls_do_not_wait_for_who_reads_the_log() -> None:
     with serving() as (process, address):
         fail_often(address, CALLS)

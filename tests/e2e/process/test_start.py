@@ -148,6 +148,17 @@ def test_card_without_its_driver_is_no_reason_to_compute_on_the_cpu(tmp_path: Pa
     assert done.stderr.count("\n") == 1
 
 
+def test_a_library_in_the_loader_path_that_is_not_canns_is_told_of(tmp_path: Path) -> None:
+    """`auto` does not compute on the CPU in silence, and says what it took for CANN."""
+    foreign = tmp_path / "libascendcl.so"
+    foreign.write_text("no library")
+    nowhere = {"ASCEND_HOME_PATH": str(tmp_path / "nowhere"), "LD_LIBRARY_PATH": str(tmp_path)}
+    done = run_to_end("--backend", "auto", "--listen", "127.0.0.1:0", "--workers", "1", **nowhere)
+    assert done.returncode == 1
+    assert f"backend 'auto', which is 'ascend' because of {foreign}: cannot open libascendcl.so" in done.stderr
+    assert "give --backend host" in done.stderr
+
+
 @slow
 def test_server_that_is_killed_when_it_has_just_bound(tmp_path: Path) -> None:
     path = tmp_path / "socket"

@@ -231,6 +231,7 @@ def test_id_survives_a_restart_of_a_worker_and_not_one_of_the_host(host: Host) -
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_host_that_is_started_anew_has_another_id(tmp_path: Path) -> None:
     """On the same ports; and who may execute is told, with a token as without."""
     identities = write_identities(tmp_path / "identities.toml", {"trainer": {"token": TOKEN}})

@@ -63,6 +63,7 @@ def test_sigterm_lets_calls_end(tmp_path: Path) -> None:
         assert "SIGHUP is ignored" in host.log
 
 
+@pytest.mark.long
 def test_sigterm_to_every_process_lets_calls_end(tmp_path: Path) -> None:
     """As systemd sends it to a service: a worker gets another one from its supervisor."""
     with (

@@ -165,6 +165,7 @@ def test_worker_that_is_killed_costs_no_call(host: Host) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["host", "list"])
 def test_worker_that_is_stopped_costs_no_call(host: Host, way: str) -> None:
     """It takes connections, calls and looks, and says nothing, until its supervisor kills it."""
@@ -201,6 +202,7 @@ def test_renewal_under_load_costs_no_call(host: Host) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 async def test_host_that_starts_anew_with_more_workers(connect: Callable[..., AnyClient]) -> None:
     """Its id is another one, and it has more of them."""
     reports: list[CallReport] = []

@@ -28,6 +28,7 @@ from tools.calling import wait_until
 pytestmark = [once, pytest.mark.slow]
 
 
+@pytest.mark.long
 def test_stopped_worker_is_killed_and_back_and_costs_its_sibling_nothing() -> None:
     with Host() as host:
         before = host.worker(1)
@@ -49,6 +50,7 @@ def test_stopped_worker_is_killed_and_back_and_costs_its_sibling_nothing() -> No
         assert value(host.admin, "aclgrad_worker_restarts_total", worker="1") == 1
 
 
+@pytest.mark.long
 def test_workers_whose_sockets_were_cleared_away_come_back(tmp_path: Path) -> None:
     """As by what clears /tmp of old files: their supervisor cannot see them any more, and starts others."""
     with Host(TMPDIR=str(tmp_path)) as host:
@@ -69,6 +71,7 @@ def test_worker_that_can_writes_its_stacks() -> None:
         assert re.search(r"Fatal Python error: .*?Aborted", host.log, re.DOTALL)
 
 
+@pytest.mark.long
 def test_renewals_bring_new_settings_without_a_gap_and_bad_ones_none(tmp_path: Path) -> None:
     file = tmp_path / "aclgrad.toml"
     file.write_text("streams = 2\n")

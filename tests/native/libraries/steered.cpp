@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -35,6 +36,9 @@ std::atomic<int> busy_code{0};
 std::mutex texts_mutex;
 std::deque<std::string> texts;
 std::atomic<bool> repeats{false};
+thread_local bool has_planned = false;
+std::atomic<int> planners{0};
+std::atomic<int> strangers{0};
 
 Steering& Of(const char* name) {
   static std::mutex mutex;
@@ -112,6 +116,10 @@ void AddText(const char* text, std::size_t size) {
 void Repeat() { repeats = true; }
 void SetFree(std::size_t bytes) { free_bytes = bytes; }
 int Misalignment() { return static_cast<int>(copied_addresses % 64); }
+// Threads that have planned a call of adaptive average pooling.
+int Planners() { return planners; }
+// Executors that were destroyed by threads which had made none.
+int Strangers() { return strangers; }
 // The first stream that is waited for answers with this code as long as it is busy.
 void FailWhileBusy(int code) { busy_code = code; }
 // Whether that stream, or the last one whose wait was late, has nothing to do.
@@ -171,11 +179,17 @@ int aclnnAdaptiveAvgPool2dBackward(void* workspace, uint64_t size, void* executo
 }
 
 int aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(void* grad, void* self, void* out, uint64_t* size, void** executor) {
+  if (!std::exchange(has_planned, true)) ++planners;
   return Call("aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize", grad, self, out, size, executor);
 }
 
 // One phase alone, without the other: a runtime takes both from the host library.
 int aclnnReflectionPad1dBackward(void*, uint64_t, void*, void*) { return 561000; }
+
+int aclDestroyAclOpExecutor(void* executor) {
+  if (!has_planned) ++strangers;
+  return Call("aclDestroyAclOpExecutor", executor);
+}
 
 int aclFinalizeReference(uint64_t* left) { return Call("aclFinalizeReference", left); }
 int aclrtCreateStream(void** stream) { return Call("aclrtCreateStream", stream); }

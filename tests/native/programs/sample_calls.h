@@ -35,22 +35,25 @@ class SampleCall {
   [[nodiscard]] std::shared_ptr<OwnedCall> Make() const {
     auto owned = std::make_shared<OwnedCall>();
     aclgrad::OperatorCall& call = owned->call;
-    call.symbol = recorded_.symbol;
-    call.attributes = recorded_.attributes;
-    call.is_spatial = recorded_.is_spatial;
+    std::vector<aclgrad::InputForm> inputs;
     for (const call_file::Tensor& input : recorded_.inputs) {
-      call.inputs.push_back({input.shape, DataType(input), input.data.size() < input.size_bytes});
+      inputs.push_back({input.shape, DataType(input), input.data.size() < input.size_bytes});
+      aclgrad::InputBytes& bytes = call.inputs.emplace_back();
       if (input.dtype == call_file::kAbsent) {
-        call.inputs.back().values = aclgrad::Absent{};
+        bytes = aclgrad::Absent{};
       } else if (!input.data.empty()) {
-        call.inputs.back().values = aclgrad::HostBytes{input.data.data(), input.data.size()};
+        bytes = aclgrad::HostBytes{input.data.data(), input.data.size()};
       }
     }
+    std::vector<aclgrad::OutputForm> outputs;
     for (const call_file::Tensor& output : recorded_.outputs) {
       // NaN, so that the test sees an element that the operator does not write.
       Bytes& bytes = owned->outputs.emplace_back(output.size_bytes, std::byte{0xFF});
-      call.outputs.push_back({output.shape, DataType(output), bytes.data(), bytes.size()});
+      outputs.push_back({output.shape, DataType(output)});
+      call.outputs.push_back({bytes.data(), bytes.size()});
     }
+    call.form = std::make_shared<aclgrad::CallForm>(recorded_.symbol, std::move(inputs), recorded_.attributes,
+                                                    std::move(outputs), recorded_.is_spatial, false);
     return owned;
   }
 

@@ -3,8 +3,12 @@
 #include <poll.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "completions.h"
 #include "expect.h"
@@ -37,6 +41,8 @@ class NumberedWork final : public Work {
   const std::function<void()> run_;
   const bool runs_at_close_;
 };
+
+constexpr auto kIgnore = [](const NumberedWork&) {};
 
 // Calls visit for each returned piece of work, count in all; fails if one is returned twice, or none arrives in time.
 template <typename Visit>
@@ -80,14 +86,50 @@ void Serve(int factor) {
   ExpectEqual("work that was done", ran, kCount * static_cast<std::size_t>(factor));
 }
 
-// A queue closes while it is busy. Work that has not begun ends with an error, unless it has to run.
+// One call after the other stays on the thread that was idle last; as many calls as there are threads have each its
+// own.
+void KeepThreadsWarm(int factor) {
+  constexpr std::size_t kThreads = 4;
+  const auto completions = std::make_shared<Completions>();
+  WorkQueue queue(kThreads, completions);
+  const auto all_at_once = [&] {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::set<std::thread::id> threads;
+    const auto meet = [&] {
+      std::unique_lock lock(mutex);
+      threads.insert(std::this_thread::get_id());
+      changed.notify_all();
+      changed.wait(lock, [&] { return threads.size() == kThreads; });
+    };
+    for (std::size_t i = 0; i < kThreads; ++i) queue.Submit(std::make_unique<NumberedWork>(i, meet));
+    DrainAll(*completions, kThreads, kIgnore);
+  };
+  for (int round = 0; round < factor; ++round) {
+    all_at_once();
+    std::set<std::thread::id> threads;
+    for (int call = 0; call < 200; ++call) {
+      queue.Submit(std::make_unique<NumberedWork>(0, [&] { threads.insert(std::this_thread::get_id()); }));
+      DrainAll(*completions, 1, kIgnore);
+    }
+    ExpectEqual("threads that one call after the other ran on", threads.size(), 1);
+  }
+}
+
+// A queue closes while it is busy. Work that has not begun ends with an error, unless it has to run. What the queue
+// does at its end comes after all work, and on one of its threads.
 void CloseWithWorkLeft(int factor) {
   constexpr std::size_t kCount = 400;
   for (int round = 0; round < 20 * factor; ++round) {
     const auto completions = std::make_shared<Completions>();
     std::atomic<std::size_t> ran{0};
+    std::size_t ran_at_end = 0;
+    std::thread::id end_thread;
     {
-      WorkQueue queue(3, completions);
+      WorkQueue queue(3, completions, [&] {
+        ran_at_end = ran;
+        end_thread = std::this_thread::get_id();
+      });
       InThreads(4, [&](int thread) {
         for (std::size_t i = 0; i < kCount / 4; ++i) {
           const std::size_t number = static_cast<std::size_t>(thread) * kCount / 4 + i;
@@ -99,6 +141,8 @@ void CloseWithWorkLeft(int factor) {
         }
       });
     }
+    ExpectEqual("work that was done before the end", ran_at_end, ran);
+    Expect(end_thread != std::thread::id() && end_thread != std::this_thread::get_id(), "the end is on another thread");
     std::size_t reported = 0;
     DrainAll(*completions, kCount, [&](const NumberedWork& work) {
       if (work.has_run) ++reported;
@@ -122,6 +166,7 @@ void LeaveUndrained() {
 int main(int argc, char** argv) {
   return programs::RunProgram(argc, argv, [](const std::string&, int factor) {
     programs::Serve(factor);
+    programs::KeepThreadsWarm(factor);
     programs::CloseWithWorkLeft(factor);
     programs::LeaveUndrained();
   });

@@ -6,7 +6,7 @@ import pytest
 
 from aclgrad.errors import DeviceLostError, LimitExceededError, ServerBusyError
 from aclgrad_server.calls.admission import Admission, Occupancy
-from aclgrad_server.calls.gate import Claim
+from aclgrad_server.calls.gate import Bounds, Claim
 from aclgrad_server.limits import ASKING_S, LONGEST_PAUSE_S, RECEIVE_BYTES_PER_S
 from tests.server.fakes import Clock, begun, settle
 
@@ -100,6 +100,55 @@ async def test_call_of_more_bytes_than_the_device_has_never_waits() -> None:
         await admission.memory(A, 151)
     assert caught.value.metadata == {"size_bytes": "151", "limit": "150"}
     assert admission.occupancy() == Occupancy(0, 0)
+
+
+async def test_inputs_to_check_are_bounded_by_memory_of_the_process() -> None:
+    """Who waits for it keeps nobody else from the device, and is told at once if it never gets it."""
+    admission = Admission(8, 8, 100, checked_limit=50)
+    _, checked = await admission.staged(A, 60, 30, waits_for_client=True)
+    assert admission.occupancy() == Occupancy(0, 0, 60)
+    second = await begun(admission.staged(B, 10, 30, waits_for_client=True))
+    (await admission.memory(C, 40)).give_back()
+    assert admission.occupancy() == Occupancy(0, 1, 60)
+    assert checked is not None
+    checked.give_back()
+    await settle()
+    assert second.done()
+    assert admission.occupancy() == Occupancy(0, 0, 70)
+    told = r"has inputs of 51 bytes to check and the process may keep 50 at most; .*--memory-limit-bytes"
+    with pytest.raises(LimitExceededError, match=told) as caught:
+        await admission.staged(A, 1, 51, waits_for_client=True)
+    assert caught.value.metadata == {"size_bytes": "51", "limit": "50"}
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False], ids=["cancelled", "refused"])
+async def test_inputs_to_check_that_get_no_device_memory_leave_nothing(is_cancelled: bool) -> None:
+    admission = Admission(8, 8, 100, checked_limit=50)
+    await admission.memory(A, 60)
+    waiting = await begun(admission.staged(B, 60 if is_cancelled else 101, 50, waits_for_client=True))
+    if is_cancelled:
+        waiting.cancel()
+    with pytest.raises(asyncio.CancelledError if is_cancelled else LimitExceededError):
+        await waiting
+    await admission.staged(B, 10, 50, waits_for_client=True)
+
+
+async def test_inputs_to_check_are_no_more_than_their_identity_may_have() -> None:
+    """A device may need less memory for them than the process."""
+    admission = Admission(8, 8, 100, checked_limit=50, bounds=lambda caller: Bounds(size_bytes=20))
+    with pytest.raises(LimitExceededError, match="takes 21 bytes and this identity may have 20 at most"):
+        await admission.staged(A, 10, 21, waits_for_client=True)
+    await admission.staged(A, 10, 20, waits_for_client=True)
+    assert admission.occupancy() == Occupancy(0, 0, 10)
+
+
+async def test_inputs_to_check_count_as_tensors_where_the_device_is_the_process() -> None:
+    admission = Admission(8, 8, 100)
+    assert admission.split(60, 30) == (90, 0)
+    assert (await admission.staged(A, 60, 30, waits_for_client=True))[1] is None
+    assert admission.occupancy() == Occupancy(0, 0, 90)
+    with pytest.raises(LimitExceededError):
+        await admission.staged(A, 60, 41, waits_for_client=True)
 
 
 async def test_addresses_take_turns() -> None:
@@ -215,6 +264,7 @@ async def test_nothing_is_kept_of_addresses_that_asked_long_ago() -> None:
     for number in range(1000):
         (await admission.slot(f"ipv4:198.51.100.{number}")).give_back()
         clock.now_s += 1
+        admission.sweep()
     assert admission.callers.asking_count <= ASKING_S + 1
 
 

@@ -288,7 +288,7 @@ async def test_reader_is_ended_through_its_call_and_never_cancelled(calls: OpenC
             await told.wait()
             return b"message"
 
-    async def abort(error: AclgradError) -> None:
+    async def abort(_: Call, error: AclgradError) -> None:
         told.set()
         raise grpc.aio.AbortError(str(error))
 

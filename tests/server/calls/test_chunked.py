@@ -2,7 +2,8 @@
 
 import asyncio
 import gc
-from typing import Any
+import itertools
+from collections.abc import Sequence
 
 import pytest
 
@@ -12,13 +13,14 @@ from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.chunks import MAX_CHUNK_BYTES, chunk_prefix, decode_response_header, encode_header
 from aclgrad.wire.messages import OperatorCall
 from aclgrad_server.calls.admission import Occupancy
-from aclgrad_server.calls.chunked import execute_chunked
-from tests.server.fakes import FakeContext, FakeDevice, FakeTensor, new_call, raising, runner_of, settle, tensor
+from aclgrad_server.calls.chunked import CHUNKS_AT_ONCE, execute_chunked
+from aclgrad_server.devices.staged import Write
+from tests.server.fakes import FakeContext, FakeDevice, begun, new_call, raising, runner_of, settle, tensor
 
 GRADIENT = bytes(range(64))
 SHAPE = (1, 4, 4)
 CHUNK_BYTES = 32
-CALL_BYTES = 64 + 2 * 6 * 6 * 4
+CALL_BYTES = 64 + 6 * 6 * 4
 
 
 def header(gradient: TensorView | None = None, chunked: tuple[str, ...] = ("grad_output",), height: int = 6) -> bytes:
@@ -134,65 +136,127 @@ async def test_memory_is_claimed_when_the_first_chunk_comes_and_a_place_after_th
         assert not server.device.staged
 
 
-@pytest.mark.parametrize("steps", range(0, 60, 3))
-async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> None:
-    server, context = Server(), FakeContext([header(), *chunks()])
-    task = asyncio.ensure_future(execute_chunked(server.runner, 2**20, new_call(context)))
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    task.cancel()
-    await settle()
-    context.end()
-    await settle()
-    assert task.done()
-    assert server.admission.occupancy() == Occupancy(0, 0)
-    assert not server.device.staged
+async def test_call_that_is_cancelled_between_any_two_steps_leaves_nothing() -> None:
+    """One call for each step of the event loop, up to the one that ends well; the next call is right."""
+    server = Server()
+    whole = await server.execute(header(), *chunks(4))
+    for steps in itertools.count():
+        context = FakeContext([header(), *chunks(4)])
+        task = asyncio.ensure_future(execute_chunked(server.runner, 2**20, new_call(context)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        is_whole = task.done()
+        task.cancel()
+        await settle()
+        context.end()
+        await settle()
+        assert task.done()
+        assert server.admission.occupancy() == Occupancy(0, 0)
+        assert not server.device.staged
+        assert context.replies == whole[: len(context.replies)]
+        if is_whole:
+            break
+    assert steps > len(chunks(4)) + len(whole)
+    assert await server.execute(header(), *chunks(4)) == whole
 
 
-def device_of(kind: type[FakeTensor]) -> FakeDevice:
-    """Returns a device whose first staged tensor is of this kind."""
-
-    class Device(FakeDevice):
-        async def stage(self, *arguments: Any) -> list[FakeTensor]:
-            made = await super().stage(*arguments)
-            made[0].__class__ = kind
-            return made
-
-    return Device()
-
-
-class BrokenTensor(FakeTensor):
+class BrokenDevice(FakeDevice):
     """Fails to write."""
 
-    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
+    async def write(self, writes: Sequence[Write], deadline: float) -> None:
         raise errors.DeviceLostError("lost")
 
 
 async def test_failing_write_is_told_and_nobody_misses_it(caplog: pytest.LogCaptureFixture) -> None:
-    error = await Server(device_of(BrokenTensor)).refuse(header(), *chunks())
+    error = await Server(BrokenDevice()).refuse(header(), *chunks(4))
     assert isinstance(error, errors.DeviceLostError)
     with pytest.raises(errors.DeviceLostError):
         await Server(FakeDevice(0, raising(errors.DeviceLostError("lost")))).execute(header(), *chunks())
     # The client's fault is found before the one of the write that is under way.
-    error = await Server(device_of(BrokenTensor)).refuse(header(), FIRST, FIRST)
+    error = await Server(BrokenDevice()).refuse(header(), *chunks(4)[:6], FIRST)
+    assert isinstance(error, errors.InvalidFieldError)
     gc.collect()
     await settle()
     assert "never retrieved" not in caplog.text
 
 
 async def test_chunks_are_written_while_the_next_ones_come() -> None:
-    """The write of the first chunk has begun, and has not ended, when the second is read."""
+    """The write of the first chunks has begun, and has not ended, when those after them are read."""
     reads: list[int] = []
 
-    class SlowTensor(FakeTensor):
-        async def write(self, offset: int, data: memoryview, deadline: float) -> None:
-            if offset == 0:
-                while context.read_count < 3:
+    class SlowDevice(FakeDevice):
+        async def write(self, writes: Sequence[Write], deadline: float) -> None:
+            if not reads:
+                while context.read_count < 3 + CHUNKS_AT_ONCE:
                     await asyncio.sleep(0)
             reads.append(context.read_count)
-            await super().write(offset, data, deadline)
+            await super().write(writes, deadline)
 
-    server, context = Server(device_of(SlowTensor)), FakeContext([header(), *chunks()])
+    server, context = Server(SlowDevice()), FakeContext([header(), *chunks(4)])
     async with asyncio.timeout(60):
         await execute_chunked(server.runner, 2**20, new_call(context))
-    assert reads[0] == 3
+    assert reads[0] == 3 + CHUNKS_AT_ONCE
+    # The last ones are written with the call.
+    assert len(reads) == len(chunks(4)) / CHUNKS_AT_ONCE - 1
+
+
+async def test_client_that_sends_faster_than_the_device_copies_is_read_no_further() -> None:
+    """The chunks of one copy are under way and those of the next have come."""
+
+    class StuckDevice(FakeDevice):
+        async def write(self, writes: Sequence[Write], deadline: float) -> None:
+            await asyncio.get_running_loop().create_future()
+
+    server, context = Server(StuckDevice()), FakeContext([header(), *chunks(1)])
+    task = await begun(execute_chunked(server.runner, 2**20, new_call(context)))
+    for _ in range(5):
+        await settle()
+    assert context.read_count == 1 + 2 * CHUNKS_AT_ONCE
+    task.cancel()
+    await settle()
+    assert not server.device.staged
+
+
+async def test_client_that_takes_no_chunk_of_its_answer_holds_those_of_two_reads() -> None:
+    """Those that wait to be sent, and those that are read meanwhile."""
+
+    class SilentContext(FakeContext):
+        async def write(self, message: bytes) -> None:
+            if self.replies:
+                await asyncio.get_running_loop().create_future()
+            await super().write(message)
+
+    device, context = FakeDevice(), SilentContext([header(height=60), *chunks()])
+    server = Server(device)
+    task = await begun(execute_chunked(server.runner, 2**20, new_call(context)))
+    for _ in range(5):
+        await settle()
+    assert device.submitted == ["stage", "execute_into", "read"]
+    assert len(context.replies) == 1
+    assert server.admission.occupancy().running == 0
+    task.cancel()
+    await settle()
+    assert not device.staged
+
+
+async def test_chunks_on_their_way_are_admitted_until_the_call_ends() -> None:
+    """A caller has half of the memory for replies: here, as many bytes as the answer of one call."""
+    runner = runner_of(FakeDevice(), reply_limit=2 * 6 * 6 * 4)
+    first, second = FakeContext([header(), *chunks()]), FakeContext([header(), *chunks()])
+    await execute_chunked(runner, 2**20, new_call(first))
+    task = await begun(execute_chunked(runner, 2**20, new_call(second)))
+    assert second.replies == []
+    first.end()
+    await task
+    assert second.replies == first.replies
+
+
+@pytest.mark.parametrize(("size_bytes", "height"), [(16, 5), (20, 6), (4, 6), (1, 60)])
+async def test_last_and_first_copies_are_made_with_the_call(size_bytes: int, height: int) -> None:
+    """Each piece of work wakes a thread of the device and the event loop: a small call takes two."""
+    server = Server()
+    answer = await server.execute(header(height=height), *chunks(size_bytes))
+    writes, reads = -(-64 // size_bytes) - 1, len(answer[1:]) - 1
+    expected = ["stage", *["write"] * (writes // CHUNKS_AT_ONCE), "execute_into", *["read"] * (reads // CHUNKS_AT_ONCE)]
+    assert server.device.submitted == expected
+    assert server.device.contents == [[GRADIENT, None]]

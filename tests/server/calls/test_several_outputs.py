@@ -41,13 +41,6 @@ class Counting(FakeDevice):
         await super()._execute(plan, contents, deadline)
         return DATA
 
-    async def execute_into(self, plan: OperatorPlan, contents: list[Content], targets: list, *rest: object) -> None:
-        await super().execute_into(plan, contents, targets, *rest)
-        start = 0
-        for target in targets:
-            target.content[:] = DATA[start : start + target.size_bytes]
-            start += target.size_bytes
-
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:

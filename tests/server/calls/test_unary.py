@@ -124,12 +124,12 @@ async def test_staged_call_holds_memory_at_once_and_a_place_only_to_run() -> Non
     call = new_call(context)
     async with runner.staged(call, plan, Announced, reply_bytes=16) as staged:
         assert occupied(runner) == Occupancy(0, 0, plan.size_bytes)
-        await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
-        running = await begun(runner.run(call, plan, (), staged))
+        writes = [(staged.inputs["grad_output"], 0, memoryview(b"abcd"))]
+        running = await begun(runner.run(call, plan, (), staged, writes, [(staged.outputs[0], 0, b"out", 16)]))
         assert occupied(runner) == Occupancy(1, 0, plan.size_bytes)
         gate.is_open.set()
-        await running
-        assert await staged.outputs[0].read(0, 16, b"", call.deadline) == b"\x01" * 16
+        assert await running == [b"out" + b"\x01" * 16]
+    assert runner.device.contents == [[b"abcd", None]]
     assert occupied(runner) == Occupancy(0, 0, 16)
     context.end()
     assert occupied(runner) == Occupancy(0, 0)
@@ -156,8 +156,7 @@ async def test_call_that_is_cancelled_anywhere_leaves_nothing(steps: int) -> Non
     async def handle() -> None:
         call, plan = new_call(context), announced_plan()
         async with runner.staged(call, plan, Announced, reply_bytes=16) as staged:
-            await staged.inputs["grad_output"].write(0, memoryview(b"abcd"), call.deadline)
-            await runner.run(call, plan, (), staged)
+            await runner.run(call, plan, (), staged, [(staged.inputs["grad_output"], 0, memoryview(b"abcd"))])
             await run_plan(runner, call, pooling_plan(1, 2, 2), ())
 
     task = asyncio.ensure_future(handle())

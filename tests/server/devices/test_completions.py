@@ -10,7 +10,7 @@ import pytest
 
 import aclgrad_native
 from aclgrad.errors import DeviceLostError
-from aclgrad_server.devices.device import Completions, Ticket
+from aclgrad_server.devices.completions import Completions, Ticket
 from tests.server.fakes import settle
 
 

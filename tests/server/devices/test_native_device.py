@@ -15,11 +15,13 @@ import pytest
 from aclgrad.errors import DeadlinePassedError, DeviceLostError, InvalidFieldError, LimitExceededError
 from aclgrad.products import Product
 from aclgrad.wire.messages import OperatorCall
-from aclgrad_server.devices.device import COPY_THREADS, Completions, Device
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import COPY_THREADS, Device
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.planning import plan_call
 from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.settings import Settings
+from tests.native.shims import without
 from tests.server.fakes import LATER, NO_LIMIT, pooling_plan, settle, tensor, wait_until
 
 SIZE = 2**20
@@ -43,7 +45,7 @@ async def open_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     """Opens a device with a stream for large calls and one for small ones; it notes its losses."""
     completions = Completions()
 
-    async def open_one(**host: Any) -> Opened:
+    async def open_one(backend: str = "host", **host: Any) -> Opened:
         # What opening shows to the library is taken back at the end.
         monkeypatch.setenv(VISIBLE, "0")
         # The library takes its configuration once, so nothing of an earlier test's may be left.
@@ -51,7 +53,7 @@ async def open_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         config = tmp_path / "acl.json"
         config.write_text(json.dumps({"host": host}))
         settings = Settings(
-            backend="host", acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S
+            backend=backend, acl_config=config, pool_bytes=2**28, streams=1, hang_timeout_s=HANG_TIMEOUT_S
         )
         losses: list[DeviceLostError] = []
         _, device = await open_device(settings, completions, lambda device, error: losses.append(error))
@@ -64,6 +66,18 @@ async def open_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 @pytest.fixture
 async def device(open_one: Open) -> Device:
     return (await open_one()).device
+
+
+async def test_each_thread_of_a_card_computes_the_self_test(open_one: Open, tmp_path: Path) -> None:
+    """Without its extensions the host library is taken for a card; with them it needs one thread alone."""
+    plan = pooling_plan(1, 2, 2)
+    for backend, threads in (("host", 1), (str(without(tmp_path, "aclHostPointersUsable")), 2)):
+        device, _ = await open_one(backend)
+        contents = plan.contents([memoryview(bytes(4))])
+        replies = await device.execute_on_each_thread(plan, contents, LATER)
+        assert len(replies) == threads
+        assert len(set(replies)) == 1
+        device.close()
 
 
 class Ends:
@@ -107,7 +121,7 @@ async def test_file_that_its_caller_has_closed_is_not_taken_for_another(device: 
     await asyncio.gather(*busy)
     # A tensor takes one copy at a time: the device's own file is closed when the first is over.
     await wait_until(lambda: open_files() == before)
-    assert await tensor.read(0, SIZE, b"", LATER) == b"m" * SIZE
+    assert await device.read([(tensor, 0, b"", SIZE)], LATER) == [b"m" * SIZE]
     os.close(file)
     # Those that are not abandoned are closed at once.
     with mine.open("r+b") as open_file:
@@ -249,7 +263,7 @@ async def test_what_an_abandoned_copy_held_is_free_when_its_end_is_reported(open
     (tensor,) = await device.stage([(SIZE, False)], LATER, ends)
     begin_s = time.monotonic()
     with pytest.raises(DeadlinePassedError):
-        await tensor.write(0, memoryview(bytes(SIZE)), begin_s + LATE_S)
+        await device.write([(tensor, 0, memoryview(bytes(SIZE)))], begin_s + LATE_S)
     tensor.close()
     await assert_held_until_its_end(device, ends, begin_s)
 

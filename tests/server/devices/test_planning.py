@@ -4,10 +4,10 @@ import pytest
 
 from aclgrad.errors import InvalidFieldError, LimitExceededError, MalformedRequestError, OperatorTurnedOffError
 from aclgrad.products import Product
-from aclgrad.tensors import Announced
+from aclgrad.tensors import Announced, TensorView
 from aclgrad.wire.limits import MAX_BATCH_CALLS, MAX_REST_BYTES
 from aclgrad.wire.messages import OperatorCall, encode_batch, encode_request, split_batch
-from aclgrad_server.devices.planning import Planner, extract_payloads
+from aclgrad_server.devices.planning import Planner, extract_payloads, plan_call
 from tests.server.fakes import NO_LIMIT, pooling_call, tensor
 
 
@@ -32,6 +32,39 @@ def test_requests_of_one_form_share_one_plan(planner: Planner) -> None:
     first, second, other = (planner.read(each)[0] for each in (request(), request(b"efgh"), request(height=3)))
     assert first is second
     assert [plan.outputs[0].type.shape for plan in (first, other)] == [(1, 2, 2), (1, 3, 2)]
+
+
+def pooling(input: TensorView) -> OperatorCall:
+    gradient = tensor("grad_output", 1, 1, 1, data=bytes(4))
+    return OperatorCall("adaptive_avg_pool2d_backward", (gradient, input), {})
+
+
+def normalization(*outputs: str) -> OperatorCall:
+    """Returns a call of inputs of 24, 24, 8 and 8 bytes with values, and of 12 without."""
+    sizes = {"grad_output": (2, 3), "input": (2, 3), "mean": (2, 1), "rstd": (2, 1)}
+    given = [tensor(name, *shape, data=bytes(4 * shape[0] * shape[1])) for name, shape in sizes.items()]
+    attributes = {"normalized_shape": (3,)}
+    return OperatorCall("layer_norm_backward", (*given, tensor("bias", 3)), attributes, outputs=outputs)
+
+
+@pytest.mark.parametrize(
+    ("call", "product", "size_bytes"),
+    [
+        pytest.param(pooling(tensor("self", 1, 6, 6)), Product.ATLAS_A2, 4 + 144, id="shape"),
+        pytest.param(pooling(tensor("self", 1, 6, 6)), Product.ATLAS_INFERENCE, 4 + 2 * 144, id="may_be_read"),
+        pytest.param(
+            pooling(tensor("self", 1, 6, 6, data=bytes(144))), Product.ATLAS_A2, 4 + 2 * 144, id="with_values"
+        ),
+        # The bias has the size of grad_weight and grad_bias.
+        pytest.param(normalization(), Product.ATLAS_A2, 64 + 24 + 12 + 12, id="second_output"),
+        pytest.param(normalization("grad_input"), Product.ATLAS_A2, 64 + 12 + 24, id="no_output_of_its_size"),
+    ],
+)
+def test_shape_that_an_output_has_takes_no_memory_of_its_own(
+    call: OperatorCall, product: Product, size_bytes: int
+) -> None:
+    """If the product does not read the values, though the server takes the shape of any input like it."""
+    assert plan_call(call, product, NO_LIMIT, shape_only=True).size_bytes == size_bytes
 
 
 def test_payload_of_another_length_is_another_form_and_what_is_refused_is_refused_again(planner: Planner) -> None:

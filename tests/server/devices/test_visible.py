@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aclgrad_server.devices.device import Completions
+from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.exits import StartError

@@ -8,7 +8,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol, Self
 
 import grpc.aio
 
@@ -43,11 +43,15 @@ from aclgrad._client.settings.credentials import Credentials, checked_credential
 from aclgrad._client.settings.environment import named_by_variable, settings_of_environment
 from aclgrad._client.settings.metadata import Metadata, Pair, checked_metadata
 from aclgrad._client.settings.timeouts import DEFAULT, DEFAULT_TIMEOUT_S, Timeout, time_limit
+from aclgrad._client.settings.tracing import checked_tracing
 from aclgrad._client.shared_memory.regions import RegionPool
 from aclgrad.errors import AclgradError, InvalidSettingError
 from aclgrad.operators.attributes import AttributeLike
 from aclgrad.wire.limits import DEFAULT_MESSAGE_BYTES
 from aclgrad.wire.request_ids import REQUEST_ID
+
+if TYPE_CHECKING:
+    from aclgrad.tracing import TracerProvider
 
 
 class Prepared(NamedTuple):
@@ -59,9 +63,9 @@ class Prepared(NamedTuple):
 
 
 class Prepare(Protocol):
-    """Begins an attempt on a channel."""
+    """Begins an attempt on a channel, by a method."""
 
-    def __call__(self, channel: Channel, attempts: Attempts) -> Prepared: ...
+    def __call__(self, channel: Channel, attempts: Attempts, method: str) -> Prepared: ...
 
 
 class BaseClient(OperatorMethods[Result]):
@@ -87,11 +91,14 @@ class BaseClient(OperatorMethods[Result]):
         metadata: Metadata = (),
         channel: grpc.Channel | grpc.aio.Channel | None = None,
         on_call: OnCall | None = None,
+        tracing: bool | TracerProvider = False,
     ) -> None:
         """Raises InvalidSettingError for an argument that makes no sense.
 
         `target` may be a list of servers, or a text with commas between them: each call goes to one of them, by their
-        load. A server whose host has several workers tells the client, which then uses all of them.
+        load. A server whose host has several workers tells the client, which then uses all of them. A function that
+        returns such a list or text is asked at the first call, after a lost connection and every 5 s in which calls
+        are made, on a thread of the client; while it raises an error, the servers that are known stay.
 
         A call that takes longer than `timeout_s` seconds, with all its attempts, raises DeadlinePassedError; None sets
         no limit, and a call may have a `timeout_s` of its own. If the connection breaks, or the server asks for it, a
@@ -123,6 +130,9 @@ class BaseClient(OperatorMethods[Result]):
         raises. A call that is cancelled or interrupted has no report. `with aclgrad.request_id(...)` gives calls an id
         of yours.
 
+        With `tracing=True`, calls and their attempts are spans of OpenTelemetry, below the span that is current at the
+        call, and servers continue the trace. It takes a TracerProvider as well; True is the global one.
+
         `credentials` (aclgrad.Credentials) turn TLS on and say who the client is; without them it speaks plaintext.
         `metadata`, pairs or a mapping, goes with each call. `channel` is a channel of your own, of `grpc` for a Client
         and of `grpc.aio` for an AsyncClient, for example with interceptors. Its target, its options and its compression
@@ -152,6 +162,7 @@ class BaseClient(OperatorMethods[Result]):
         self._coalescer = Coalescer(self._limit, self._start_message) if coalesce else None
         self._request_ids = RequestIds()
         self._on_call = checked_hook("on_call", on_call)
+        self._tracing = checked_tracing(tracing, self._metadata)
         self._process_id = os.getpid()
         self._channels = ChannelPool(self._servers)
         self._open()
@@ -260,7 +271,7 @@ class BaseClient(OperatorMethods[Result]):
     @property
     def _wants_server(self) -> bool:
         """Whether somebody wants to know which server answered a call."""
-        return self._on_call is not None or log.isEnabledFor(logging.DEBUG)
+        return self._on_call is not None or self._tracing is not None or log.isEnabledFor(logging.DEBUG)
 
     @property
     def _is_inherited(self) -> bool:
@@ -278,11 +289,28 @@ class BaseClient(OperatorMethods[Result]):
             raise rpc_errors.forked_error(self.target)
         return self._retry_policy.start(time_limit(timeout_s, self.timeout_s), method, self._request_ids.new())
 
-    def _start_message(self, limit_s: float | None, ids: Sequence[str]) -> Attempts:
-        return self._retry_policy.start(limit_s, Message.method, self._request_ids.of_message(ids))
+    def _traced(self, attempts: Attempts, operator: str | None = None) -> Attempts:
+        """Begins the trace of a call that is about to be sent."""
+        if self._tracing is not None:
+            attempts.trace = self._tracing.begin(attempts.method, operator, attempts.request_id)
+        return attempts
 
-    def _end(self, attempts: Attempts, error: AclgradError | None = None) -> None:
-        """Reports a call that has ended to those who want to know; an error gets the id of the call."""
+    def _start_message(self, limit_s: float | None, calls: Sequence[Attempts]) -> Attempts:
+        request_id = self._request_ids.of_message([each.request_id for each in calls])
+        attempts = self._retry_policy.start(limit_s, Message.method, request_id)
+        if self._tracing is not None:
+            attempts.trace = self._tracing.join([each.trace for each in calls if each.trace is not None], request_id)
+        return attempts
+
+    def _end(self, attempts: Attempts, error: BaseException | None = None) -> None:
+        """Reports a call that has ended to those who want to know; an error gets the id of the call.
+
+        A call that was cancelled or interrupted has no report.
+        """
+        if attempts.trace is not None:
+            attempts.trace.end(error, attempts.retries)
+        if error is not None and not isinstance(error, AclgradError):
+            return
         if error is not None:
             error.request_id = error.request_id or attempts.request_id
         if self._wants_server:
@@ -290,9 +318,12 @@ class BaseClient(OperatorMethods[Result]):
             if self._on_call is not None:
                 self._on_call(report)
 
-    def _prepare(self, channel: Channel, attempts: Attempts) -> Prepared:
+    def _prepare(self, channel: Channel, attempts: Attempts, method: str) -> Prepared:
         limit_s = attempts.limit_s(channel.endpoints.balancing, has_others=self._channels.has_others(channel))
-        return Prepared(limit_s, (*self._metadata, (REQUEST_ID, attempts.request_id)), self._wants_server)
+        metadata = (*self._metadata, (REQUEST_ID, attempts.request_id))
+        if attempts.trace is not None:
+            metadata += attempts.trace.begin_attempt(method)
+        return Prepared(limit_s, metadata, self._wants_server)
 
 
 def _servers(target: Target, credentials: Credentials | None, options: list[ChannelOption]) -> Servers:

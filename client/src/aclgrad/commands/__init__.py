@@ -135,6 +135,35 @@ def status_command(**given: Any) -> None:
     status(**given)
 
 
+@program.command("doctor")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON line for each row, and a last one with the summary."
+)
+@_target
+def doctor_command(**given: Any) -> None:
+    """Says what is wrong between this program and a server, step by step, within about ten seconds.
+
+    The steps are versions, proxy, name, connection, TLS, health, identity, clock, limits, other workers, times, and one
+    gradient that is compared with its definition. Each row says what was found and, unless that is fine, what to do.
+
+    Exits with 0 if no row failed, 1 if one did, 2 after wrong usage, 130 if interrupted.
+    """
+    with _importing():
+        from aclgrad.commands.doctor.command import doctor
+    doctor(**given)
+
+
+@program.command(
+    "serve", add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+def serve_command(arguments: tuple[str, ...]) -> None:
+    """Runs aclgrad-server with these arguments, if it is installed here: aclgrad serve --help."""
+    from aclgrad.commands.serve import serve
+
+    serve(arguments)
+
+
 @program.command("check")
 @click.argument("target", envvar="ACLGRAD_TARGET")
 @click.option("--quick", is_flag=True, help="Fewer cases and no large ones: seconds.")

@@ -1,7 +1,10 @@
 """One run: judges tasks one after the other, and always ends with a report."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from aclgrad.bundles import JudgedCall
@@ -21,8 +24,9 @@ def run(tasks: Sequence[Task], take: Callable[[Row, JudgedCall | None], None], r
             begin = time.monotonic()
             finding = _judged(task)
             row = Row.of(task, finding, time.monotonic() - begin)
-            report.rows.append(row)
-            take(row, finding.call)
+            with _whole():
+                report.rows.append(row)
+                take(row, finding.call)
     except KeyboardInterrupt:
         report.end, report.message = End.INTERRUPTED, f"interrupted after {len(report.rows)} of {len(tasks)} rows"
     except GONE as error:
@@ -36,6 +40,23 @@ def finding_of(error: AclgradError) -> Finding:
     if isinstance(error, _REFUSED):
         return Finding(Verdict.SKIPPED, f"the server refuses the call: {error}")
     return Finding(Verdict.FAILED, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Lets Ctrl-C wait for the end of the block, so that a row is counted, written and shown, or none of it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if arrived:
+        raise KeyboardInterrupt
 
 
 def _judged(task: Task) -> Finding:

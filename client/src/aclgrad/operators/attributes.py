@@ -52,6 +52,6 @@ def _plain(value: object, kind: AttributeKind | None) -> AttributeValue:
         return operator.index(value)
     if isinstance(value, float | np.floating):
         return float(value)
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
         return tuple(map(operator.index, value))
     raise TypeError(f"{type(value).__name__} is not an attribute")

@@ -110,6 +110,10 @@ class InputSpec:
             return False
         return product in self.unread_on if shape_only is None else shape_only
 
+    def is_unread(self, arguments: Arguments, product: Product) -> bool:
+        """Says whether the product's devices are known not to read the values in this call."""
+        return self.unread_on is not None and product in self.unread_on and not self.read_for(arguments)
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeSpec:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -60,21 +61,37 @@ class Shares {
   // Computes the shares of windows that exist.
   void Divide(const GradRow<T>& row, const Range& windows, Wide<T>* __restrict shares) {
     if (!(windows == divided_)) FindDivisors(windows);
-    const int64_t count = windows.size();
     const std::byte* __restrict const grad = row.grad + windows.begin * int64_t{sizeof(T)};
     const float* __restrict const divisors = divisors_.data();
     const Wide<T> divisor = row.divisor;
-    if constexpr (kConverts<T>) {
-      WidenRow<T>(grad, shares, count);
-      for (int64_t i = 0; i < count; ++i) shares[i] = shares[i] / (divisor * divisors[i]);
+    // The bits of a division by a power of two are those of the multiplication, which takes a fraction of the time.
+    if (is_divisor_same_ && IsPowerOfTwo(divisor * divisors[0])) {
+      const Wide<T> factor = 1 / (divisor * divisors[0]);
+      Compute(grad, windows.size(), shares, [=](Wide<T> value, int64_t) { return value * factor; });
     } else {
-      for (int64_t i = 0; i < count; ++i) shares[i] = LoadWide<T>(grad, i) / (divisor * divisors[i]);
+      Compute(grad, windows.size(), shares, [=](Wide<T> value, int64_t i) { return value / (divisor * divisors[i]); });
     }
   }
 
  private:
+  static bool IsPowerOfTwo(Wide<T> value) {
+    int exponent = 0;
+    return std::fabs(std::frexp(value, &exponent)) == Wide<T>{0.5};
+  }
+
+  template <typename Share>
+  static void Compute(const std::byte* __restrict grad, int64_t count, Wide<T>* __restrict shares, const Share& share) {
+    if constexpr (kConverts<T>) {
+      WidenRow<T>(grad, shares, count);
+      for (int64_t i = 0; i < count; ++i) shares[i] = share(shares[i], i);
+    } else {
+      for (int64_t i = 0; i < count; ++i) shares[i] = share(LoadWide<T>(grad, i), i);
+    }
+  }
+
   void FindDivisors(const Range& windows) {
     divided_ = windows;
+    is_divisor_same_ = has_divisor_;
     if (has_divisor_) {
       std::fill_n(divisors_.data(), windows.size(), 1.0F);
       return;
@@ -87,15 +104,18 @@ class Shares {
       std::transform(counts, counts + count, divisors_.data() + begin,
                      [](int64_t cells) { return static_cast<float>(cells); });
     }
+    const auto end = divisors_.begin() + windows.size();
+    is_divisor_same_ = std::all_of(divisors_.begin(), end, [&](float each) { return each == divisors_.front(); });
   }
 
   const PooledAxis& columns_;
   const bool has_divisor_;
   const int64_t most_;
-  Range loaded_{0, 0};           // the range in shares_
-  Range windows_{0, 0};          // the windows of it that exist
-  std::vector<float> divisors_;  // the columns' factor
-  Range divided_{0, 0};          // the windows that these belong to
+  Range loaded_{0, 0};            // the range in shares_
+  Range windows_{0, 0};           // the windows of it that exist
+  std::vector<float> divisors_;   // the columns' factor
+  bool is_divisor_same_ = false;  // for all of them
+  Range divided_{0, 0};           // the windows that these belong to
   Scratch<Wide<T>> memory_;
   Wide<T>* const shares_;
 };

@@ -118,6 +118,9 @@ class PlaceGrads {
       WidenRow<T>(tensors_.grad_output + (channel * sampling_.points + first) * kBytes<T>, grads_, count);
       AddChannel(tensors_.input + channel * sampling_.cells() * kBytes<T>);
     }
+    for (int axis = 0; axis < kAxes; ++axis) {
+      for (int64_t k = 0; k < inner_.count; ++k) by_[axis][inner_.point[k]] = inner_.by[axis][k];
+    }
     std::byte* const to = out + kAxes * (image * sampling_.points + first) * kBytes<T>;
     for (int64_t i = 0; i < count; ++i) {
       for (int axis = 0; axis < kAxes; ++axis) {
@@ -130,7 +133,7 @@ class PlaceGrads {
   // Points between cells that all exist go without the question which of these do.
   void Divide(int32_t count) {
     edge_.Clear();
-    inner_end_ = inner_;
+    inner_.count = 0;
     corners_.Find(points_, count);
     for (int32_t i = 0; i < count; ++i) {
       for (int axis = 0; axis < kAxes; ++axis) by_[axis][i] = 0;
@@ -141,12 +144,9 @@ class PlaceGrads {
         is_inner = is_inner && place[axis] >= 0 && place[axis] + 1 < sampling_.sizes[axis];
         cell = cell * sampling_.sizes[axis] + place[axis];
       }
-      if (is_inner) {
-        *inner_end_++ = {cell, i};
-      } else {
-        AddEdge(i);
-      }
+      is_inner ? inner_.Add(cell, i, corners_) : AddEdge(i);
     }
+    inner_.Fill();
   }
 
   void AddEdge(int32_t i) {
@@ -165,17 +165,20 @@ class PlaceGrads {
 
   void AddChannel(const std::byte* cells) {
     const int64_t steps[] = {1, sampling_.sizes[0], sampling_.sizes[0] * sampling_.sizes[1]};
-    for (const Inner* each = inner_; each != inner_end_; ++each) {
-      F values[kCorners];
-      for (int corner = 0; corner < kCorners; ++corner) {
-        int64_t cell = each->cell;
-        for (int axis = 0; axis < kAxes; ++axis) cell += (corner >> axis & 1) * steps[axis];
-        values[corner] = WidenElement<T>(cells, cell);
+    for (int64_t first = 0; first < inner_.count; first += kTogether) {
+      F values[kCorners][kTogether];
+      F grads[kTogether];
+      for (int64_t k = 0; k < kTogether; ++k) {
+        grads[k] = grads_[inner_.point[first + k]];
+        for (int corner = 0; corner < kCorners; ++corner) {
+          int64_t cell = inner_.cell[first + k];
+          for (int axis = 0; axis < kAxes; ++axis) cell += (corner >> axis & 1) * steps[axis];
+          values[corner][k] = WidenElement<T>(cells, cell);
+        }
       }
-      const int32_t i = each->point;
-      by_[0][i] += grads_[i] * Slope<0>(values, i);
-      by_[1][i] += grads_[i] * Slope<1>(values, i);
-      if constexpr (kAxes == 3) by_[2][i] += grads_[i] * Slope<2>(values, i);
+      AddSlopes<0>(values, grads, first);
+      AddSlopes<1>(values, grads, first);
+      if constexpr (kAxes == 3) AddSlopes<2>(values, grads, first);
     }
     for (const EdgeTap<F, kAxes>& tap : edge_) {
       const F product = grads_[tap.point] * WidenElement<T>(cells, tap.cell);
@@ -183,23 +186,28 @@ class PlaceGrads {
     }
   }
 
-  // How much a sample grows along an axis: its cells' differences there, weighted along the other axes.
+  // How much samples grow along an axis: their cells' differences there, weighted along the other axes.
   template <int kAxis>
-  [[nodiscard]] F Slope(const F (&values)[kCorners], int32_t i) const {
-    F slopes[kCorners / 2];
-    for (int edge = 0; edge < kCorners / 2; ++edge) {
-      const int before = (edge >> kAxis << (kAxis + 1)) | (edge & ((1 << kAxis) - 1));
-      slopes[edge] = values[before | 1 << kAxis] - values[before];
+  void AddSlopes(const F (&values)[kCorners][kTogether], const F (&grads)[kTogether], int64_t first) {
+    F* __restrict const by = inner_.by[kAxis] + first;
+    for (int64_t k = 0; k < kTogether; ++k) {
+      F slopes[kCorners / 2];
+      for (int edge = 0; edge < kCorners / 2; ++edge) {
+        const int before = (edge >> kAxis << (kAxis + 1)) | (edge & ((1 << kAxis) - 1));
+        slopes[edge] = values[before | 1 << kAxis][k] - values[before][k];
+      }
+      int edges = kCorners / 2;
+      for (int other = 0; other < kAxes; ++other) {
+        if (other == kAxis) continue;
+        const F before = inner_.weight[other][0][first + k];
+        const F after = inner_.weight[other][1][first + k];
+        edges /= 2;
+        for (int edge = 0; edge < edges; ++edge) {
+          slopes[edge] = slopes[2 * edge] * before + slopes[2 * edge + 1] * after;
+        }
+      }
+      by[k] += grads[k] * slopes[0];
     }
-    int edges = kCorners / 2;
-    for (int other = 0; other < kAxes; ++other) {
-      if (other == kAxis) continue;
-      const F before = corners_.weight[other][0][i];
-      const F after = corners_.weight[other][1][i];
-      edges /= 2;
-      for (int edge = 0; edge < edges; ++edge) slopes[edge] = slopes[2 * edge] * before + slopes[2 * edge + 1] * after;
-    }
-    return slopes[0];
   }
 
   const GridSampling& sampling_;
@@ -208,8 +216,7 @@ class PlaceGrads {
   F grads_[kPoints];
   F by_[kAxes][kPoints];
   Corners<F, kAxes> corners_;
-  Inner inner_[kPoints];
-  Inner* inner_end_ = inner_;
+  InnerPoints<F, kAxes> inner_;
   Taps<EdgeTap<F, kAxes>, kAxes> edge_;
 };
 

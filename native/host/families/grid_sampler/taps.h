@@ -12,6 +12,10 @@
 namespace acl_host {
 namespace {
 
+// Inner points that are computed at a time, in loops that the compiler vectorises.
+constexpr int64_t kTogether = 16;
+static_assert(kPoints % kTogether == 0);
+
 // One cell of a point, counted from the first that matters.
 template <typename F>
 struct Tap {
@@ -26,12 +30,6 @@ struct EdgeTap {
   int64_t cell;
   int32_t point;
   F by[kAxes];
-};
-
-// A point between cells that all exist: the first of them.
-struct Inner {
-  int64_t cell;
-  int32_t point;
 };
 
 // A place of a cell along each axis, or whether it is the one after a point.
@@ -68,6 +66,38 @@ struct Corners {
     Place<kAxes> place;
     for (int axis = 0; axis < kAxes; ++axis) place[axis] = before[axis][i] + after[axis];
     return place;
+  }
+};
+
+// Points between cells that all exist, and what each adds up over the channels.
+template <typename F, int kAxes>
+struct InnerPoints {
+  int64_t count;
+  int64_t cell[kPoints];  // the first of each
+  int32_t point[kPoints];
+  F weight[kAxes][2][kPoints];
+  F by[kAxes][kPoints];
+
+  void Add(int64_t first_cell, int32_t i, const Corners<F, kAxes>& corners) {
+    cell[count] = first_cell;
+    point[count] = i;
+    for (int axis = 0; axis < kAxes; ++axis) {
+      weight[axis][0][count] = corners.weight[axis][0][i];
+      weight[axis][1][count] = corners.weight[axis][1][i];
+      by[axis][count] = 0;
+    }
+    ++count;
+  }
+
+  // Repeats the last point up to a multiple of kTogether, so that loops over so many need no tail.
+  void Fill() {
+    for (int64_t k = count; k % kTogether != 0; ++k) {
+      cell[k] = cell[count - 1];
+      point[k] = point[count - 1];
+      for (int axis = 0; axis < kAxes; ++axis) {
+        weight[axis][0][k] = weight[axis][1][k] = by[axis][k] = 0;
+      }
+    }
   }
 };
 

@@ -16,6 +16,7 @@ namespace {
 template <typename Index>
 class ArgmaxLayout {
  public:
+  using Position = Index;
   static constexpr bool kEachWindowAdds = true;
 
   ArgmaxLayout(const MaxPool& pool, const WindowTable& table, const std::byte* indices)

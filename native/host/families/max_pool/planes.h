@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "families/max_pool/small_windows.h"
 #include "families/max_pool/sums.h"
 #include "families/max_pool/windows.h"
 #include "plan/plan.h"
@@ -110,6 +111,9 @@ class LeasingPlanes {
 // gradOutput and indices of the layout -> the gradient; the scratch has room for the sums of some threads.
 template <typename T, typename Layout>
 void MakeGradient(const MaxPool& pool, int64_t slots, const Launch& launch) {
+  if constexpr (Layout::kEachWindowAdds) {
+    if (HasSmallWindows(pool)) return MakeOfSmallWindows<T, typename Layout::Position>(pool, launch);
+  }
   const TileWork work = WorkOf(pool, sizeof(T));
   std::byte* const out = launch.outputs[0];
   if constexpr (std::is_same_v<T, float> && Layout::kEachWindowAdds) {

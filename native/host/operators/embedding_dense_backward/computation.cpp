@@ -3,6 +3,7 @@
 #include "computation.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,6 @@
 
 namespace acl_host {
 namespace {
-
-constexpr int64_t kTileElements = 131072;
 
 template <typename Index>
 [[nodiscard]] int64_t IndexAt(const std::byte* indices, int64_t position) {
@@ -52,8 +51,10 @@ void CheckIndices(const Embedding& embedding, const std::byte* indices) {
   }
 }
 
+// Adds a row to the sums, or to zeros in their place.
+template <bool kToZeros>
 void AddTo(double* __restrict sums, const std::byte* __restrict row, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(FloatAt(row, i));
+  for (int64_t i = 0; i < count; ++i) sums[i] = (kToZeros ? 0.0 : sums[i]) + static_cast<double>(FloatAt(row, i));
 }
 
 // Blocks [first, last) that are made together, and the number of their indices.
@@ -157,25 +158,36 @@ class Worker {
     const int64_t first = block * embedding_.block_rows();
     const int64_t rows = std::min(embedding_.block_rows(), embedding_.weights - first);
     const int64_t width = std::min(embedding_.tile_columns(), embedding_.columns - left);
-    std::fill_n(sums_.data(), rows * width, 0.0);
     std::fill(counts_.begin(), counts_.end(), 0);
     positions_.ForBlock(block, [&](int64_t position) {
       const int64_t index = IndexAt<Index>(launch_.inputs[1], position);
       if (index == embedding_.padding) return;
       const int64_t row = index - first;
-      AddTo(sums_.data() + row * width, grads_.Read(position * embedding_.columns + left, width), width);
-      ++counts_[static_cast<size_t>(row)];
+      const std::byte* const grads = grads_.Read(position * embedding_.columns + left, width);
+      const bool is_first = counts_[static_cast<size_t>(row)]++ == 0;
+      (is_first ? AddTo<true> : AddTo<false>)(sums_.data() + row * width, grads, width);
     });
     for (int64_t row = 0; row < rows; ++row) {
-      const int64_t count = embedding_.scales ? std::max<int64_t>(counts_[static_cast<size_t>(row)], 1) : 1;
-      Narrow(sums_.data() + row * width, static_cast<double>(count), width, row_.data());
-      Round(row_.data(), launch_, embedding_.out, (first + row) * embedding_.columns + left, width);
+      const int64_t count = counts_[static_cast<size_t>(row)];
+      const int64_t target = (first + row) * embedding_.columns + left;
+      if (count == 0) {
+        const size_t bytes = aclDataTypeSize(embedding_.out.type);
+        std::memset(launch_.outputs[embedding_.out.index] + static_cast<size_t>(target) * bytes, 0,
+                    static_cast<size_t>(width) * bytes);
+        continue;
+      }
+      const double* const sums = sums_.data() + row * width;
+      // Most calls do not scale, and a division would take longer than all else.
+      embedding_.scales ? Narrow(sums, width, row_.data(), [=](double sum) { return sum / static_cast<double>(count); })
+                        : Narrow(sums, width, row_.data(), [](double sum) { return sum; });
+      Round(row_.data(), launch_, embedding_.out, target, width);
     }
   }
 
  private:
-  static void Narrow(const double* __restrict sums, double divisor, int64_t count, float* __restrict to) {
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(sums[i] / divisor);
+  template <typename Scale>
+  static void Narrow(const double* __restrict sums, int64_t count, float* __restrict to, const Scale& scale) {
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(scale(sums[i]));
   }
 
   const Embedding& embedding_;

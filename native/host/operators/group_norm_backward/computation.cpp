@@ -21,17 +21,18 @@ struct Sums {
   float product;  // of gradOut and the normalised input
 };
 
-// What one thread does. A plane is a channel of a sample.
+// What one thread does. A plane is a channel of a sample. T is the type of gradOut, the input and its gradient.
+template <typename T>
 class Worker {
  public:
   Worker(const GroupNorm& norm, const Launch& launch)
       : norm_(norm),
-        grads_(launch, norm.grad_out, std::min(norm.area, GroupNorm::kPart)),
-        inputs_(launch, norm.input, std::min(norm.area, GroupNorm::kPart)),
+        grads_(launch.inputs[norm.grad_out.index]),
+        inputs_(launch.inputs[norm.input.index]),
         means_(launch, norm.mean, 1),
         rstds_(launch, norm.rstd, 1),
         gammas_(launch, norm.gamma, 1),
-        gradients_(launch, norm.grad_input.value_or(norm.input), std::min(norm.area, GroupNorm::kPart)),
+        gradients_(norm.grad_input ? launch.outputs[norm.grad_input->index] : nullptr),
         sums_(norm.keeps_sums() ? launch.scratch.front() : nullptr),
         group_means_(launch.scratch.back()),
         group_sums_(norm.has_small_groups() ? norm.channels_of_group() : 0) {}
@@ -119,27 +120,29 @@ class Worker {
 
   [[nodiscard]] Sums SumOfPart(int64_t plane, int64_t part) const {
     const int64_t count = CountOf(part);
-    const int64_t at = plane * norm_.area + part * GroupNorm::kPart;
-    const std::byte* const grads = grads_.Read(at, count);
-    const std::byte* const inputs = inputs_.Read(at, count);
+    const int64_t at = PlaceOf(plane, part);
     const Normal normal = NormalOf(plane);
-    const auto grad = [&](int64_t i, auto lanes) { return LoadLanes<float>(grads, i, lanes); };
+    const auto grad = [&](int64_t i, auto lanes) { return LoadLanes<T>(grads_ + at, i, lanes); };
     const auto product = [&](int64_t i, auto lanes) {
-      return grad(i, lanes) * ((LoadLanes<float>(inputs, i, lanes) - normal.mean) * normal.rstd);
+      return grad(i, lanes) * ((LoadLanes<T>(inputs_ + at, i, lanes) - normal.mean) * normal.rstd);
     };
     return {SumAlong(count, grad), SumAlong(count, product)};
   }
 
   void MakePart(int64_t plane, int64_t part, const Sums means) const {
-    const int64_t count = CountOf(part);
-    const int64_t at = plane * norm_.area + part * GroupNorm::kPart;
-    const std::byte* const grads = grads_.Read(at, count);
-    const std::byte* const inputs = inputs_.Read(at, count);
+    const int64_t at = PlaceOf(plane, part);
     const Normal normal = NormalOf(plane);
     const float gamma = GammaOf(plane);
-    gradients_.Write(at, count, [&](std::byte* to) { MakeRow(grads, inputs, normal, gamma, means, count, to); });
+    ForLanes(CountOf(part), [&](int64_t i, auto lanes) {
+      const FloatLanes normalised = (LoadLanes<T>(inputs_ + at, i, lanes) - normal.mean) * normal.rstd;
+      const FloatLanes grads = LoadLanes<T>(grads_ + at, i, lanes) * gamma;
+      StoreLanes<T>(normal.rstd * (grads - means.grad - normalised * means.product), gradients_ + at, i, lanes);
+    });
   }
 
+  [[nodiscard]] int64_t PlaceOf(int64_t plane, int64_t part) const {
+    return (plane * norm_.area + part * GroupNorm::kPart) * int64_t{sizeof(T)};
+  }
   [[nodiscard]] int64_t CountOf(int64_t part) const {
     return std::min(GroupNorm::kPart, norm_.area - part * GroupNorm::kPart);
   }
@@ -151,59 +154,54 @@ class Worker {
     return {FloatAt(means_.Read(GroupOf(plane), 1), 0), FloatAt(rstds_.Read(GroupOf(plane), 1), 0)};
   }
 
-  static void MakeRow(const std::byte* __restrict grads, const std::byte* __restrict inputs, const Normal normal,
-                      float gamma, const Sums means, int64_t count, std::byte* __restrict to) {
-    for (int64_t i = 0; i < count; ++i) {
-      const float normalised = (FloatAt(inputs, i) - normal.mean) * normal.rstd;
-      StoreElement(to, i, normal.rstd * (FloatAt(grads, i) * gamma - means.grad - normalised * means.product));
-    }
-  }
-
   const GroupNorm& norm_;
-  const Floats grads_;
-  const Floats inputs_;
+  const std::byte* const grads_;
+  const std::byte* const inputs_;
   const Floats means_;
   const Floats rstds_;
   const Floats gammas_;
-  const RoundedFloats gradients_;
+  std::byte* const gradients_;
   std::byte* const sums_;
   std::byte* const group_means_;
   const Scratch<Sums> group_sums_;
 };
 
 // Calls act(worker, unit) for units of so many elements.
-template <typename Act>
+template <typename T, typename Act>
 void ForUnits(const GroupNorm& norm, const Launch& launch, int64_t units, int64_t elements, const Act& act) {
   launch.pool.ParallelFor(units, kGrain / elements + 1, [&](int64_t begin, int64_t end) {
-    const Worker worker(norm, launch);
+    const Worker<T> worker(norm, launch);
     for (int64_t unit = begin; unit < end; ++unit) act(worker, unit);
   });
 }
 
+template <typename T>
 void MakeAll(const GroupNorm& norm, const Launch& launch) {
   if (norm.has_small_groups()) {
     const int64_t elements = norm.chunk_samples() * norm.channels_of_group() * norm.area;
-    ForUnits(norm, launch, norm.chunks() * norm.groups, elements,
-             [&](const Worker& worker, int64_t unit) { worker.MakeGroups(unit / norm.groups, unit % norm.groups); });
+    ForUnits<T>(norm, launch, norm.chunks() * norm.groups, elements, [&](const Worker<T>& worker, int64_t unit) {
+      worker.MakeGroups(unit / norm.groups, unit % norm.groups);
+    });
     return;
   }
   const int64_t parts = norm.parts();
   const int64_t elements = std::min(norm.area, GroupNorm::kPart);
   if (norm.keeps_sums()) {
-    ForUnits(norm, launch, norm.planes() * parts, elements,
-             [&](const Worker& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });
+    ForUnits<T>(norm, launch, norm.planes() * parts, elements,
+                [&](const Worker<T>& worker, int64_t unit) { worker.SumPart(unit / parts, unit % parts); });
   }
-  ForUnits(norm, launch, norm.samples * norm.groups, norm.channels_of_group() * parts,
-           [&](const Worker& worker, int64_t unit) { worker.FoldGroup(unit); });
+  ForUnits<T>(norm, launch, norm.samples * norm.groups, norm.channels_of_group() * parts,
+              [&](const Worker<T>& worker, int64_t unit) { worker.FoldGroup(unit); });
   if (!norm.grad_input) return;
-  ForUnits(norm, launch, norm.planes() * parts, elements,
-           [&](const Worker& worker, int64_t unit) { worker.MakePart(unit / parts, unit % parts); });
+  ForUnits<T>(norm, launch, norm.planes() * parts, elements,
+              [&](const Worker<T>& worker, int64_t unit) { worker.MakePart(unit / parts, unit % parts); });
 }
 
 // Adds up a sum of each channel over the chunks or the samples.
+template <typename T>
 void AddChannels(const GroupNorm& norm, const Launch& launch, const FloatOperand& output, float Sums::* sum) {
   const int64_t count = norm.has_small_groups() ? norm.chunks() : norm.samples;
-  ForUnits(norm, launch, norm.channels, count, [&](const Worker& worker, int64_t channel) {
+  ForUnits<T>(norm, launch, norm.channels, count, [&](const Worker<T>& worker, int64_t channel) {
     double all = 0;
     for (int64_t i = 0; i < count; ++i) all += static_cast<double>(worker.SumsOf(i * norm.channels + channel).*sum);
     const auto rounded = static_cast<float>(all);
@@ -215,9 +213,12 @@ void AddChannels(const GroupNorm& norm, const Launch& launch, const FloatOperand
 
 template <>
 void GroupNormBackward<VECTOR_LEVEL>::Run(const GroupNorm& norm, const Launch& launch) {
-  MakeAll(norm, launch);
-  if (norm.grad_gamma) AddChannels(norm, launch, *norm.grad_gamma, &Sums::product);
-  if (norm.grad_beta) AddChannels(norm, launch, *norm.grad_beta, &Sums::grad);
+  VisitFloatType(norm.grad_out.type, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    MakeAll<T>(norm, launch);
+    if (norm.grad_gamma) AddChannels<T>(norm, launch, *norm.grad_gamma, &Sums::product);
+    if (norm.grad_beta) AddChannels<T>(norm, launch, *norm.grad_beta, &Sums::grad);
+  });
 }
 
 }  // namespace acl_host

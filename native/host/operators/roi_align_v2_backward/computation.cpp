@@ -88,23 +88,42 @@ class BlockSum {
     for (int64_t bin = box.columns.first_bin(); bin < box.columns.end_bin(); ++bin) {
       const RoiWeights::Shares shares = box.columns.OfBin(bin);
       if (shares.empty()) continue;
-      const Lanes<kLanes> grad = LoadBin(box, bin_row, bin);
+      const Lanes<kLanes> grad = GradOf(box, bin_row * roi_.pooled_width + bin);
       for (const RoiWeights::Share& share : shares) {
         AddScaled(column_sums_[static_cast<size_t>(share.slot)], grad, static_cast<float>(share.weight));
       }
     }
   }
 
-  // Each channel's gradient of a bin, for one sample.
-  Lanes<kLanes> LoadBin(const RoiWeighted& box, int64_t bin_row, int64_t bin) const {
+  // Each channel's gradient of a bin, for one sample. A row of bins may need several tiles, and a tile has bins of
+  // several rows.
+  const Lanes<kLanes>& GradOf(const RoiWeighted& box, int64_t bin) {
     const int64_t bins = roi_.pooled_height * roi_.pooled_width;
-    const int64_t first = (box.index * roi_.channels + block_.first_channel) * bins + bin_row * roi_.pooled_width + bin;
-    Lanes<kLanes> grad = {};
-    for (int lane = 0; lane < block_.channels; ++lane) {
-      grad.values[lane] = LoadElement<float>(planes_.grad_output, first + lane * bins);
+    // The last tile overlaps the one before, so that it is full.
+    const int64_t first = std::min(bin / kTileCells * kTileCells, std::max<int64_t>(bins - kTileCells, 0));
+    if (box.index != tile_box_ || first != tile_bin_) {
+      tile_box_ = box.index;
+      tile_bin_ = first;
+      LoadTile((box.index * roi_.channels + block_.first_channel) * bins + first, bins, box.divisor);
     }
-    for (float& value : grad.values) value /= box.divisor;
-    return grad;
+    return tile_[bin - first];
+  }
+
+  void LoadTile(int64_t first, int64_t bins, float divisor) {
+    alignas(64) float values[kLanes][kTileCells];
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const std::byte* const from = planes_.grad_output + (first + lane * bins) * int64_t{sizeof(float)};
+      if (lane >= block_.channels) {
+        std::memset(values[lane], 0, sizeof(values[lane]));
+      } else if (bins >= kTileCells) {
+        std::memcpy(values[lane], from, sizeof(values[lane]));
+      } else {
+        std::memcpy(values[lane], from, static_cast<size_t>(bins) * sizeof(float));
+      }
+    }
+    for (int cell = 0; cell < kTileCells; ++cell) {
+      for (int lane = 0; lane < kLanes; ++lane) tile_[cell].values[lane] = values[lane][cell] / divisor;
+    }
   }
 
   void AddRow(int64_t row, const std::vector<int64_t>& cells, float weight) {
@@ -159,6 +178,9 @@ class BlockSum {
   Lanes<kLanes>* const sums_;
   std::vector<uint8_t> touched_;            // rows of the block that have sums
   std::vector<Lanes<kLanes>> column_sums_;  // a row of bins, by slot of the box's columns
+  int64_t tile_box_ = -1;
+  int64_t tile_bin_ = -1;  // the first
+  Lanes<kLanes> tile_[kTileCells];
 };
 
 template <int kLanes>

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,8 +42,13 @@ class Admission:
         clock: Callable[[], float] = time.monotonic,
         reply_limit: int = sys.maxsize,
         bounds: Callable[[str], Bounds] | None = None,
+        checked_limit: int | None = None,
     ) -> None:
-        """`bounds` returns a caller's fixed limits; by default there are none."""
+        """`bounds` returns a caller's fixed limits; by default there are none.
+
+        `checked_limit` bounds inputs that the process keeps to check them; by default they count as tensors, which is
+        right for a device that computes in the process.
+        """
         self.callers = callers = Callers(bounds or (lambda caller: _NO_BOUNDS), clock)
         self._clock = clock
         self.large = large = Room(callers, running_limit, waiting_limit, bytes_limit, clock)
@@ -54,13 +59,16 @@ class Admission:
         self.replies = Gate(reply_limit, reply_limit // 2, large)
         """The memory of replies that clients have not fetched, but for those of small calls."""
         self._messages = Gate(reply_limit, reply_limit // 2, large)  # what compressed messages become
+        self._checked = None if checked_limit is None else Gate(checked_limit, checked_limit // 2, large)
         of_rooms = [gate for room in self.rooms.values() for gate in (room.slots, room.memory)]
         self._gates = [*of_rooms, self.replies, self._messages]
+        if self._checked is not None:
+            self._gates.append(self._checked)
         self._receiving = Pace(RECEIVE_BYTES_PER_S, LONGEST_PAUSE_S, clock)
 
-    async def memory(
+    def memory(
         self, caller: str, size_bytes: int, waits_for_client: bool = False, is_small: bool = False
-    ) -> Claim:
+    ) -> Awaitable[Claim]:
         """Returns a claim on so much of the device's memory.
 
         Raises LimitExceededError for more bytes than the device holds, and ServerBusyError if too many calls wait.
@@ -71,16 +79,41 @@ class Admission:
         if size_bytes > (limit := self.callers.bounds(caller).size_bytes):
             raise _too_large(size_bytes, limit)
         # The reply of a small call has no claim of its own, and its client decides when it is fetched.
-        return await memory.take(caller, size_bytes, waits_for_client or is_small)
+        return memory.take(caller, size_bytes, waits_for_client or is_small)
 
-    async def reply(self, caller: str, size_bytes: int) -> Claim:
+    def split(self, tensor_bytes: int, checked_bytes: int) -> tuple[int, int]:
+        """Returns what tensors and checked inputs take of the device's memory, and of the process's."""
+        return (tensor_bytes + checked_bytes, 0) if self._checked is None else (tensor_bytes, checked_bytes)
+
+    async def staged(
+        self, caller: str, tensor_bytes: int, checked_bytes: int, waits_for_client: bool
+    ) -> tuple[Claim, Claim | None]:
+        """Returns claims on the device's memory, and on the process's for inputs that are checked.
+
+        Raises as `memory` does. Whoever waits for the process's memory keeps none of the device's from others.
+        """
+        of_device, of_process = self.split(tensor_bytes, checked_bytes)
+        if self._checked is None or of_process == 0:
+            return await self.memory(caller, of_device, waits_for_client), None
+        if of_process > self._checked.limit:
+            raise _too_much_to_check(of_process, self._checked.limit)
+        if of_process > (limit := self.callers.bounds(caller).size_bytes):
+            raise _too_large(of_process, limit)
+        checked = await self._checked.take(caller, of_process, waits_for_client)
+        try:
+            return await self.memory(caller, of_device, waits_for_client), checked
+        except BaseException:
+            checked.give_back()
+            raise
+
+    def reply(self, caller: str, size_bytes: int) -> Awaitable[Claim]:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
-        return await self.replies.take(caller, size_bytes, waits_for_client=True)
+        return self.replies.take(caller, size_bytes, waits_for_client=True)
 
-    async def message(self, caller: str, size_bytes: int) -> Claim:
+    def message(self, caller: str, size_bytes: int) -> Awaitable[Claim]:
         """Returns a claim on memory of the process; raises ServerBusyError if too many calls wait."""
         self.callers.ask(caller)
-        return await self._messages.take(caller, size_bytes, waits_for_client=True)
+        return self._messages.take(caller, size_bytes, waits_for_client=True)
 
     async def slot(self, caller: str, most: int = 1, is_small: bool = False) -> Claim:
         """Returns a claim on a slot to run, and on up to `most` that nobody waits for.
@@ -109,7 +142,8 @@ class Admission:
 
     def receive_delay_s(self, caller: str) -> float:
         """Returns how long the next message of the caller is to wait while others ask; at most 0 for no wait."""
-        return self._receiving.delay_s(caller) if self.callers.others_ask(caller) else 0.0
+        delay_s = self._receiving.delay_s(caller)
+        return delay_s if delay_s > 0 and self.callers.others_ask(caller) else 0.0
 
     def received(self, caller: str, size_bytes: int) -> None:
         self._receiving.spend(caller, size_bytes)
@@ -132,6 +166,13 @@ class Admission:
         for room in self.rooms.values():
             found.update(room.refusals)
         return found
+
+
+def _too_much_to_check(size_bytes: int, limit: int) -> LimitExceededError:
+    problem = f"has inputs of {size_bytes} bytes to check and the process may keep {limit} at most"
+    metadata = {"size_bytes": str(size_bytes), "limit": str(limit)}
+    remedy = "send smaller tensors, or raise --memory-limit-bytes (ACLGRAD_MEMORY_LIMIT_BYTES) of the server"
+    return LimitExceededError.at("call", problem, remedy, metadata)
 
 
 def _too_large(size_bytes: int, limit: int) -> LimitExceededError:

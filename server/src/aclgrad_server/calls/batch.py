@@ -14,7 +14,7 @@ from aclgrad.errors import AclgradError, InvalidFieldError, to_status
 from aclgrad.wire.messages import failed_result, result_prefix, split_batch
 from aclgrad_server.calls.call import Call, deadline_passed
 from aclgrad_server.calls.runner import Runner
-from aclgrad_server.calls.unary import claim_memory, give_back
+from aclgrad_server.calls.unary import claim_reply, give_back
 from aclgrad_server.devices.device import PlannedCall
 from aclgrad_server.devices.planning import check_reply_size, extract_payloads, is_small
 from aclgrad_server.limits import GROUP_S, SMALL_BYTES, WORK_PER_S
@@ -92,9 +92,12 @@ async def run_calls(runner: Runner, call: Call, calls: Sequence[PlannedCall]) ->
     is_small_batch = is_small(size_bytes, work)
     # Outputs may have to be joined, with those of other groups or with statuses.
     reply_bytes = output_bytes if len(calls) == 1 else 2 * output_bytes
-    memory = await claim_memory(runner.admission, call, size_bytes, reply_bytes, is_small_batch)
+    call.enter(WAIT)
+    memory = await runner.admission.memory(call.caller, size_bytes, is_small=is_small_batch)
     ran, left_bytes = [], size_bytes
     try:
+        if reply_bytes > SMALL_BYTES:
+            await claim_reply(runner.admission, call, reply_bytes)
         for group in _groups(calls):
             call.enter(WAIT)
             try:

@@ -37,50 +37,49 @@ Context = Any  # grpc.aio.ServicerContext, whose stubs are generic and whose cla
 class Call:
     """One RPC of our service. `deadline` and `start` are times of `time.monotonic`."""
 
-    def __init__(
-        self, method: str, context: Context, limit_s: float, may_read: asyncio.Event, in_stages: list[int]
-    ) -> None:
-        """Counts itself among the calls in each of the `STAGES`, until it has ended."""
+    # What a call has until it is set. The class has them: most calls never set most of them.
+    identity = UNKNOWN
+    sees_details = True
+    operator = UNKNOWN
+    received_bytes = 0
+    sent_bytes = 0
+    items = _NO_ITEMS
+    """How many calls of a batch ended, by operator and reason."""
+    outcome = CANCELLED
+    stage = RECEIVE
+    """Which of the `STAGES` it is in."""
+    has_begun = False  # whether the first message has come
+    is_cut_short = False  # whether the message that was due has not come
+    is_replying = False
+    has_returned = False  # whether our code is done with it: gRPC still sends the reply
+    has_ended = False  # whether the reply has left or the client has gone
+    decompress: Callable[["Call", bytes], Awaitable[bytes]] | None = None
+    """What makes a message of its compressed form."""
+    abort: Callable[["Call", AclgradError], Coroutine[Any, Any, Any]] | None = None
+    """Tells the client why the call ends, and so ends what reads its messages."""
+    _ahead: tuple[bytes | None, ...] = ()
+    _moved_bytes = 0
+    _is_reading = False
+    _ending: asyncio.Task[Any] | None = None
+    _error: AclgradError | None = None
+
+    def __init__(self, method: str, context: Context, limit_s: float, may_read: asyncio.Event) -> None:
         remaining = context.time_remaining()
         self.method = method
         self.context = context
         self.request_id, self.trace_id = _ids_of(context)
-        self.start = self.stage_since = time.monotonic()
+        self.start = self.stage_since = now = time.monotonic()
         self.stages_s = [0.0] * len(STAGES)
         """How long it has been in each of the `STAGES` before the current one."""
-        self._stage = RECEIVE
-        self._in_stages = in_stages
-        in_stages[RECEIVE] += 1
         # Read once: time_remaining follows the wall clock, which may jump.
-        self.deadline = self.start + (limit_s if remaining is None else min(remaining, limit_s))
+        self.deadline = now + (limit_s if remaining is None else min(remaining, limit_s))
         self.peer: str = context.peer()
-        self.caller = address_of(self.peer)
+        self.caller = self.address = address_of(self.peer)
         """Whom admission counts the call for: its address, or its identity if the server has identities."""
-        self.identity = UNKNOWN
-        self.sees_details = True
-        self.operator = UNKNOWN
-        self.received_bytes = self.sent_bytes = 0
-        self.items = _NO_ITEMS
-        """How many calls of a batch ended, by operator and reason."""
-        self.outcome = CANCELLED
-        self.waits_since: float | None = self.start
+        self.waits_since: float | None = now
         """Since when the server waits for the client to send or to fetch something."""
-        self.has_begun = False  # whether the first message has come
-        self.is_cut_short = False  # whether the message that was due has not come
-        self.is_replying = False
-        self.has_returned = False  # whether our code is done with it: gRPC still sends the reply
-        self.has_ended = False  # whether the reply has left or the client has gone
-        self.decompress: Callable[[bytes], Awaitable[bytes]] | None = None
-        """What makes a message of its compressed form."""
         self._may_read = may_read
-        self._ahead: list[bytes | None] = []
-        self._moved_bytes = 0
-        self.abort: Callable[[AclgradError], Coroutine[Any, Any, Any]] | None = None
-        """Tells the client why the call ends, and so ends what reads its messages."""
-        self._is_reading = False
-        self._ending: asyncio.Task[Any] | None = None
         self._task = asyncio.current_task()
-        self._error: AclgradError | None = None
         self._ends: list[Callable[[], None]] = []
 
     def fields(self) -> dict[str, Any]:
@@ -102,34 +101,31 @@ class Call:
         """Returns the next message, or None if the client sends no more."""
         self._waits(RECEIVE)
         if self._ahead:
-            return self._ahead.pop()
+            (message,), self._ahead = self._ahead, ()
+            return message
         if not self._may_read.is_set():
             await self._may_read.wait()
-        message = await self._read()
-        if message is grpc.aio.EOF:
-            return None
-        read: bytes = message
-        if self.decompress is not None and read.startswith(GZIP):
-            since, begin = self.waits_since, time.monotonic()
-            self.waits_since = None  # it is not the client that is slow
-            read = await self.decompress(read)
-            if since is not None and not self.is_replying:
-                self.waits_since = since + time.monotonic() - begin
-        self.received_bytes += len(read)
-        return read
-
-    async def _read(self) -> Any:
         self._is_reading = True
         try:
-            message = await self.context.read()
+            read = await self.context.read()
         finally:
             self._is_reading = False
         if self._ending is not None:
             await self._ending
-        return message
+        if read is grpc.aio.EOF:
+            return None
+        if self.decompress is not None and read.startswith(GZIP):
+            since, begin = self.waits_since, time.monotonic()
+            self.waits_since = None  # it is not the client that is slow
+            read = await self.decompress(self, read)
+            if since is not None and not self.is_replying:
+                self.waits_since = since + time.monotonic() - begin
+        self.received_bytes += len(read)
+        whole: bytes = read
+        return whole
 
     async def peek(self) -> None:
-        self._ahead.append(await self.read_or_end())
+        self._ahead = (await self.read_or_end(),)
 
     async def write(self, message: bytes) -> None:
         self.is_replying = True
@@ -152,12 +148,8 @@ class Call:
 
     def enter(self, stage: int) -> None:
         now = time.monotonic()
-        self.stages_s[self._stage] += now - self.stage_since
-        # The code of a call whose client has gone may still run.
-        if not self.has_ended:
-            self._in_stages[self._stage] -= 1
-            self._in_stages[stage] += 1
-        self._stage = stage
+        self.stages_s[self.stage] += now - self.stage_since
+        self.stage = stage
         self.stage_since = now
 
     def at_end(self, function: Callable[[], None]) -> None:
@@ -178,8 +170,6 @@ class Call:
         self.waits_since = self.stage_since
 
     def end(self) -> None:
-        if not self.has_ended:
-            self._in_stages[self._stage] -= 1
         self.has_ended = True
         try:
             while self._ends:
@@ -195,7 +185,7 @@ class Call:
         self._error = error
         if self._is_reading and self.abort is not None:
             # Not by cancelling: gRPC would never free a message that comes for a cancelled reader.
-            self._ending = asyncio.ensure_future(self.abort(error))
+            self._ending = asyncio.ensure_future(self.abort(self, error))
             self._ending.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         else:
             self._task.cancel()

@@ -1,15 +1,29 @@
 """ExecuteOperatorChunked: tensors of any size, in pieces, that go to the device while the next ones arrive."""
 
 import asyncio
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
 
 from aclgrad.errors import InvalidFieldError, LimitExceededError
 from aclgrad.tensors import Announced, TensorView
-from aclgrad.wire.chunks import check_chunk, chunk_prefix, decode_chunk, decode_header, encode_response_header
+from aclgrad.wire.chunks import (
+    check_chunk,
+    chunk_prefix,
+    decode_chunk,
+    decode_header,
+    encode_response_header,
+)
+from aclgrad.wire.limits import MAX_CHUNK_BYTES
 from aclgrad_server.calls.call import Call
-from aclgrad_server.calls.runner import Runner
+from aclgrad_server.calls.runner import Runner, Staged
+from aclgrad_server.calls.unary import claim_reply
+from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.planning import extract_payloads
-from aclgrad_server.devices.staged import StagedTensor
+from aclgrad_server.devices.staged import Read, StagedTensor, Write
+
+CHUNKS_AT_ONCE: Final = 4
+"""So many chunks make one piece of work for the device's threads, each of which wakes a thread and the event loop."""
 
 
 async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> None:
@@ -20,7 +34,8 @@ async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> No
     call.operator = plan.spec.name
     if plan.uses_shared_memory:
         raise InvalidFieldError.at("chunk", "would come with shared memory", "send such a call as one message")
-    if (size_bytes := plan.staged_bytes(Announced)) > max_call_bytes:
+    size_bytes, _ = runner.admission.split(plan.size_bytes, plan.checked_bytes(Announced))
+    if size_bytes > max_call_bytes:
         problem = f"takes {size_bytes} bytes and one call may take {max_call_bytes}"
         remedy = "send smaller tensors, or raise --max-call-bytes (ACLGRAD_MAX_CALL_BYTES) of the server"
         raise LimitExceededError.at("call", problem, remedy)
@@ -29,58 +44,79 @@ async def execute_chunked(runner: Runner, max_call_bytes: int, call: Call) -> No
     await call.peek()
     call.works()
     async with runner.staged(call, plan, Announced) as staged:
-        for index, name in enumerate(header.chunked):
-            await _receive(call, index, name, staged.inputs[name])
+        await claim_reply(runner.admission, call, _messages_bytes(staged))
+        last = await _receive(runner.device, call, [(name, staged.inputs[name]) for name in header.chunked])
         if await call.read_or_end() is not None:
             problem = "has more chunks than its inputs take"
             raise InvalidFieldError.at("chunk", problem, "send exactly the elements of the shapes")
         call.works()
-        await runner.run(call, plan, (), staged)
+        reads = _reads(staged.outputs, header.chunk_bytes)
+        first = await runner.run(call, plan, (), staged, last, list(islice(reads, CHUNKS_AT_ONCE)))
+        # They would keep the last chunks while the answer is sent.
+        del last
         await call.write(encode_response_header(*(TensorView(each.name, each.type) for each in plan.outputs)))
-        for index, output in enumerate(staged.outputs):
-            await _send(call, index, output, header.chunk_bytes)
+        await _send(runner.device, call, first, reads)
 
 
-async def _receive(call: Call, index: int, name: str, tensor: StagedTensor) -> None:
-    """Writes every chunk of a tensor to its place, one while the next is received."""
-    offset = 0
-    write: asyncio.Future[None] | None = None
+def _messages_bytes(staged: Staged) -> int:
+    """Returns how many bytes of chunks one direction has on their way: those of two copies."""
+    inputs = sum(each.size_bytes for each in staged.inputs.values())
+    outputs = sum(each.size_bytes for each in staged.outputs)
+    return min(2 * CHUNKS_AT_ONCE * MAX_CHUNK_BYTES, max(inputs, outputs))
+
+
+async def _receive(device: Device, call: Call, inputs: Sequence[tuple[str, StagedTensor]]) -> list[Write]:
+    """Writes chunks to their places, some at a time, while the next ones are received; returns the last ones."""
+    left = sum(tensor.size_bytes for _, tensor in inputs)
+    writes: list[Write] = []  # those that have not begun
+    under_way: asyncio.Future[None] | None = None
     try:
-        while offset < tensor.size_bytes:
-            message = await call.read_or_end()
-            if message is None:
-                problem = f"ended after {offset} of {tensor.size_bytes} bytes"
-                raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
-            chunk = decode_chunk(message, extract_payloads)
-            check_chunk(chunk, name, index, offset, tensor.size_bytes)
-            if write is not None:
-                await write
-            write = asyncio.ensure_future(tensor.write(offset, chunk.data, call.deadline))
-            offset += len(chunk.data)
-            call.moved(len(chunk.data))
-        if write is not None:
-            await write
+        for index, (name, tensor) in enumerate(inputs):
+            received = 0
+            while received < tensor.size_bytes:
+                message = await call.read_or_end()
+                if message is None:
+                    problem = f"ended after {received} of {tensor.size_bytes} bytes"
+                    raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
+                chunk = decode_chunk(message, extract_payloads)
+                check_chunk(chunk, name, index, received, tensor.size_bytes)
+                writes.append((tensor, received, chunk.data))
+                received += len(chunk.data)
+                left -= len(chunk.data)
+                call.moved(len(chunk.data))
+                if left and len(writes) == CHUNKS_AT_ONCE:
+                    if under_way is not None:
+                        await under_way
+                    under_way = asyncio.ensure_future(device.write(writes, call.deadline))
+                    writes = []
+        if under_way is not None:
+            await under_way
+        return writes
     finally:
-        _drop(write)
+        _drop(under_way)
         # A failed task has this frame: a cycle, which would keep the message of every chunk.
-        del write
+        del under_way
 
 
-async def _send(call: Call, index: int, output: StagedTensor, chunk_bytes: int) -> None:
-    """Sends one output; a chunk is read from the device while the one before it is sent."""
-    following: asyncio.Future[bytes] | None = None
-    try:
-        for offset in range(-chunk_bytes, output.size_bytes, chunk_bytes):
-            message = await following if following is not None else None
-            start = offset + chunk_bytes
+def _reads(outputs: Sequence[StagedTensor], chunk_bytes: int) -> Iterator[Read]:
+    """Yields the chunks of the answer."""
+    for index, output in enumerate(outputs):
+        for start in range(0, output.size_bytes, chunk_bytes):
             count = min(chunk_bytes, output.size_bytes - start)
-            following = None
-            if count > 0:
-                prefix = chunk_prefix(index, start, count)
-                following = asyncio.ensure_future(output.read(start, count, prefix, call.deadline))
-            if message is not None:
+            yield output, start, chunk_prefix(index, start, count), count
+
+
+async def _send(device: Device, call: Call, messages: list[bytes], reads: Iterator[Read]) -> None:
+    """Sends the messages; some chunks are read from the device while those before them are sent."""
+    following: asyncio.Future[list[bytes]] | None = None
+    try:
+        while messages:
+            group = list(islice(reads, CHUNKS_AT_ONCE))
+            following = asyncio.ensure_future(device.read(group, call.deadline)) if group else None
+            for message in messages:
                 await call.write(message)
                 call.moved(len(message))
+            messages = await following if following is not None else []
     finally:
         _drop(following)
         del following

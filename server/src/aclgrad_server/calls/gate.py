@@ -45,14 +45,15 @@ class Callers:
         """Counts a caller as one that asks, for `ASKING_S` from now."""
         self._asked_at[caller] = self._clock()
         self._asked_at.move_to_end(caller)
-        self.forget()
 
     def others_ask(self, caller: str) -> bool:
         """Returns whether another caller asked within `ASKING_S`, or waits."""
+        self.forget()
         asking, waiting = self._asked_at, self.waiting
         return len(asking) > (caller in asking) or len(waiting) > (caller in waiting)
 
     def forget(self) -> None:
+        """Forgets callers that asked long ago. To be called some times a second."""
         oldest = self._clock() - ASKING_S
         while self._asked_at and next(iter(self._asked_at.values())) < oldest:
             self._asked_at.popitem(last=False)

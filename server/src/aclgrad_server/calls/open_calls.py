@@ -9,15 +9,18 @@ from itertools import islice
 from typing import Final
 
 from aclgrad.errors import ClientTooSlowError, ServerBusyError, ServerDrainingError
-from aclgrad_server.calls.call import Call, Context, address_of, deadline_passed
+from aclgrad_server.calls.call import Call, Context, deadline_passed
 from aclgrad_server.limits import MAX_OPEN_CALLS
-from aclgrad_server.statistics import OK, OPERATOR_METHODS, RECEIVE, REPLY, STAGES, CallStatistics
+from aclgrad_server.statistics import OK, OPERATOR_METHODS, RECEIVE, REPLY, CallStatistics
 
 RETRY_AFTER_DRAIN_S: Final = 1.0
 RETRY_AFTER_PRESSURE_S: Final = 1.0
 STATUS: Final = "GetServerStatus"
 _PATIENCE: Final = 10  # time limits of a client for a reply on a connection that others use
 _LATE_S: Final = 0.25  # how long after a deadline a call is cut: until then the device reports it by itself
+
+MakeCall = Callable[[str, Context, float, asyncio.Event], Call]
+"""Makes a call of its method, its context, its time limit, and what says whether messages may be read."""
 
 
 class OpenCalls:
@@ -28,17 +31,17 @@ class OpenCalls:
         call_timeout_s: float,
         client_timeout_s: float,
         close_connections: Callable[[set[str]], None] = lambda peers: None,
+        make_call: MakeCall = Call,
     ) -> None:
         """Takes what ends the connections of peers: gRPC goes on sending a reply whatever becomes of its call."""
+        self._make_call = make_call
         self._call_timeout_s = call_timeout_s
         self._client_timeout_s = client_timeout_s
         self._close_connections = close_connections
-        self._active: dict[Call, None] = {}
-        self._addresses: Counter[str] = Counter()
+        self._active: dict[Context, Call] = {}
+        self._addresses: dict[str, int] = {}
         """How many calls each address has open."""
         self._peers: dict[str, _Peer] = {}
-        self._in_stages, self._others_in_stages = [0] * len(STAGES), [0] * len(STAGES)
-        """How many calls of operators, and of other methods, are in each stage."""
         self.statistics = CallStatistics()
         self.refusals = Counter(draining=0, memory=0, address=0)
         self.slow_clients = self.memory_cuts = 0
@@ -47,18 +50,17 @@ class OpenCalls:
         self._may_read = asyncio.Event()
         self._may_read.set()
         self._idle = asyncio.Event()
-        self._idle.set()
         self.event_count = 0  # how many calls have begun, and how many have ended, in all
 
     def begin(self, method: str, context: Context) -> Call:
-        in_stages = self._in_stages if method in OPERATOR_METHODS else self._others_in_stages
-        call = Call(method, context, self._call_timeout_s, self._may_read, in_stages)
-        self._active[call] = None
-        self._addresses[address_of(call.peer)] += 1
-        self._peers.setdefault(call.peer, _Peer()).open_count += 1
-        self._idle.clear()
+        self._active[context] = call = self._make_call(method, context, self._call_timeout_s, self._may_read)
+        self._addresses[call.address] = self._addresses.get(call.address, 0) + 1
+        if (peer := self._peers.get(call.peer)) is None:
+            peer = self._peers[call.peer] = _Peer()
+        peer.open_count += 1
         self.event_count += 1
-        context.add_done_callback(lambda _: self._end(call))
+        # Not a function that refers to the call: gRPC's context keeps it, and the cycle would keep both.
+        context.add_done_callback(self._end)
         return call
 
     def admit(self, call: Call) -> None:
@@ -70,7 +72,7 @@ class OpenCalls:
             self.refusals["memory"] += 1
             raise _short_of_memory()
         # Whoever looks after the server has to see it then.
-        if call.method != STATUS and self._addresses[address_of(call.peer)] > MAX_OPEN_CALLS:
+        if call.method != STATUS and self._addresses[call.address] > MAX_OPEN_CALLS:
             self.refusals["address"] += 1
             raise _too_many()
 
@@ -83,12 +85,14 @@ class OpenCalls:
 
     def transfers(self) -> tuple[int, int]:
         """Returns how many operator calls are being received and how many replied to; any thread may ask."""
-        return self._in_stages[RECEIVE], self._in_stages[REPLY]
+        active = list(self._active.values())  # a copy, because the main loop goes on
+        stages = Counter(call.stage for call in active if call.method in OPERATOR_METHODS)
+        return stages[RECEIVE], stages[REPLY]
 
     def refuse(self) -> None:
         """Refuses calls from now on, because the server stops, and those whose first message has not come."""
         self._is_refusing = True
-        for call in self._active:
+        for call in self._active.values():
             if not call.has_begun:
                 self.refusals["draining"] += call.cut(_draining())
 
@@ -103,6 +107,9 @@ class OpenCalls:
 
     async def wait_until_none(self, timeout_s: float) -> bool:
         """Returns whether the last call ended in time."""
+        if not self._active:
+            return True
+        self._idle.clear()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
         except TimeoutError:
@@ -111,7 +118,7 @@ class OpenCalls:
 
     def cut_oldest_unfinished(self, count: int) -> int:
         """Cuts the oldest calls that are still being received, to make room; returns how many."""
-        unfinished = (call for call in self._active if call.waits_since is not None and not call.is_replying)
+        unfinished = (call for call in self._active.values() if call.waits_since is not None and not call.is_replying)
         cut = sum(call.cut(_short_of_memory()) for call in islice(unfinished, count))
         self.memory_cuts += cut
         return cut
@@ -120,7 +127,7 @@ class OpenCalls:
         """Cuts calls whose deadline has passed or whose client is too slow. To be called some times a second."""
         now = time.monotonic()
         unread = set()
-        for call in self._active:
+        for call in self._active.values():
             if call.waits_since is not None and call.waits_since < now - self._client_timeout_s:
                 if self._is_of_a_busy_connection(call, call.waits_since, now):
                     continue
@@ -149,22 +156,22 @@ class OpenCalls:
             remedy="send and receive faster, or raise --client-timeout-s (ACLGRAD_CLIENT_TIMEOUT_S) of the server",
         )
 
-    def _end(self, call: Call) -> None:
-        if call in self._active:
-            del self._active[call]
-            self._close(call)
-            self.event_count += 1
-            if not self._active:
-                self._idle.set()
-            call.enter(REPLY)
-            call.end()
-            self.statistics.add(call)
+    def _end(self, context: Context) -> None:
+        if (call := self._active.pop(context, None)) is None:
+            return
+        self._close(call)
+        self.event_count += 1
+        if not self._active:
+            self._idle.set()
+        call.enter(REPLY)
+        call.end()
+        self.statistics.add(call)
 
     def _close(self, call: Call) -> None:
-        address, peer = address_of(call.peer), self._peers[call.peer]
-        self._addresses[address] -= 1
-        if not self._addresses[address]:
-            del self._addresses[address]
+        peer = self._peers[call.peer]
+        self._addresses[call.address] -= 1
+        if not self._addresses[call.address]:
+            del self._addresses[call.address]
         peer.open_count -= 1
         if call.outcome == OK:
             peer.finished_at = time.monotonic()

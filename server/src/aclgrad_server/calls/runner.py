@@ -11,7 +11,7 @@ from aclgrad_server.calls.call import Call
 from aclgrad_server.calls.gate import Claim
 from aclgrad_server.devices.device import Device
 from aclgrad_server.devices.planning import OperatorPlan, Planner, Source
-from aclgrad_server.devices.staged import StagedTensor
+from aclgrad_server.devices.staged import Read, StagedTensor, Write
 from aclgrad_server.statistics import RUN, WAIT
 
 
@@ -37,14 +37,14 @@ class Runner:
         self, call: Call, plan: OperatorPlan, source: Source, reply_bytes: int = 0
     ) -> AsyncIterator[Staged]:
         """Yields memory for inputs from the source and the outputs; `reply_bytes` stay admitted until the call ends."""
-        size_bytes, waits_for_client = plan.staged_bytes(source), source is Announced
+        sizes_bytes, waits_for_client = (plan.size_bytes, plan.checked_bytes(source)), source is Announced
         call.enter(WAIT)
-        memory = await self.admission.memory(call.caller, size_bytes, waits_for_client)
+        memory, checked = await self.admission.staged(call.caller, *sizes_bytes, waits_for_client)
         call.enter(RUN)
         inputs = plan.inputs_in(source)
         sizes = [(tensor.type.size_bytes, on_host) for tensor, on_host in inputs]
         sizes += [(each.type.size_bytes, False) for each in plan.outputs]
-        tensors = await self.device.stage(sizes, call.deadline, partial(_keep_until_end, call, memory, reply_bytes))
+        tensors = await self.device.stage(sizes, call.deadline, partial(_end, call, memory, checked, reply_bytes))
         names = [tensor.name for tensor, _ in inputs]
         try:
             yield Staged(dict(zip(names, tensors, strict=False)), tensors[len(names) :])
@@ -53,16 +53,30 @@ class Runner:
             for tensor in tensors:
                 tensor.close()
 
-    async def run(self, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview], staged: Staged) -> None:
-        """Runs a plan whose inputs are complete and whose outputs stay on the device."""
+    async def run(
+        self,
+        call: Call,
+        plan: OperatorPlan,
+        payloads: Sequence[memoryview],
+        staged: Staged,
+        writes: Sequence[Write] = (),
+        reads: Sequence[Read] = (),
+    ) -> list[bytes]:
+        """Runs a plan whose inputs these writes complete, keeps the outputs, and returns what the reads make of them.
+
+        All of it is one piece of work, for which one thread is woken.
+        """
         call.enter(WAIT)
         slot = await self.admission.slot(call.caller)
         call.enter(RUN)
         contents = plan.contents(payloads, staged.inputs)
-        await self.device.execute_into(plan, contents, staged.outputs, call.deadline, slot.give_back)
+        outputs, deadline = staged.outputs, call.deadline
+        return await self.device.execute_into(plan, contents, outputs, deadline, slot.give_back, writes, reads)
 
 
-def _keep_until_end(call: Call, memory: Claim, size_bytes: int) -> None:
-    """Gives back all of the memory but so much, and the rest when the call has ended."""
+def _end(call: Call, memory: Claim, checked: Claim | None, size_bytes: int) -> None:
+    """Gives back all of the memory but so much of the device's, and the rest when the call has ended."""
     memory.give_back(memory.units - size_bytes)
     call.at_end(memory.give_back)
+    if checked is not None:
+        checked.give_back()

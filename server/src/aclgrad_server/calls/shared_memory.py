@@ -53,10 +53,14 @@ class SharedMemory:
         async with runner.staged(call, plan, SharedRange, reply_bytes) as staged:
             for tensor, _ in plan.inputs_in(SharedRange):
                 await self._fill(tensor, staged.inputs[tensor.name], call.deadline)
-            await runner.run(call, plan, payloads, staged)
+            outputs = list(zip(plan.outputs, staged.outputs, strict=True))
+            reads = [
+                (tensor, 0, each.reply_prefix, tensor.size_bytes) for each, tensor in outputs if each.memory is None
+            ]
+            read = iter(await runner.run(call, plan, payloads, staged, reads=reads))
             pieces = [
-                await self._answer(output, tensor, call.deadline)
-                for output, tensor in zip(plan.outputs, staged.outputs, strict=True)
+                next(read) if each.memory is None else await self._put(each, each.memory, tensor, call.deadline)
+                for each, tensor in outputs
             ]
         return pieces[0] if len(pieces) == 1 else await runner.device.join(pieces)
 
@@ -98,13 +102,11 @@ class SharedMemory:
         finally:
             os.close(file)
 
-    async def _answer(self, output: PlannedOutput, tensor: StagedTensor, deadline: float) -> bytes:
-        """Returns the output's part of the response, and writes its data where the client wants them."""
-        if output.memory is None:
-            return await tensor.read(0, tensor.size_bytes, output.reply_prefix, deadline)
-        with self.open(f"output_memory[{output.name}]", output.memory, os.O_RDWR) as file:
-            await tensor.write_file(file, output.memory.offset, deadline)
-        return response_of(TensorView(output.name, output.type, output.memory))
+    async def _put(self, output: PlannedOutput, memory: SharedRange, tensor: StagedTensor, deadline: float) -> bytes:
+        """Writes the output's data where the client wants them, and returns its part of the response."""
+        with self.open(f"output_memory[{output.name}]", memory, os.O_RDWR) as file:
+            await tensor.write_file(file, memory.offset, deadline)
+        return response_of(TensorView(output.name, output.type, memory))
 
     async def _fill(self, tensor: TensorView, staged: StagedTensor, deadline: float) -> None:
         assert isinstance(tensor.data, SharedRange)

@@ -1,6 +1,6 @@
 """ExecuteOperator: one call whose inputs come with its message."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from aclgrad_server.calls.admission import Admission
@@ -13,20 +13,23 @@ from aclgrad_server.limits import SMALL_BYTES
 from aclgrad_server.statistics import RUN, WAIT
 
 
-async def execute_unary(runner: Runner, shared_memory: SharedMemory, request: bytes, call: Call) -> bytes:
+def execute_unary(runner: Runner, shared_memory: SharedMemory, request: bytes, call: Call) -> Awaitable[bytes]:
     """Returns the serialized ExecuteOperatorResponse."""
     plan, payloads = runner.planner.read(request)
     call.operator = plan.spec.name
     if plan.uses_shared_memory:
-        return await shared_memory.execute(runner, call, plan, payloads)
-    return await run_plan(runner, call, plan, payloads)
+        return shared_memory.execute(runner, call, plan, payloads)
+    return run_plan(runner, call, plan, payloads)
 
 
 async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Sequence[memoryview]) -> bytes:
     admission, is_small = runner.admission, plan.is_small
     check_reply_size(f"outputs[{plan.outputs[0].name}]", plan.reply_bytes, runner.max_message_bytes)
-    memory = await claim_memory(admission, call, plan.size_bytes, plan.output_bytes, is_small)
+    call.enter(WAIT)
+    memory = await admission.memory(call.caller, plan.size_bytes, is_small=is_small)
     try:
+        if plan.output_bytes > SMALL_BYTES:
+            await claim_reply(admission, call, plan.output_bytes)
         slot = await admission.slot(call.caller, is_small=is_small)
     except BaseException:
         memory.give_back()
@@ -36,17 +39,9 @@ async def run_plan(runner: Runner, call: Call, plan: OperatorPlan, payloads: Seq
     return await runner.device.execute(plan, plan.contents(payloads), call.deadline, end)
 
 
-async def claim_memory(admission: Admission, call: Call, size_bytes: int, reply_bytes: int, is_small: bool) -> Claim:
-    """Returns a claim on the device's memory. Memory for a large reply stays claimed until the call ends."""
-    call.enter(WAIT)
-    memory = await admission.memory(call.caller, size_bytes, is_small=is_small)
-    if reply_bytes > SMALL_BYTES:
-        try:
-            call.at_end((await admission.reply(call.caller, reply_bytes)).give_back)
-        except BaseException:
-            memory.give_back()
-            raise
-    return memory
+async def claim_reply(admission: Admission, call: Call, size_bytes: int) -> None:
+    """Claims memory of the process for a reply until the call ends."""
+    call.at_end((await admission.reply(call.caller, size_bytes)).give_back)
 
 
 def give_back(

@@ -5,7 +5,6 @@ continues. In any case `on_end` is called once, on the event loop, when the work
 """
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,13 +14,12 @@ from typing import Any, Final
 
 import aclgrad_native as native
 from aclgrad.errors import AclgradError, DeviceLostError
+from aclgrad_server.devices.completions import Completions, Ticket
 from aclgrad_server.devices.faults import error_of_fault, error_of_native
 from aclgrad_server.devices.planning import OperatorPlan
-from aclgrad_server.devices.staged import StagedTensor
+from aclgrad_server.devices.staged import Read, StagedTensor, Write
 from aclgrad_server.limits import SMALL_BYTES, SMALL_POOL_BYTES
 from aclgrad_server.settings import Settings, is_on
-
-log = logging.getLogger(__name__)
 
 EXECUTOR_LIMIT: Final = 64  # executors that each stream keeps
 KERNEL_TIMEOUT: Final = 507014  # ACL_ERROR_RT_AICORE_TIMEOUT: what a kernel that never ends is reported as
@@ -30,8 +28,6 @@ TURN_ERRORS: Final = 200
 """Errors of a batch that are translated, in about 2 ms, before the event loop does other work."""
 
 OnEnd = Callable[[], None]
-Ticket = Callable[[Any], None]
-"""Native code returns it with the result or the exception of its work, and the event loop calls it with them."""
 Content = Any  # the bytes of one input: a buffer, a `StagedTensor`, or None if the device gets none
 PlannedCall = tuple[OperatorPlan, Sequence[Content], bytes]
 """One call of a batch: what stands before its output in the reply comes last."""
@@ -49,88 +45,6 @@ class DeviceSample:
     leased_streams: int
     abandoned_calls: int
     executors: native.ExecutorStatistics
-
-
-class Completions:
-    """Passes the results of native threads to their tickets, on the event loop on which it was made."""
-
-    def __init__(self) -> None:
-        self.native = native.Completions()
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self.native.file, self._drain)
-        self._waiting: set[asyncio.Future[Any]] = set()
-        self._loss: Callable[[], AclgradError] | None = None
-
-    async def run(
-        self,
-        submit: Callable[..., native.Cancellation | None],
-        *arguments: Any,
-        on_end: Callable[[], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
-    ) -> Any:
-        """Returns the result of work, or raises its exception; cancelled work that has not begun is dropped.
-
-        `on_end` and `on_failure` are called even if the caller no longer waits.
-        """
-        future = self._loop.create_future()
-        ticket: Ticket = partial(_end, future, on_end, on_failure)
-        cancellation = None
-        try:
-            cancellation = submit(ticket, *arguments)
-        except Exception as error:
-            ticket(error)
-        if self._loss is not None and not future.done():
-            future.set_exception(self._loss())
-        self._waiting.add(future)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if cancellation is not None:
-                cancellation.cancel()
-            raise
-        finally:
-            self._waiting.discard(future)
-            # The exception refers to this frame and the future to the exception. This cycle would keep the frames of
-            # all callers, and so the messages of the call, until the next garbage collection.
-            del future, ticket
-
-    def lose(self, new_error: Callable[[], AclgradError]) -> None:
-        """Ends every wait, now and later, with its own error, because work that hangs in the driver never reports."""
-        self._loss = new_error
-        for future in self._waiting:
-            if not future.done():
-                future.set_exception(new_error())
-
-    def close(self) -> None:
-        self._loop.remove_reader(self.native.file)
-
-    def _drain(self) -> None:
-        for ticket, result in self.native.drain():
-            if ticket is None:
-                continue
-            try:
-                ticket(result)
-            except Exception:
-                # Handles the other tickets even if one fails.
-                log.exception("a callback of finished work failed")
-
-
-def _end(
-    future: "asyncio.Future[Any]",
-    on_end: Callable[[], None] | None,
-    on_failure: Callable[[Exception], None] | None,
-    result: Any,
-) -> None:
-    # The coroutine may have been cancelled, or may have received the error of a lost device.
-    if not future.done():
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
-    if on_end is not None:
-        on_end()
-    if on_failure is not None and isinstance(result, Exception):
-        on_failure(result)
 
 
 class Device:
@@ -151,13 +65,14 @@ class Device:
         """Takes how many processes share the device, which have their parts of its memory."""
         # Small calls run beside those that fill the pool.
         small_bytes = SMALL_POOL_BYTES + settings.streams * SMALL_BYTES
+        # Small calls have as many of their own.
+        streams = 2 * settings.streams
         self._device = native.Device(
             library,
             0,
             completions.native,
             pool_limit_bytes=None if settings.pool_bytes is None else settings.pool_bytes + small_bytes,
-            # Small calls have as many of their own.
-            stream_limit=2 * settings.streams,
+            stream_limit=streams,
             copy_threads=COPY_THREADS,
             # By default executors are kept if the library is known to rerun them correctly.
             executor_limit=EXECUTOR_LIMIT if is_on(settings.executor_cache, library.is_host) else 0,
@@ -165,6 +80,8 @@ class Device:
             hang_timeout_ms=round(settings.hang_timeout_s * 1000),
             process_count=process_count,
         )
+        # The host library keeps nothing of a call in its thread.
+        self._cold_threads = 1 if library.is_host else streams
         self._hang_timeout_s = settings.hang_timeout_s
         self._completions = completions
         self._on_lost = on_lost
@@ -183,9 +100,35 @@ class Device:
 
     async def execute(self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd) -> bytes:
         """Returns the plan's ExecuteOperatorResponse."""
+        if plan.native.is_short and (done := self._run_short(plan, contents, deadline, on_end)) is not None:
+            return done
         hung_at = deadline + self._hang_timeout_s
         work = plan.native, contents, deadline, hung_at, _released(on_end)
         reply: bytes = await self._run(self._device.submit, *work, plan=plan, hung_at=hung_at)
+        return reply
+
+    async def execute_on_each_thread(
+        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float
+    ) -> Sequence[bytes]:
+        """Returns a response of each thread that keeps what calls like it need; nothing else may run meanwhile."""
+        meeting, hung_at = native.Meeting(self._cold_threads), deadline + self._hang_timeout_s
+        work = plan.native, contents, deadline, hung_at, None, meeting
+        runs = (self._run(self._device.submit, *work, plan=plan, hung_at=hung_at) for _ in range(self._cold_threads))
+        replies: list[bytes] = await asyncio.gather(*runs)
+        return replies
+
+    def _run_short(
+        self, plan: OperatorPlan, contents: Sequence[Content], deadline: float, on_end: OnEnd
+    ) -> bytes | None:
+        """Runs a call on the event loop that takes less time than waking a thread; None if it would have to wait."""
+        released = _released(on_end)
+        try:
+            reply = self._device.run_short(plan.native, contents, deadline, released)
+        except (native.AclError, native.InvalidValueError) as error:
+            self._look(deadline + self._hang_timeout_s, error)
+            raise error_of_native(error, plan) from error
+        if reply is not None:
+            on_end()
         return reply
 
     async def execute_into(
@@ -195,12 +138,16 @@ class Device:
         targets: Sequence[StagedTensor],
         deadline: float,
         on_end: OnEnd,
-    ) -> None:
-        """Runs the operator and keeps its outputs on the device."""
+        writes: Sequence[Write] = (),
+        reads: Sequence[Read] = (),
+    ) -> list[bytes]:
+        """Makes the writes, runs the operator, keeps its outputs on the device, and returns a message for each read."""
         natives = [each.native if isinstance(each, StagedTensor) else each for each in contents]
         hung_at = deadline + self._hang_timeout_s
         work = plan.native, natives, [each.native for each in targets], deadline, hung_at, _released(on_end)
-        await self._run(self._device.submit_into, *work, plan=plan, hung_at=hung_at)
+        copies = _native(writes), _native(reads)
+        messages: list[bytes] = await self._run(self._device.submit_into, *work, *copies, plan=plan, hung_at=hung_at)
+        return messages
 
     async def execute_all(
         self, calls: Sequence[PlannedCall], deadline: float, streams: int, on_end: OnEnd
@@ -220,6 +167,14 @@ class Device:
         """Returns a tensor of each size, on the host if its flag is set; `on_end` is called when all are closed."""
         natives = await self._run(self._device.stage, _released(on_end), tensors, deadline)
         return [StagedTensor(each, self._run) for each in natives]
+
+    async def write(self, writes: Sequence[Write], deadline: float) -> None:
+        await self._run(self._device.write, _native(writes), deadline)
+
+    async def read(self, reads: Sequence[Read], deadline: float) -> list[bytes]:
+        """Returns a message for each: its prefix, and a copy of so many bytes."""
+        messages: list[bytes] = await self._run(self._device.read, _native(reads), deadline)
+        return messages
 
     async def join(self, pieces: Sequence[bytes | memoryview]) -> bytes:
         joined: bytes = await self._run(self._device.join, pieces)
@@ -304,6 +259,10 @@ class Device:
 def _released(on_end: OnEnd) -> Ticket:
     """A ticket that the device returns in any case, when it holds nothing more of the work: also if that failed."""
     return lambda _: on_end()
+
+
+def _native(copies: Sequence[tuple[StagedTensor, *tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+    return [(tensor.native, *rest) for tensor, *rest in copies]
 
 
 OnLost = Callable[[Device, DeviceLostError], None]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aclgrad_native as native
-from aclgrad_server.devices.device import Completions, Device, OnLost
+from aclgrad_server.devices.completions import Completions
+from aclgrad_server.devices.device import Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.exits import StartError
@@ -92,7 +93,8 @@ def _open_library(settings: Settings, index: int) -> tuple[native.AclLibrary, st
         return library, library.version()
     except native.LibraryError as error:
         remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
-        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
+        cause = f", which is 'ascend' because of {native.found_runtime()}" if settings.backend == "auto" else ""
+        raise StartError(f"backend {settings.backend!r}{cause}: {error}; {remedy}") from error
     except native.AclError as error:
         remedy = "check the devices with npu-smi and the file of --acl-config"
         raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error

@@ -6,27 +6,25 @@ A call of the same form as an earlier one is not parsed and checked again.
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import aclgrad_native as native
 from aclgrad.errors import (
     AclgradError,
-    InputValuesRequiredError,
-    InvalidFieldError,
     LimitExceededError,
     MalformedRequestError,
     OperatorTurnedOffError,
 )
 from aclgrad.operators.catalogue import OPERATORS
-from aclgrad.operators.spec import Arguments, InputSpec, OperatorSpec, OutputSpec
+from aclgrad.operators.spec import OperatorSpec, OutputSpec
 from aclgrad.operators.validation import check_call, find_operator, overflows
 from aclgrad.operators.values import BoxRule, ValueRule
 from aclgrad.products import Product
 from aclgrad.tensors import Announced, SharedRange, TensorType, TensorView
 from aclgrad.wire.limits import MAX_REST_BYTES
 from aclgrad.wire.messages import REQUEST_PAYLOADS, AttributeValue, OperatorCall, parse_request, response_prefix
+from aclgrad_server.devices.plan_checks import check_presence, check_tensor_size, check_work, output_memory
 from aclgrad_server.devices.value_checks import ValueCheck, check_of
 from aclgrad_server.limits import MAX_ROI_WORK, SMALL_BYTES, SMALL_S, WORK_PER_S
 
@@ -50,7 +48,7 @@ class PlannedOutput:
     reply_prefix: bytes  # what stands before its data in an ExecuteOperatorResponse
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OperatorPlan:
     """A call that is known to be legal, with inputs, attributes and outputs in aclnn order."""
 
@@ -79,17 +77,16 @@ class OperatorPlan:
             if tensor is not None and isinstance(tensor.data, source)
         ]
 
-    def staged_bytes(self, source: Source) -> int:
-        """Returns the bytes that the call holds with this source: on the device, and on the host for checks."""
-        on_host = sum(tensor.type.size_bytes for tensor, on_host in self.inputs_in(source) if on_host)
-        return self.size_bytes + on_host
+    def checked_bytes(self, source: Source) -> int:
+        """Returns the bytes of inputs from this source that the host has, besides the device, to check them."""
+        return sum(tensor.type.size_bytes for tensor, is_checked in self.inputs_in(source) if is_checked)
 
-    @property
+    @cached_property
     def is_small(self) -> bool:
         """Whether small calls may wait for it."""
         return is_small(self.size_bytes, self.work)
 
-    @property
+    @cached_property
     def reply_bytes(self) -> int:
         """The size of the ExecuteOperatorResponse."""
         return sum(len(each.reply_prefix) for each in self.outputs) + self.output_bytes
@@ -186,9 +183,9 @@ def plan_call(
         if tensor is None:
             native_inputs.append(None)
             continue
-        _check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
+        check_tensor_size(f"inputs[{tensor.name}].shape", tensor.type, max_tensor_bytes)
         on_device = tensor.type if rule is None else rule.device_type(tensor.type)
-        _check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
+        check_tensor_size(f"inputs[{tensor.name}] on the device", on_device, max_tensor_bytes)
         size_bytes += on_device.size_bytes
         check, is_prefix = check_of(rule, tensor.type, max_roi_work)
         native_inputs.append((on_device.shape, on_device.dtype.acl, is_prefix, check))
@@ -197,24 +194,32 @@ def plan_call(
         if overflows(type):
             problem = f"would be {type}, whose size overflows 64 bits"
             raise LimitExceededError.at(f"outputs[{name}]", problem, "ask for smaller sizes")
-        _check_tensor_size(f"outputs[{name}]", type, max_tensor_bytes)
+        check_tensor_size(f"outputs[{name}]", type, max_tensor_bytes)
     for each, tensor in zip(spec.inputs, inputs, strict=True):
         if tensor is not None:
-            _check_presence(each, tensor, arguments, product, shape_only)
+            check_presence(each, tensor, arguments, product, shape_only)
     wanted = {name: type for name, type in types.items() if not call.outputs or name in call.outputs}
-    memory = _output_memory(call, wanted)
+    memory = output_memory(call, wanted)
     outputs = {
         name: PlannedOutput(name, type, memory.get(name), response_prefix(name, type)) for name, type in wanted.items()
     }
     uses = {each.name: _use_of(each, outputs) for each in spec.outputs}
+    written = [0 if uses[name] == native.OutputUse.NULL else type.size_bytes for name, type in types.items()]
+    untouched: dict[int, int] = {}
+    for index, (each, tensor) in enumerate(zip(spec.inputs, inputs, strict=True)):
+        if tensor is None or tensor.data is not None or not each.is_unread(arguments, product):
+            continue
+        # Gets the memory of an output of its size: behind a smaller input there would be a part of the output.
+        if 0 < tensor.type.size_bytes in written:
+            untouched[index] = written.index(tensor.type.size_bytes)
+            size_bytes -= tensor.type.size_bytes
     work = spec.work(arguments)
     # The work of boxes depends on their values, which are checked before a device has them.
     if not any(isinstance(rule, BoxRule) for rule in rules):
-        _check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)))
+        check_work(work, max(max_work, _WORK_OF_AN_ELEMENT * sum(each.type.element_count for each in call.inputs)))
     attributes = tuple(arguments.attributes[each.name] for each in spec.attributes)
     is_empty = any(tensor.type.element_count == 0 for tensor in call.inputs)
     output_bytes = sum(type.size_bytes for type in wanted.values())
-    written_bytes = sum(type.size_bytes for name, type in types.items() if uses[name] != native.OutputUse.NULL)
     native_outputs = [
         (
             type.shape,
@@ -232,7 +237,7 @@ def plan_call(
         attributes,
         tuple(outputs.values()),
         output_bytes,
-        written_bytes + size_bytes,
+        size_bytes + sum(written),
         is_empty,
         bool(memory) or any(isinstance(tensor.data, SharedRange) for tensor in call.inputs),
         _CALL_WORK + work,
@@ -244,6 +249,7 @@ def plan_call(
             is_empty,
             spec.is_spatial,
             spec.is_planned_alone,
+            untouched,
         ),
     )
 
@@ -252,57 +258,6 @@ def _use_of(output: OutputSpec, wanted: Container[str]) -> native.OutputUse:
     if output.name in wanted:
         return native.OutputUse.RETURNED
     return native.OutputUse.NULL if output.is_nullable else native.OutputUse.SCRATCH
-
-
-def _check_work(work: float, limit: float) -> None:
-    if work > limit:
-        problem = f"takes {work:.3g} additions and the limit is {limit:.3g}: a device that takes so long counts as lost"
-        remedy = "make the windows smaller, or split the call"
-        raise LimitExceededError.at("call", problem, remedy, {"work": f"{work:.0f}", "limit": f"{limit:.0f}"})
-
-
-def _check_tensor_size(field: str, type: TensorType, limit: int) -> None:
-    if type.size_bytes > limit:
-        problem = f"takes {type.size_bytes} bytes as {type} and the limit is {limit}"
-        remedy = "send a smaller tensor, or raise --max-tensor-bytes (ACLGRAD_MAX_TENSOR_BYTES) of the server"
-        raise LimitExceededError.at(field, problem, remedy)
-
-
-def _check_presence(
-    spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product, shape_only: bool | None
-) -> None:
-    if tensor.data is not None or tensor.type.element_count == 0:
-        return
-    field = f"inputs[{spec.name}]"
-    if spec.unread_on is None:
-        raise InvalidFieldError.at(f"{field}.data", "is missing", "send the values: the operator reads them")
-    if not spec.takes_shape(product, shape_only) or (shape_only is None and spec.read_for(arguments)):
-        why = "the server was started with --shape-only off" if shape_only is False else f"{product} may read them here"
-        raise InputValuesRequiredError(
-            f"{field} came without values, and {why}",
-            field=field,
-            remedy="send the array instead of its shape",
-            metadata={"product": product},
-        )
-
-
-def _output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> Mapping[str, SharedRange]:
-    """Returns where outputs go, by name, unless into the response."""
-    for name, memory in call.output_memory.items():
-        if name not in types:
-            remedy = f"name {' or '.join(types)}, the outputs that are wanted"
-            raise InvalidFieldError.at(f"output_memory[{name}]", "is for no wanted output", remedy)
-        if memory.nbytes != types[name].size_bytes:
-            problem, remedy = (
-                f"is {memory.nbytes}, but {types[name]} takes {types[name].size_bytes}",
-                "send exactly the size of the output",
-            )
-            raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, remedy)
-    for (name, memory), (other, others) in combinations(call.output_memory.items(), 2):
-        if memory.overlaps(others):
-            problem = f"shares bytes with output_memory[{name}]"
-            raise InvalidFieldError.at(f"output_memory[{other}]", problem, "name a range of its own")
-    return call.output_memory
 
 
 def check_reply_size(field: str, size_bytes: int, limit_bytes: int) -> None:

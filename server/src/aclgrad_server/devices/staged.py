@@ -16,15 +16,6 @@ class StagedTensor:
         self.size_bytes = staged.size_bytes
         self._submit = submit
 
-    async def write(self, offset: int, data: memoryview, deadline: float) -> None:
-        """Copies bytes to their place."""
-        await self._submit(self.native.write, offset, data, deadline)
-
-    async def read(self, offset: int, size_bytes: int, prefix: bytes, deadline: float) -> bytes:
-        """Returns a copy of these bytes behind the prefix."""
-        message: bytes = await self._submit(self.native.read, offset, size_bytes, prefix, deadline)
-        return message
-
     async def read_file(self, file: int, offset: int, deadline: float) -> int:
         """Fills the tensor from an open file and returns how many bytes it had; also raises OSError."""
         count: int = await self._with_file(self.native.read_file, file, offset, deadline)
@@ -43,3 +34,9 @@ class StagedTensor:
         # another client's memory.
         own = os.dup(file)
         return await self._submit(submit, own, offset, deadline, on_end=partial(os.close, own))
+
+
+Write = tuple[StagedTensor, int, memoryview]
+"""Bytes for a tensor, from this offset on."""
+Read = tuple[StagedTensor, int, bytes, int]
+"""A message to make: a prefix, and behind it so many bytes of a tensor, from this offset on."""

@@ -76,8 +76,19 @@ class Handlers:
         """
 
         async def reply(call: Call) -> bytes:
-            call.decompress = partial(self._decompress, call)
-            message = await self._receive(call)
+            call.decompress = self._decompress
+            if (delay_s := self._admission.receive_delay_s(call.caller)) > 0:
+                # It is not the client that is slow: its message waits while those of its address use up their share of
+                # the event loop.
+                call.waits_since = None
+                await asyncio.sleep(delay_s)
+            try:
+                message = await call.read()
+            except (asyncio.CancelledError, grpc.aio.AbortError):
+                self._admission.received(call.caller, CANCELLED_BYTES)
+                raise
+            if len(message) > SMALL_BYTES:
+                self._admission.received(call.caller, len(message))
             call.works()
             return await behaviour(message, call)
 
@@ -90,29 +101,13 @@ class Handlers:
         """Returns the handler of a method that reads and writes its messages by itself."""
 
         async def answer(call: Call) -> None:
-            # A stream has at most two messages of this size at once.
-            call.decompress = partial(decompressed, limit_bytes=MAX_CHUNK_BYTES + MAX_REST_BYTES)
+            call.decompress = _decompress_chunk
             await behaviour(call)
 
         async def serve(_: object, context: Context) -> None:
             await self._run(method, context, answer)
 
         return grpc.stream_stream_rpc_method_handler(serve)
-
-    async def _receive(self, call: Call) -> bytes:
-        """Returns the call's message; it waits while those of its address use up their share of the event loop."""
-        if (delay_s := self._admission.receive_delay_s(call.caller)) > 0:
-            # It is not the client that is slow.
-            call.waits_since = None
-            await asyncio.sleep(delay_s)
-        try:
-            message = await call.read()
-        except (asyncio.CancelledError, grpc.aio.AbortError):
-            self._admission.received(call.caller, CANCELLED_BYTES)
-            raise
-        if len(message) > SMALL_BYTES:
-            self._admission.received(call.caller, len(message))
-        return message
 
     async def _decompress(self, call: Call, message: bytes) -> bytes:
         """Returns what the message contains. If that is large, the call claims its memory until it ends."""
@@ -131,7 +126,7 @@ class Handlers:
 
     async def _run(self, method: str, context: Context, behaviour: Callable[[Call], Awaitable[Result]]) -> Result:
         call = self._calls.begin(method, context)
-        call.abort = partial(self._cut, call)
+        call.abort = self._cut
         if self._has_access_log:
             call.at_end(partial(_log_access, call))
         try:
@@ -171,6 +166,11 @@ class Handlers:
         """Ends a call from another task than its own."""
         if (status := _explain(call, error)) is not None:
             await self._abort(call, status)
+
+
+async def _decompress_chunk(_: Call, message: bytes) -> bytes:
+    # A stream has at most two messages of this size at once.
+    return await decompressed(message, MAX_CHUNK_BYTES + MAX_REST_BYTES)
 
 
 async def _identify(access: Access, call: Call) -> None:

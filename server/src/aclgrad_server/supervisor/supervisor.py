@@ -18,6 +18,7 @@ from aclgrad_server.exits import EXIT_DEVICE_LOST, EXIT_START, EXIT_UNDRAINED, S
 from aclgrad_server.listen_addresses import UNIX
 from aclgrad_server.liveness import BEAT_INTERVAL_S, BackgroundTasks, Heartbeat
 from aclgrad_server.place import Orders, Place, share_of
+from aclgrad_server.service_manager import READY, STOPPING, Watchdog, tell, tell_reloading, tell_status
 from aclgrad_server.settings import MAX_WORKERS, OFF, Settings, UnusableSettingsError
 from aclgrad_server.supervisor.addresses import Addresses, hold
 from aclgrad_server.supervisor.pages import pages
@@ -51,6 +52,7 @@ class Supervisor:
             self._addresses.close()
             raise
         self.heartbeat = Heartbeat()
+        self._watchdog = Watchdog()
         self.workers = [
             Worker(number, self._orders(settings, number), self._socket(number), self._tell)
             for number in range(len(cards))
@@ -58,7 +60,7 @@ class Supervisor:
         self._told: set[str] = set()
         self._stop = asyncio.Event()
         self._renewal: asyncio.Task[None] | None = None
-        self._renew_again = False
+        self._renew_again = self._is_started = False
         self._unready_since = time.monotonic()
 
     @property
@@ -103,6 +105,7 @@ class Supervisor:
         # From here on a renewal would start what is to end.
         self._stop.set()
         log.info("stopping the workers, for at most %.0f s", self._settings.drain_timeout_s)
+        tell_status("draining", STOPPING)
         if self._renewal is not None:
             self._renewal.cancel()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
@@ -120,6 +123,7 @@ class Supervisor:
 
     async def _beat(self) -> float:
         self.heartbeat.beat()
+        self._watchdog.beat(self.heartbeat.failure())
         if self._is_unready_for_good():
             log.error("no worker was ready for %.0f s: ending with exit code %d", UNREADY_LIMIT_S, EXIT_DEVICE_LOST)
             self._stop.set()
@@ -140,6 +144,18 @@ class Supervisor:
             self._print(f"worker {worker.index}: {' '.join(self._addresses.own[worker.index])}")
         elif all(each.state is State.GIVEN_UP for each in self.workers):
             self._stop.set()
+        self._tell_service_manager()
+
+    def _tell_service_manager(self) -> None:
+        """Says how many workers are ready; the start has ended when one is, or when none starts any more."""
+        if self._stop.is_set():
+            return
+        states = [worker.state for worker in self.workers]
+        is_started = State.READY in states or not {State.STARTING, State.PAUSED} & set(states)
+        if is_started and not self._is_started:
+            self._is_started = True
+            tell(READY)
+        tell_status(f"{states.count(State.READY)} of {len(states)} workers are ready")
 
     def _print(self, line: str) -> None:
         if line not in self._told:
@@ -184,6 +200,7 @@ class Supervisor:
     async def _renew_all(self) -> None:
         """Restarts the workers one by one with the settings of now, for as long as each becomes ready again."""
         self._renew_again = True
+        tell_reloading()
         while self._renew_again:
             self._renew_again = False
             try:
@@ -197,6 +214,7 @@ class Supervisor:
                 log.error("SIGHUP: the workers keep their settings: %s needs a start of the server itself", told)
                 continue
             await self._renew_each(settings)
+        tell(READY)
 
     async def _renew_each(self, settings: Settings) -> None:
         for worker in self.workers:

@@ -68,7 +68,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
         attempts = self._start(Execution.method, timeout_s)
         prepare = partial(Execution, name, inputs, attributes, self._sent_values, self._limit, out, outputs)
         if not copies_much(inputs):
-            return await self._run(prepare(), attempts)
+            return await self._run(prepare(), self._traced(attempts, name))
         try:
             call = await self._in_thread(prepare, attempts)
         except DeadlinePassedError as error:
@@ -76,18 +76,18 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
             self._end(attempts, error)
             raise
         attempts.connect_from_now()
-        return await self._run(call, attempts)
+        return await self._run(call, self._traced(attempts, name))
 
     def batch(self) -> AsyncBatch:
         return AsyncBatch(self, self._sent_values, self._limit)
 
     async def list_operators(self, *, timeout_s: Timeout = DEFAULT) -> list[OperatorDescription]:
         query = operators_query()
-        return await self._run(query, self._start(query.method, timeout_s))
+        return await self._run(query, self._traced(self._start(query.method, timeout_s)))
 
     async def server_status(self, *, timeout_s: Timeout = DEFAULT) -> ServerStatus:
         query = status_query()
-        return await self._run(query, self._start(query.method, timeout_s))
+        return await self._run(query, self._traced(self._start(query.method, timeout_s)))
 
     async def wait_until_ready(self, timeout_s: Timeout = DEFAULT) -> None:
         wait = Readiness(self.target, time_limit(timeout_s, self.timeout_s))
@@ -140,7 +140,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
     async def _run(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         try:
             result = await self._repeat(call, attempts)
-        except AclgradError as error:
+        except BaseException as error:
             self._end(attempts, error)
             raise
         self._end(attempts)
@@ -148,7 +148,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
 
     async def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
         """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
-        attempts = self._start(call.method, timeout_s)
+        attempts = self._traced(self._start(call.method, timeout_s))
         try:
             while call.next_message():
                 try:
@@ -157,7 +157,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
                     call.fail(error)
                 attempts = attempts.of_another_message()
             results = call.results()
-        except AclgradError as error:
+        except BaseException as error:
             self._end(attempts, error)
             raise
         self._end(attempts)
@@ -219,11 +219,15 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
             result = await self._attempt_on(channel, call, attempts)
         except AclgradError as error:
             self._channels.failed(channel, error, moves=attempts.moves(error))
+            if attempts.trace is not None:
+                attempts.trace.end_attempt(error, attempts.server)
             raise
         finally:
             if self._channels.give_back(channel):
                 self._discovery.close(channel)
         self._channels.succeeded(channel)
+        if attempts.trace is not None:
+            attempts.trace.end_attempt(server=attempts.server)
         return result
 
     async def _channel_for(self, attempts: Attempts) -> Channel:

@@ -22,7 +22,7 @@ from aclgrad._client.channel.probes import (
     check_request,
     host_of,
 )
-from aclgrad._client.channel.resolver import Found, look_up
+from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -48,7 +48,7 @@ class TaskNetwork:
         except _CLOSED:
             return None
 
-    async def look_up(self, addresses: Sequence[str]) -> Found:
+    async def look_up(self, addresses: Addresses) -> Found:
         """Asks on a thread that nobody waits for: asyncio.run waits for its own, however long a name server takes."""
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Found] = loop.create_future()

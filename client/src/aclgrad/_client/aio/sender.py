@@ -13,7 +13,7 @@ from aclgrad._client.attempts.retry import Attempts
 from aclgrad._client.base_client import Prepare, Prepared
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.chunked import READY_WAIT_S, ChunkedAnswer, chunked_messages
-from aclgrad._client.calls.exchanges import ChunkedCall
+from aclgrad._client.calls.exchanges import CHUNKED, ChunkedCall
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import server_of
 from aclgrad.wire.service import path_of
@@ -41,12 +41,12 @@ class Sender:
 
     async def message(self, channel: Channel, name: str, request: bytes, attempts: Attempts) -> bytes:
         """Returns the reply; raises grpc.aio.AioRpcError, and what grpc.aio does to calls of a closed channel."""
-        return await self._message(channel, name, request, attempts, self._prepare(channel, attempts))
+        return await self._message(channel, name, request, attempts, self._prepare(channel, attempts, name))
 
     async def large(self, channel: Channel, name: str, encode: Callable[[], bytes], attempts: Attempts) -> bytes:
         """Sends a message that is too large to be encoded on the event loop."""
         request = await self._in_thread(encode, attempts)
-        prepared = self._prepare(channel, attempts)
+        prepared = self._prepare(channel, attempts, name)
         try:
             # The core would wait for a full connection to take the rest of the message, even after its deadline.
             async with asyncio.timeout(None if prepared.limit_s is None else prepared.limit_s + _CLOCK_PRECISION_S):
@@ -60,8 +60,8 @@ class Sender:
 
     async def chunks(self, channel: Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
         """Returns the gradient; raises what `message` raises."""
-        method: Any = channel.grpc.stream_stream(path_of("ExecuteOperatorChunked"))
-        limit_s, metadata, wants_server = self._prepare(channel, attempts)
+        method: Any = channel.grpc.stream_stream(path_of(CHUNKED))
+        limit_s, metadata, wants_server = self._prepare(channel, attempts, CHUNKED)
         stream = method(timeout=attempts.time_left_s(), metadata=metadata)
         answer = ChunkedAnswer(chunked.destination)
         idle_timeout = _IdleTimeout(limit_s if attempts.may_move else None)

@@ -11,11 +11,13 @@ front door is left.
 Attempts that nobody asked for are bounded for all calls of a client together: a `RetryBudget`.
 """
 
+from __future__ import annotations
+
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aclgrad._client.attempts.retry_budget import BURST, SHARE, RetryBudget
 from aclgrad._client.channel.servers import Balancing
@@ -29,6 +31,9 @@ from aclgrad.errors import (
     MethodNotServedError,
     ServerUnreachableError,
 )
+
+if TYPE_CHECKING:
+    from aclgrad.tracing import CallTrace
 
 DEFAULT_RETRIES: Final = 4
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
@@ -67,7 +72,7 @@ class RetryPolicy:
         checked_integer("retries", self.retries, 0)
         checked_seconds("connect_timeout_s", self.connect_timeout_s, 0.0)
 
-    def start(self, timeout_s: float | None, method: str = "", request_id: str = "") -> "Attempts":
+    def start(self, timeout_s: float | None, method: str = "", request_id: str = "") -> Attempts:
         """Begins a call that has this much time for all of its attempts together; None is without a limit."""
         return Attempts(self, timeout_s, method, request_id)
 
@@ -86,7 +91,7 @@ class Attempts:
     __slots__ = (
         *("_balancing", "_begin", "_connects", "_cuts", "_end", "_failed", "_has_left", "_has_moved"),
         *("_is_over_budget", "_policy", "_resends", "_retries", "_since", "_timeout_s"),
-        *("may_move", "method", "request_id", "server"),
+        *("may_move", "method", "request_id", "server", "trace"),
     )
 
     def __init__(self, policy: RetryPolicy, timeout_s: float | None, method: str, request_id: str) -> None:
@@ -109,16 +114,18 @@ class Attempts:
         """Whether the call has gone to another server that was not asked for, or to the front door."""
         self.server: str | None = None
         """The server that has answered, if it named itself."""
+        self.trace: CallTrace | None = None
+        """The spans of the call, if it is traced."""
         self._is_over_budget = False
         """Whether there is no further attempt because the client has made too many."""
         self._failed: tuple[str, str | None] | None = None
         """Message and remedy of the attempt before; its error's traceback would keep all arrays in a cycle."""
 
-    def of_another_message(self) -> "Attempts":
+    def of_another_message(self) -> Attempts:
         """Begins the attempts of another message, within the same time limit."""
         another = Attempts(self._policy, self._timeout_s, self.method, self.request_id)
         another._begin, another._end, another._retries = self._begin, self._end, self._retries
-        another.server = self.server
+        another.server, another.trace = self.server, self.trace
         return another
 
     def connect_from_now(self) -> None:
@@ -194,6 +201,11 @@ class Attempts:
         self._failed = error.message, error.remedy
         log.warning("%s %s goes to %s: %s", self.request_id, self.method, where, line_of(error))
         return 0.0
+
+    @property
+    def retries(self) -> int:
+        """How often the call was sent again."""
+        return self._retries
 
     def no_delay_after(self, error: AclgradError) -> float:
         """Returns 0: the call is sent again at once, in the form that the error asks for."""

@@ -152,8 +152,9 @@ class Lane:
     def message(self, calls: Sequence[Waiting]) -> tuple[Message, Attempts]:
         """Returns the message of these calls, with the time of the call that has least, and the id that they share."""
         left = [left_s for each in calls if (left_s := each.attempts.time_left_s()) is not None]
-        ids = [each.attempts.request_id for each in calls]
-        message, attempts = Message(calls), self._coalescer.start(min(left, default=None), ids)
+        carried = [each.attempts for each in calls]
+        message, attempts = Message(calls), self._coalescer.start(min(left, default=None), carried)
+        ids = [each.request_id for each in carried]
         log.debug("%s %s carries %s", attempts.request_id, message.method, ids)
         return message, attempts
 
@@ -185,9 +186,9 @@ class Lane:
 
 
 class Coalescer:
-    """The lanes of one client; `start` begins a message for calls with these ids, within so many seconds."""
+    """The lanes of one client; `start` begins a message for these calls, within so many seconds."""
 
-    def __init__(self, limit: MessageLimit, start: Callable[[float | None, Sequence[str]], Attempts]) -> None:
+    def __init__(self, limit: MessageLimit, start: Callable[[float | None, Sequence[Attempts]], Attempts]) -> None:
         self.limit = limit
         self.start = start
         self._lanes: dict[tuple[str, int | None], Lane] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -60,6 +60,9 @@ class Query(Generic[_Result]):
 
     def amend(self, error: AclgradError) -> None:
         return None
+
+
+CHUNKED: Final = "ExecuteOperatorChunked"
 
 
 class ChunkedCall(NamedTuple):

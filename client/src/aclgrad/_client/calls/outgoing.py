@@ -20,8 +20,9 @@ Input = TensorLike | tuple[int, ...]
 Inputs = Mapping[str, Input | None]
 """Inputs by wire name; None for one that is optional and left out."""
 
-LARGE_BYTES: Final = 2**20
-"""More bytes are not copied on an event loop, and may not fit into the buffers of a connection."""
+LARGE_BYTES: Final = 2**20 + 2**12
+"""More bytes are not copied on an event loop, and may not fit into the buffers of a connection: a tensor of 1 MiB is
+not large with what describes it."""
 _ATTRIBUTES = {spec.name: {each.name: each for each in spec.attributes} for spec in OPERATORS.values()}
 _OPTIONAL = {spec.name: {each.name for each in spec.inputs if each.is_optional} for spec in OPERATORS.values()}
 _DEFAULTS = {spec.name: spec.defaults for spec in OPERATORS.values()}

@@ -4,6 +4,9 @@ A client of one server begins at its front door. After its first success it asks
 and goes to them by a second channel, on which gRPC chooses. Before a call goes to a worker, the worker has answered to
 the host's id: at first, and again after a pause in which the host could have ended and others have taken its ports.
 
+A client of a `dns:` target leaves the name to gRPC. Only if a server says nothing does it look the name up by itself,
+and call the others by numbers until all answer again.
+
 Nothing here is input or output: a `Network` does it, for threads or for tasks.
 """
 
@@ -13,8 +16,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from aclgrad._client.channel.probes import Answer, Channel, Network
-from aclgrad._client.channel.servers import Balancing, Endpoints, Servers, one_by_one
+from aclgrad._client.channel.probes import (
+    MOST_NAMED,
+    Answer,
+    Channel,
+    Network,
+    answers_of_each,
+    reached_by_name,
+)
+from aclgrad._client.channel.servers import Balancing, Endpoints, Servers
 from aclgrad._client.reports import log
 from aclgrad.errors import AclgradError, ConnectionLostError, MethodNotServedError, ServerUnreachableError
 
@@ -22,6 +32,8 @@ IDLE_S: Final = 2.0
 """A client that made no call for so long does not know whether the ports of its workers are still theirs."""
 PAUSE_S: Final = 1.0
 """Between two discoveries that lost connections lead to."""
+ASK_AGAIN_S: Final = 5.0
+"""After which a function is asked again which servers there are, while calls are made."""
 _FIRST_WAIT_S: Final = 5.0
 _LONGEST_WAIT_S: Final = 60.0
 """Until servers that were left out are checked again."""
@@ -95,7 +107,7 @@ class ChannelPool:
     def failed(self, channel: Channel, error: AclgradError, *, moves: bool) -> None:
         """Notes the failure of a call, which may be a reason to check its server."""
         if moves:
-            if self._known is not None and self._known.addresses:
+            if self.servers.dns_name or (self._known is not None and self._known.addresses):
                 self._is_awaited = True
                 self._suspect = channel
                 self._discover_by(self._clock())
@@ -105,7 +117,7 @@ class ChannelPool:
                 # There is nobody, or a stranger.
                 with self._lock:
                     self._is_verified &= self._current is not channel
-            if self._is_asked or self.servers.listed:
+            if self._is_asked or self.servers.listed or self._left_out:
                 self._discover_by(max(self._clock(), self._discovered_at + PAUSE_S))
 
     def give_back(self, channel: Channel) -> bool:
@@ -143,6 +155,8 @@ class ChannelPool:
         finally:
             self._discovered_at = self._clock()
             self._is_discovering = False
+            if callable(self.servers.listed):
+                self._discover_by(self._discovered_at + ASK_AGAIN_S)
 
     def close(self) -> list[Channel]:
         """Returns the channels to close; those that are opened later are closed at once."""
@@ -153,8 +167,9 @@ class ChannelPool:
 
     async def _check_list(self, network: Network, *, with_names: bool) -> None:
         """Looks names up again, and leaves out servers that say nothing, or that they are of another kind."""
-        if self.servers.listed and (with_names or self._known is None):
-            before, endpoints = self._known, self.servers.listed_endpoints(await network.look_up(self.servers.listed))
+        names = self.servers.names
+        if names and (with_names or self._known is None or not self._known.addresses):
+            before, endpoints = self._known, self.servers.listed_endpoints(await network.look_up(names))
             if endpoints is None:
                 # The name servers may not answer: what was found before stays.
                 return
@@ -164,7 +179,7 @@ class ChannelPool:
                 return
         if self._known is None or not self._known.addresses:
             return
-        answers = dict(zip(self._known.addresses, await network.check(one_by_one(self._known)), strict=True))
+        answers = await answers_of_each(network, self._known, MOST_NAMED if self.servers.dns_name else None)
         present = [each for each, answer in answers.items() if answer not in (Answer.SILENT, Answer.STRANGER)]
         await self._change_to(network, present, answers)
         if not with_names:
@@ -173,7 +188,7 @@ class ChannelPool:
     async def _check_workers(self, network: Network) -> bool:
         """Leaves out workers that do not answer to the host's id; returns whether one does."""
         assert self._known is not None
-        answers = dict(zip(self._known.addresses, await network.check(one_by_one(self._known)), strict=True))
+        answers = await answers_of_each(network, self._known)
         if Answer.HERE not in answers.values():
             return False
         used = self._current.endpoints.addresses if self._current is not None else ()
@@ -193,12 +208,19 @@ class ChannelPool:
             # It is rather this side that hears nobody, and new connections would not help.
             present, missing = list(answers), []
             self._suspect = None
-        is_changed = await self._change(network, self._known.only(present))
+        endpoints = self._known.only(present)
+        if not missing and self.servers.dns_name and self.servers.endpoints:
+            # gRPC follows the name again.
+            endpoints = self._known = self.servers.endpoints
+        is_changed = await self._change(network, endpoints)
         if missing:
             told = ", ".join(f"{each} is {answers[each].value}" for each in missing)
             if self._left_out != missing:
                 log.info("%s: %s; calls go to the others until it answers", self.servers.name, told)
             self._discover_later()
+        elif self._left_out and not is_changed:
+            self._discover_later()
+            return False
         else:
             self._wait_s = _FIRST_WAIT_S
         self._left_out = missing
@@ -224,12 +246,8 @@ class ChannelPool:
             self._stay(network, workers)
             return
         endpoints = self.servers.worker_endpoints(numbers, host.id)
-        answers = dict(zip(endpoints.addresses, await network.check(one_by_one(endpoints)), strict=True))
-        # A name may have several numbers; one is enough, and which of them is another host or family shows only here.
-        reached = {
-            worker: next((each for each in found.get(worker, ()) if answers[each] is Answer.HERE), None)
-            for worker in workers
-        }
+        answers = await answers_of_each(network, endpoints)
+        reached = reached_by_name(workers, found, answers)
         if not any(reached.values()):
             self._stay(network, workers)
             return

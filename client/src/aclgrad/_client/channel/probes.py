@@ -1,14 +1,14 @@
 """What discovery asks servers, and what their answers mean; the input and output is each client's `Network`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from aclgrad._client.channel.resolver import Found
-from aclgrad._client.channel.servers import Endpoints
+from aclgrad._client.channel.resolver import Addresses, Found
+from aclgrad._client.channel.servers import Endpoints, one_by_one
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import path_of
 
@@ -16,6 +16,8 @@ ASK_S: Final = 5.0
 CHECK_S: Final = 1.0
 CONNECT_S: Final = 2.0
 """How long a server has to say who its siblings are, who it is, and to take the first connection of a new channel."""
+MOST_NAMED: Final = 64
+"""Servers of a `dns:` target that are checked; of more, a second attempt hardly meets the one that says nothing."""
 LIST: Final = path_of("ListOperators")
 LIST_REQUEST: Final = pb.ListOperatorsRequest().SerializeToString()
 CHECK: Final = "/grpc.health.v1.Health/Check"
@@ -60,7 +62,7 @@ class Network(Protocol):
     async def ask(self, front: Channel) -> pb.Host | None:
         """Returns what the server at the front door says of its host, or None if it does not answer."""
 
-    async def look_up(self, addresses: Sequence[str]) -> Found:
+    async def look_up(self, addresses: Addresses) -> Found:
         """Returns the numbers of names."""
 
     async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:
@@ -74,6 +76,21 @@ class Network(Protocol):
 
     def close(self, channel: Channel) -> None:
         """Closes a channel that no call uses, without waiting for it."""
+
+
+async def answers_of_each(network: Network, endpoints: Endpoints, most: int | None = None) -> dict[str, Answer]:
+    """Returns what each of the servers answers; takes all for present, and asks none, if there are more than `most`."""
+    if most is not None and len(endpoints.addresses) > most:
+        return dict.fromkeys(endpoints.addresses, Answer.HERE)
+    return dict(zip(endpoints.addresses, await network.check(one_by_one(endpoints)), strict=True))
+
+
+def reached_by_name(names: Sequence[str], found: Found, answers: Mapping[str, Answer]) -> dict[str, str | None]:
+    """Returns for each name the first of its numbers that answers.
+
+    One is enough, and which of them is another host or family shows only here.
+    """
+    return {name: next((each for each in found.get(name, ()) if answers[each] is Answer.HERE), None) for name in names}
 
 
 def check_request(endpoints: Endpoints) -> bytes:

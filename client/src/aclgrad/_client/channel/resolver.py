@@ -1,22 +1,25 @@
 """Names of hosts become numbers, which is all that gRPC's lists of addresses take."""
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import Final
 
+from aclgrad._client.channel.targets import Source, is_host_and_port, targets_of
 from aclgrad._client.reports import log
 
+Addresses = Sequence[str] | Source
+"""Each `host:port`, or what says them."""
 Found = Mapping[str, tuple[str, ...]]
 """For each `host:port` that was found: the same with a number for the host, or several."""
 _V6: Final = "["
 _UNIX: Final = "unix:"
 
 
-def look_up(addresses: Iterable[str]) -> Found:
+def look_up(addresses: Addresses) -> Found:
     """Returns the numbers of those that can be found; tells the log of the others. It may wait for a name server."""
     found: dict[str, tuple[str, ...]] = {}
-    for address in dict.fromkeys(addresses):
+    for address in dict.fromkeys(_asked(addresses) if callable(addresses) else addresses):
         host, _, port = address.rpartition(":")
         try:
             places = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
@@ -26,6 +29,19 @@ def look_up(addresses: Iterable[str]) -> Found:
         numbers = (_written(str(place[0]), port) for *_, place in places)
         found[address] = tuple(dict.fromkeys(numbers))
     return found
+
+
+def _asked(source: Source) -> Sequence[str]:
+    """Returns the servers that a user's function names; if it fails, none, and tells the log."""
+    try:
+        targets = targets_of(source())
+    except Exception as error:  # whatever a function of the user raises: the servers that are known stay
+        log.warning("the function that names the servers failed: %s", error)
+        return []
+    for each in targets:
+        if not is_host_and_port(each):
+            log.warning("%s is left out: a function names servers by host:port", each)
+    return [each for each in targets if is_host_and_port(each)]
 
 
 def numbers_of(addresses: Iterable[str]) -> Found | None:

@@ -8,8 +8,17 @@ from itertools import chain
 from typing import Final, Self
 
 from aclgrad._client.channel.options import ChannelOption
-from aclgrad._client.channel.resolver import Found, numbers_of, target_of
-from aclgrad._client.channel.targets import DNS, NUMBERS, UNIX, Target, is_host_and_port, named_targets, refused_target
+from aclgrad._client.channel.resolver import Addresses, Found, numbers_of, target_of
+from aclgrad._client.channel.targets import (
+    DNS,
+    NUMBERS,
+    UNIX,
+    Target,
+    dns_parts,
+    is_host_and_port,
+    named_targets,
+    refused_target,
+)
 from aclgrad.v1 import operator_service_pb2 as pb
 from aclgrad.wire.service import SERVICE_NAME
 
@@ -63,23 +72,30 @@ class Endpoints:
 class Servers:
     """What a client was told to use. `name` is what errors call it.
 
-    `endpoints` is None if the names in a list have to be looked up first. `tls_name` is what certificates have to be
-    for, if not for the target.
+    `endpoints` is None if the names in a list have to be looked up first, or a function asked. `dns_name` is what gRPC
+    itself looks up again and again; the client does so only to check servers one by one. `tls_name` is what
+    certificates have to be for, if not for the target.
     """
 
     name: str
     endpoints: Endpoints | None
-    listed: tuple[str, ...] = ()
+    listed: Addresses = ()
     host: str | None = None
     port: int | None = None
     tls_name: str | None = None
+    dns_name: str | None = None
 
     @property
     def are_several(self) -> bool:
         return self.endpoints is None or self.endpoints.balancing is not Balancing.ONE
 
+    @property
+    def names(self) -> Addresses:
+        """What the client looks up."""
+        return self.listed if self.dns_name is None else (self.dns_name,)
+
     def listed_endpoints(self, found: Found) -> Endpoints | None:
-        """Returns the way to the servers of a list that were found, but for some numbers; None if none is left."""
+        """Returns the way to the servers that were found by their names; None if there is none."""
         numbers = list(chain.from_iterable(found.values()))
         return _balanced(numbers, Balancing.LISTED, SERVICE_NAME, self.tls_name) if numbers else None
 
@@ -116,10 +132,14 @@ def servers_of(
     """
     own_name = (options or {}).get(_TLS_NAME)
     tls_name = str(own_name) if own_name is not None else tls_name
-    name, targets = named_targets(target)
+    targets: list[str] = []
+    if callable(target):
+        name = f"{getattr(target, '__qualname__', repr(target))}()"
+    else:
+        name, targets = named_targets(target)
     if len(targets) == 1:
         servers = _one(name, targets[0], tls_name)
-    elif all(each.startswith(UNIX) for each in targets):
+    elif targets and all(each.startswith(UNIX) for each in targets):
         paths = [UNIX + each.removeprefix(UNIX).removeprefix("//") for each in targets]
         servers = Servers(name, _balanced(paths, Balancing.LISTED, SERVICE_NAME, None))
     elif any(not is_host_and_port(each) for each in targets):
@@ -129,6 +149,8 @@ def servers_of(
     elif has_tls and tls_name is None:
         problem = "names several servers, and with TLS all of them have to answer to one name"
         raise refused_target(target, problem, "give Credentials(server_name=...)")
+    elif callable(target):
+        servers = Servers(name, None, target, tls_name=tls_name)
     else:
         servers = _several(name, tuple(targets), tls_name)
     if options and SERVICE_CONFIG in options and not servers.listed:
@@ -139,7 +161,11 @@ def servers_of(
 def _one(name: str, target: str, tls_name: str | None) -> Servers:
     named: tuple[ChannelOption, ...] = () if tls_name is None else ((_TLS_NAME, tls_name),)
     if target.lower().startswith(DNS):
-        return Servers(name, Endpoints(target, (*_balancing(SERVICE_NAME), *named), Balancing.LISTED, SERVICE_NAME))
+        endpoints = Endpoints(target, (*_balancing(SERVICE_NAME), *named), Balancing.LISTED, SERVICE_NAME)
+        authority, place = dns_parts(target)
+        # A name server of the target's own is one that only gRPC asks.
+        dns_name = None if authority else place
+        return Servers(name, endpoints, tls_name=tls_name or place.rpartition(":")[0].strip("[]"), dns_name=dns_name)
     # A number lost its scheme.
     told = name if name.lower().startswith(NUMBERS) else target
     if not is_host_and_port(target):

@@ -1,13 +1,16 @@
 """The targets that a client takes: what names a server, and what names several."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aclgrad.errors import InvalidSettingError
 
-Target = str | Sequence[str]
+Named = str | Sequence[str]
 """One server, or several: in a list, or in a text with commas."""
+Source = Callable[[], Named]
+"""Returns the servers that there are now."""
+Target = Named | Source
 DEFAULT_TARGET: Final = "127.0.0.1:50051"
 UNIX: Final = "unix:"
 DNS: Final = "dns:"
@@ -64,12 +67,12 @@ def _check_address(target: str, address: str) -> None:
         raise refused_target(target, f"has the port {port}, which is no number from 1 to 65535")
 
 
-def targets_of(target: Target) -> list[str]:
+def targets_of(target: Named) -> list[str]:
     """Returns each server of a target, for what is done with one after the other; raises InvalidSettingError."""
     return named_targets(target)[1]
 
 
-def named_targets(target: Target) -> tuple[str, list[str]]:
+def named_targets(target: Named) -> tuple[str, list[str]]:
     """Returns the name of all together, and each once, checked."""
     if isinstance(target, str):
         scheme = target.partition(":")[0].lower() + ":"
@@ -99,6 +102,13 @@ def _is_list(target: Any) -> bool:
 def is_host_and_port(target: str) -> bool:
     host, _, port = target.rpartition(":")
     return not target.startswith("unix") and port.isdigit() and bool(host) and (":" not in host or host.startswith("["))
+
+
+def dns_parts(target: str) -> tuple[str, str]:
+    """Returns the name server that a `dns:` target names, if any, and what it is asked for: host and port."""
+    rest = target[len(DNS) :]
+    authority, _, place = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest)
+    return authority, place
 
 
 def refused_target(target: object, problem: str, remedy: str = _TARGET_REMEDY) -> InvalidSettingError:

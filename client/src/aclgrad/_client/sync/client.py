@@ -74,7 +74,8 @@ class Client(BaseClient[Array]):
         out: Outputs | None = None,
         outputs: Sequence[str] | None = None,
     ) -> Array:
-        return self._run(Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs), timeout_s)
+        call = Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs)
+        return self._run(call, timeout_s, name)
 
     def submit(
         self,
@@ -95,7 +96,7 @@ class Client(BaseClient[Array]):
         moment.
         """
         call = Execution(name, inputs, attributes, self._sent_values, self._limit, out, outputs)
-        attempts = self._start(call.method, timeout_s)
+        attempts = self._traced(self._start(call.method, timeout_s), name)
         if self._closed.is_set():
             raise rpc_errors.closed_error(self.target)
         return self._submissions.submit(lambda: self._make(call, attempts))
@@ -153,15 +154,15 @@ class Client(BaseClient[Array]):
     ) -> None:
         self.close()
 
-    def _run(self, call: Exchange[_Result], timeout_s: Timeout) -> _Result:
-        return self._make(call, self._start(call.method, timeout_s))
+    def _run(self, call: Exchange[_Result], timeout_s: Timeout, operator: str | None = None) -> _Result:
+        return self._make(call, self._traced(self._start(call.method, timeout_s), operator))
 
     def _make(self, call: Exchange[_Result], attempts: Attempts) -> _Result:
         """Makes the call and reports it."""
         attempts.connect_from_now()
         try:
             result = self._repeat(call, attempts)
-        except AclgradError as error:
+        except BaseException as error:
             self._end(attempts, error)
             raise
         self._end(attempts)
@@ -169,7 +170,7 @@ class Client(BaseClient[Array]):
 
     def _run_batch(self, call: BatchRun, timeout_s: Timeout) -> list[Any]:
         """Sends the messages of a batch one after the other, each with its own retries, within one time limit."""
-        attempts = self._start(call.method, timeout_s)
+        attempts = self._traced(self._start(call.method, timeout_s))
         try:
             while call.next_message():
                 try:
@@ -178,7 +179,7 @@ class Client(BaseClient[Array]):
                     call.fail(error)
                 attempts = attempts.of_another_message()
             results = call.results()
-        except AclgradError as error:
+        except BaseException as error:
             self._end(attempts, error)
             raise
         self._end(attempts)
@@ -220,11 +221,15 @@ class Client(BaseClient[Array]):
             result = self._attempt_on(channel, call, attempts)
         except AclgradError as error:
             self._channels.failed(channel, error, moves=attempts.moves(error))
+            if attempts.trace is not None:
+                attempts.trace.end_attempt(error, attempts.server)
             raise
         finally:
             if self._channels.give_back(channel):
                 close(channel)
         self._channels.succeeded(channel)
+        if attempts.trace is not None:
+            attempts.trace.end_attempt(server=attempts.server)
         return result
 
     def _channel_for(self, attempts: Attempts) -> Channel:

@@ -21,7 +21,7 @@ from aclgrad._client.channel.probes import (
     check_request,
     host_of,
 )
-from aclgrad._client.channel.resolver import Found, look_up
+from aclgrad._client.channel.resolver import Addresses, Found, look_up
 from aclgrad._client.channel.servers import Endpoints
 from aclgrad._client.settings.metadata import Pair
 from aclgrad.v1 import operator_service_pb2 as pb
@@ -46,7 +46,7 @@ class ThreadNetwork:
         except _CLOSED:
             return None
 
-    async def look_up(self, addresses: Sequence[str]) -> Found:
+    async def look_up(self, addresses: Addresses) -> Found:
         return look_up(addresses)
 
     async def check(self, servers: Sequence[Endpoints]) -> list[Answer]:

@@ -11,7 +11,7 @@ from aclgrad._client.base_client import Prepare
 from aclgrad._client.calls.arrays import Array
 from aclgrad._client.calls.chunked import ChunkedAnswer, chunked_messages
 from aclgrad._client.calls.coalescing import Message
-from aclgrad._client.calls.exchanges import ChunkedCall, only_reply
+from aclgrad._client.calls.exchanges import CHUNKED, ChunkedCall, only_reply
 from aclgrad._client.calls.outgoing import LARGE_BYTES
 from aclgrad._client.channel.probes import Channel
 from aclgrad._client.settings.metadata import Pair, server_of
@@ -33,7 +33,7 @@ class Sender:
         if len(request) > LARGE_BYTES:
             # As a stream of one message. A unary call would wait for a full connection to take the rest of the message,
             # even after its deadline.
-            limit_s, metadata, _ = self._prepare(channel, attempts)
+            limit_s, metadata, _ = self._prepare(channel, attempts, name)
             replies = self._stream(channel, name, iter((request,)), limit_s, metadata)
             reply = only_reply(replies)
             attempts.server = server_of(replies.trailing_metadata())
@@ -41,7 +41,7 @@ class Sender:
         method = channel.methods.get(name)
         if method is None:
             method = channel.methods[name] = channel.grpc.unary_unary(path_of(name))
-        limit_s, metadata, wants_server = self._prepare(channel, attempts)
+        limit_s, metadata, wants_server = self._prepare(channel, attempts, name)
         # A message of several calls goes on for the others if one of them is cancelled.
         if self._submissions.is_in_background and name != Message.method:
             call = method.future(request, timeout=limit_s, metadata=metadata)
@@ -57,11 +57,11 @@ class Sender:
     def chunks(self, channel: Channel, chunked: ChunkedCall, attempts: Attempts) -> Array:
         """Returns the gradient; raises what `message` raises."""
         answer = ChunkedAnswer(chunked.destination)
-        limit_s, metadata, _ = self._prepare(channel, attempts)
+        limit_s, metadata, _ = self._prepare(channel, attempts, CHUNKED)
         left_s = attempts.time_left_s()
         idle_timeout = IdleTimeout(limit_s if attempts.may_move else None)
         messages = idle_timeout.through(chunked_messages(chunked.call, chunked.chunk_bytes))
-        replies = self._stream(channel, "ExecuteOperatorChunked", messages, left_s, metadata)
+        replies = self._stream(channel, CHUNKED, messages, left_s, metadata)
         try:
             with idle_timeout.watched(replies.cancel):
                 for message in idle_timeout.through(replies):

@@ -55,6 +55,9 @@ def batch_norm_case(
 def _draw(integer: Integer) -> Case:
     shape = (*draw_sizes(integer, 2, 1, 9), *draw_sizes(integer, integer(0, 4), 1, 4))
     training = bool(integer(0, 1))
+    if training and not any(size > 1 for size in (shape[0], *shape[2:])):
+        # PyTorch refuses channels of one value: their variance is 0, and all of the gradient is rounding.
+        shape = (2, *shape[1:])
     weight = ("weight",) if integer(0, 1) else ()
     unused = (_RUNNING if training else _BATCH) if integer(0, 1) else ()
     used = _BATCH if training else _RUNNING

@@ -1,0 +1,137 @@
+"""TLS between this client and a server: who issued the certificate, for whom and until when, and who else is asked."""
+
+import os
+import pkgutil
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aclgrad._client.settings.credentials import Credentials
+from aclgrad.commands.doctor.findings import Found, Step, bad, fine, noted
+from aclgrad.commands.doctor.greetings import Spoken, bad_protocol, greet
+from aclgrad.commands.doctor.network import Route
+from aclgrad.judgement.rows import Finding
+from aclgrad.units import span
+
+_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+_SOON_S: Final = 7 * 86_400
+_EXPIRED, _NOT_YET, _OTHER_HOST = 10, 9, (62, 64)
+"""Codes of OpenSSL's verification; the last two are a name and a number."""
+
+
+def of_tls(route: Route, credentials: Credentials) -> Found:
+    """Yields what a handshake with these credentials says of the server, and what the server says of the client."""
+    name = credentials.server_name or route.host.strip("[]")
+    try:
+        context = _context(credentials)
+    except (OSError, ValueError) as error:
+        yield "tls", "files", bad(f"the files of TLS cannot be used: {error}", "give PEM files, and keys that fit")
+        return
+    has_own = credentials.certificate is not None
+    try:
+        with route.dial() as connection, context.wrap_socket(connection, server_hostname=name) as secure:
+            yield "tls", "certificate", _of_certificate(secure.getpeercert() or {})
+            spoken, version = greet(secure), secure.version()
+    except ssl.SSLCertVerificationError as error:
+        yield "tls", "certificate", _refused(error, route, name)
+    except ssl.SSLError as error:
+        yield _of_failure(error, has_own=has_own)
+    except OSError as error:
+        remedy = "the port may speak plaintext (ACLGRAD_TLS=false), or be no server of aclgrad"
+        yield "tls", "handshake", bad(f"the handshake fails: {error}", remedy)
+    else:
+        if spoken is Spoken.CLOSED:
+            yield _of_refusal("it ends the connection after the handshake", has_own=has_own)
+            return
+        if spoken is not Spoken.HTTP2:
+            yield "tls", "protocol", bad_protocol(spoken)
+            return
+        told = "that of this client is accepted, or not asked for" if has_own else "the server requires none"
+        yield "tls", "client certificate", fine(told)
+        yield "tls", "protocol", fine(f"HTTP/2 over {version}")
+
+
+def _context(credentials: Credentials) -> ssl.SSLContext:
+    """Returns what gRPC would check by; raises OSError or ValueError for files that cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    ca = credentials.ca
+    if ca is None:
+        ca = os.environ.get(_ROOTS) or pkgutil.get_data("grpc", "_cython/_credentials/roots.pem") or b""
+    content = ca if isinstance(ca, bytes) else Path(ca).read_bytes()
+    context.load_verify_locations(cadata=b"\n".join(_PEM.findall(content)).decode("ascii"))
+    if credentials.certificate is not None and credentials.key is not None:
+        # Without a password, OpenSSL would ask for one.
+        context.load_cert_chain(os.fspath(credentials.certificate), os.fspath(credentials.key), password="")
+    return context
+
+
+def _of_certificate(certificate: Mapping[str, Any]) -> Finding:
+    left_s = ssl.cert_time_to_seconds(certificate["notAfter"]) - time.time()
+    told = f"it is for {_names(certificate)}, by {_issuer(certificate)}, and ends in {span(left_s)}"
+    return noted(f"{told}: renew it") if left_s < _SOON_S else fine(told)
+
+
+def _refused(error: ssl.SSLCertVerificationError, route: Route, name: str) -> Finding:
+    """Returns the finding about a certificate that gRPC would refuse."""
+    clock = f"the clock of this machine says {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC"
+    seen = _presented(route)
+    if error.verify_code == _EXPIRED:
+        return bad(f"the server's certificate has expired; {clock}", "renew it")
+    if error.verify_code == _NOT_YET:
+        return bad(f"the server's certificate is not valid yet; {clock}", "set the clocks of both machines")
+    if error.verify_code in _OTHER_HOST:
+        remedy = "give the target one of its names, or set ACLGRAD_SERVER_NAME to one"
+        return bad(f"the server's certificate is for {_names(seen)}, not for {name}", remedy)
+    remedy = "set ACLGRAD_CA to the file of the authority that issued it"
+    return bad(f"the server's certificate, by {_issuer(seen)}, is not trusted: {error.verify_message}", remedy)
+
+
+def _presented(route: Route) -> Mapping[str, Any]:
+    """Returns what the server's certificate says, trusting it for that; empty if it is not valid now."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        with route.dial() as connection, context.wrap_socket(connection) as secure:
+            presented = secure.getpeercert(binary_form=True) or b""
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(cadata=presented)
+        with route.dial() as connection, context.wrap_socket(connection) as secure:
+            return secure.getpeercert() or {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _of_failure(error: ssl.SSLError, *, has_own: bool) -> Step:
+    """Returns the finding about a handshake that either side ended."""
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    if "wrong version" in reason or "http request" in reason:
+        remedy = "set ACLGRAD_TLS=false, or no ACLGRAD_CA, or put TLS on the server"
+        return "tls", "handshake", bad("the port does not speak TLS, and this client would", remedy)
+    if "alert" in reason:
+        return _of_refusal(reason, has_own=has_own)
+    return "tls", "handshake", bad(f"the handshake fails: {reason}", "look at what is between the two machines")
+
+
+def _of_refusal(reason: str, *, has_own: bool) -> Step:
+    """Returns the finding about a server that does not take this client."""
+    remedy = "see --tls-client-ca of the server for who issues them"
+    if has_own:
+        return "tls", "client certificate", bad(f"the server refuses the certificate of this client: {reason}", remedy)
+    remedy = f"set ACLGRAD_CERTIFICATE and ACLGRAD_KEY; {remedy}"
+    return "tls", "client certificate", bad(f"the server refuses a client without a certificate: {reason}", remedy)
+
+
+def _names(certificate: Mapping[str, Any]) -> str:
+    return ", ".join(value for _, value in certificate.get("subjectAltName", ())) or "no name that can be read"
+
+
+def _issuer(certificate: Mapping[str, Any]) -> str:
+    parts = dict(part for parts in certificate.get("issuer", ()) for part in parts)
+    return parts.get("commonName") or parts.get("organizationName") or "an unknown authority"

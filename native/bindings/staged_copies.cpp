@@ -1,0 +1,93 @@
+#include "staged_copies.h"
+
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "error.h"
+
+namespace py = pybind11;
+
+namespace aclgrad {
+namespace {
+
+void ThrowIfCancelled(const Cancellation& cancellation) {
+  if (cancellation.is_cancelled) throw NotBegun("the copy", "its client has gone");
+}
+
+py::object ResultOf(const StagedWrites&) { return py::none(); }
+py::object ResultOf(const StagedReads& reads) { return reads.Messages(); }
+
+template <typename Copies>
+class CopyWork final : public SubmittedWork {
+ public:
+  CopyWork(py::object given_ticket, Copies copies, Deadline deadline)
+      : SubmittedWork(std::move(given_ticket)), copies_(std::move(copies)), deadline_(deadline) {}
+
+  void Run() override { copies_.Run(*cancellation, deadline_); }
+
+  [[nodiscard]] py::object Result() override { return ResultOf(copies_); }
+
+  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
+
+ private:
+  const Copies copies_;
+  const Deadline deadline_;
+};
+
+template <typename Copies, typename Item>
+std::shared_ptr<Cancellation> SubmitCopies(ServedDevice& served, py::object ticket, const std::vector<Item>& items,
+                                           double deadline) {
+  auto work = std::make_unique<CopyWork<Copies>>(std::move(ticket), Copies(served, items), DeadlineOf(deadline));
+  auto cancellation = work->cancellation;
+  served.copies.Submit(std::move(work));
+  return cancellation;
+}
+
+}  // namespace
+
+StagedWrites::StagedWrites(const ServedDevice& served, const std::vector<Write>& writes) {
+  copies_.reserve(writes.size());
+  for (const auto& [tensor, offset, data] : writes) {
+    ExpectOn(served, tensor, "write " + std::to_string(copies_.size()));
+    copies_.push_back({tensor, offset, BufferView(data, /*writable=*/false)});
+  }
+}
+
+void StagedWrites::Run(const Cancellation& cancellation, Deadline deadline) const {
+  for (const auto& [tensor, offset, bytes] : copies_) {
+    ThrowIfCancelled(cancellation);
+    tensor.held->staging().Write(tensor.number, offset, bytes.data(), bytes.size_bytes(), deadline);
+  }
+}
+
+StagedReads::StagedReads(const ServedDevice& served, const std::vector<Read>& reads) {
+  copies_.reserve(reads.size());
+  for (const auto& [tensor, offset, prefix, size_bytes] : reads) {
+    ExpectOn(served, tensor, "read " + std::to_string(copies_.size()));
+    copies_.push_back({tensor, offset, size_bytes, ReplyBuffer({{std::string_view(prefix), size_bytes}})});
+  }
+}
+
+void StagedReads::Run(const Cancellation& cancellation, Deadline deadline) const {
+  for (const auto& [tensor, offset, size_bytes, message] : copies_) {
+    ThrowIfCancelled(cancellation);
+    tensor.held->staging().Read(tensor.number, offset, message.payload(0), size_bytes, deadline);
+  }
+}
+
+py::list StagedReads::Messages() const {
+  py::list messages;
+  for (const Copy& each : copies_) messages.append(each.message.object());
+  return messages;
+}
+
+void BindStagedCopies(DeviceClass& device) {
+  device.def("write", &SubmitCopies<StagedWrites, Write>, py::arg("ticket"), py::arg("writes"), py::arg("deadline"))
+      .def("read", &SubmitCopies<StagedReads, Read>, py::arg("ticket"), py::arg("reads"), py::arg("deadline"));
+}
+
+}  // namespace aclgrad

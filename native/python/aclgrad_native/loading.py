@@ -1,0 +1,25 @@
+"""Why the compiled module does not load: nearly always a wheel of another machine or another Python."""
+
+import platform
+import re
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+_LATER_GLIBC: Final = re.compile(r"version `(?P<wanted>GLIBC_[\d.]+)' not found")
+
+
+def explanation(error: ImportError, folder: Path) -> str:
+    """Returns what is wrong with the compiled module in this folder, and what to do about it."""
+    own = str(sysconfig.get_config_var("SOABI"))
+    built = sorted(each.name.split(".")[1] for each in folder.glob("_native.*.so"))
+    install = "install the aclgrad-native of this Python and processor again, without pip's --platform or --target"
+    if isinstance(error, ModuleNotFoundError) and built:
+        return f"aclgrad_native is built for {', '.join(built)}, and this is {own}; {install}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"aclgrad_native has no compiled module for {own}; install it with `pip install ./native`"
+    if later := _LATER_GLIBC.search(str(error)):
+        own_glibc = platform.libc_ver()[1] or "none"
+        remedy = "build it on this machine with `pip install ./native`, or use the container image"
+        return f"aclgrad_native needs {later['wanted']}, and the glibc of this system is {own_glibc}; {remedy}"
+    return f"aclgrad_native does not load: {error}; {install}"

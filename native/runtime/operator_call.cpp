@@ -1,0 +1,79 @@
+#include "operator_call.h"
+
+#include <type_traits>
+#include <utility>
+
+namespace aclgrad {
+namespace {
+
+template <typename T>
+void Append(std::string& key, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void AppendList(std::string& key, const std::vector<int64_t>& values) {
+  Append(key, values.size());
+  for (const int64_t value : values) Append(key, value);
+}
+
+void AppendAttribute(std::string& key, const Attribute& attribute) {
+  Append(key, attribute.index());
+  std::visit(
+      [&key](const auto& value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<int64_t>>) {
+          AppendList(key, value);
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
+          Append(key, value.size());
+          key += value;
+        } else {
+          Append(key, value);
+        }
+      },
+      attribute);
+}
+
+std::string KeyOf(const CallForm& form) {
+  std::string key = form.symbol;
+  for (const InputForm& input : form.inputs) {
+    Append(key, input.dtype);
+    AppendList(key, input.shape);
+  }
+  for (const OutputForm& output : form.outputs) {
+    Append(key, output.use);
+    Append(key, output.dtype);
+    AppendList(key, output.shape);
+  }
+  for (const Attribute& attribute : form.attributes) AppendAttribute(key, attribute);
+  return key;
+}
+
+// An executor has no tensor for an absent input, and may depend on memory that an input shares with an output.
+char KindOf(const InputBytes& input) {
+  if (std::holds_alternative<Absent>(input)) return 'a';
+  const auto* shape_only = std::get_if<ShapeOnly>(&input);
+  return shape_only != nullptr && shape_only->output ? 'o' : 'b';
+}
+
+}  // namespace
+
+CallForm::CallForm(std::string given_symbol, std::vector<InputForm> given_inputs,
+                   std::vector<Attribute> given_attributes, std::vector<OutputForm> given_outputs,
+                   bool given_is_spatial, bool given_is_planned_alone)
+    : symbol(std::move(given_symbol)),
+      inputs(std::move(given_inputs)),
+      attributes(std::move(given_attributes)),
+      outputs(std::move(given_outputs)),
+      is_spatial(given_is_spatial),
+      is_planned_alone(given_is_planned_alone),
+      key(KeyOf(*this)) {}
+
+std::string ExecutorKey(const OperatorCall& call) {
+  std::string key;
+  key.reserve(call.inputs.size() + call.form->key.size());
+  for (const InputBytes& input : call.inputs) key += KindOf(input);
+  key += call.form->key;
+  return key;
+}
+
+}  // namespace aclgrad

@@ -1,0 +1,61 @@
+"""What this server refuses of calls that the operator table allows: sizes, work, missing values, places of outputs."""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+from aclgrad.errors import InputValuesRequiredError, InvalidFieldError, LimitExceededError
+from aclgrad.operators.spec import Arguments, InputSpec
+from aclgrad.products import Product
+from aclgrad.tensors import SharedRange, TensorType, TensorView
+from aclgrad.wire.messages import OperatorCall
+
+
+def check_work(work: float, limit: float) -> None:
+    if work > limit:
+        problem = f"takes {work:.3g} additions and the limit is {limit:.3g}: a device that takes so long counts as lost"
+        remedy = "make the windows smaller, or split the call"
+        raise LimitExceededError.at("call", problem, remedy, {"work": f"{work:.0f}", "limit": f"{limit:.0f}"})
+
+
+def check_tensor_size(field: str, type: TensorType, limit: int) -> None:
+    if type.size_bytes > limit:
+        problem = f"takes {type.size_bytes} bytes as {type} and the limit is {limit}"
+        remedy = "send a smaller tensor, or raise --max-tensor-bytes (ACLGRAD_MAX_TENSOR_BYTES) of the server"
+        raise LimitExceededError.at(field, problem, remedy)
+
+
+def check_presence(
+    spec: InputSpec, tensor: TensorView, arguments: Arguments, product: Product, shape_only: bool | None
+) -> None:
+    if tensor.data is not None or tensor.type.element_count == 0:
+        return
+    field = f"inputs[{spec.name}]"
+    if spec.unread_on is None:
+        raise InvalidFieldError.at(f"{field}.data", "is missing", "send the values: the operator reads them")
+    if not spec.takes_shape(product, shape_only) or (shape_only is None and spec.read_for(arguments)):
+        why = "the server was started with --shape-only off" if shape_only is False else f"{product} may read them here"
+        raise InputValuesRequiredError(
+            f"{field} came without values, and {why}",
+            field=field,
+            remedy="send the array instead of its shape",
+            metadata={"product": product},
+        )
+
+
+def output_memory(call: OperatorCall, types: Mapping[str, TensorType]) -> Mapping[str, SharedRange]:
+    """Returns where outputs go, by name, unless into the response."""
+    for name, memory in call.output_memory.items():
+        if name not in types:
+            remedy = f"name {' or '.join(types)}, the outputs that are wanted"
+            raise InvalidFieldError.at(f"output_memory[{name}]", "is for no wanted output", remedy)
+        if memory.nbytes != types[name].size_bytes:
+            problem, remedy = (
+                f"is {memory.nbytes}, but {types[name]} takes {types[name].size_bytes}",
+                "send exactly the size of the output",
+            )
+            raise InvalidFieldError.at(f"output_memory[{name}].size_bytes", problem, remedy)
+    for (name, memory), (other, others) in combinations(call.output_memory.items(), 2):
+        if memory.overlaps(others):
+            problem = f"shares bytes with output_memory[{name}]"
+            raise InvalidFieldError.at(f"output_memory[{other}]", problem, "name a range of its own")
+    return call.output_memory

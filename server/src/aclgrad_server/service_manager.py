@@ -1,0 +1,55 @@
+"""Tells systemd that the server is ready, reloads, stops and lives: datagrams to $NOTIFY_SOCKET, as in sd_notify(3)."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+READY: Final = "READY=1"
+STOPPING: Final = "STOPPING=1"
+_ALIVE: Final = "WATCHDOG=1"
+_BEATS_PER_LIMIT: Final = 3
+
+
+def tell(*lines: str) -> None:
+    """Sends the lines; does nothing without a service manager, or if it does not read them: the loop never waits."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    # The kernel's form of an abstract socket begins with a zero byte.
+    address = f"\0{path[1:]}" if path.startswith("@") else path
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        sender.sendto("\n".join(lines).encode(), address)
+
+
+def tell_status(text: str, *lines: str) -> None:
+    """Sends what `systemctl status` shows of the server, and other lines."""
+    tell(*lines, f"STATUS={text}")
+
+
+def tell_reloading() -> None:
+    """Says that the settings are being read again; READY ends that."""
+    tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+
+class Watchdog:
+    """Tells systemd that this process lives, if WatchdogSec asks for that."""
+
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._due = clock()
+        # A child of the service has the variables, too; systemd does not wait for it.
+        is_watched = environment.get("WATCHDOG_PID") in (None, "", str(os.getpid()))
+        limit = environment.get("WATCHDOG_USEC", "") if is_watched else ""
+        self._interval_s = int(limit) / 1e6 / _BEATS_PER_LIMIT if limit.isdecimal() else None
+
+    def beat(self, failure: str | None) -> None:
+        """Sends a sign of life if it is due, and none after a failure: systemd then ends the process."""
+        if self._interval_s is not None and failure is None and self._clock() >= self._due:
+            self._due = self._clock() + self._interval_s
+            tell(_ALIVE)

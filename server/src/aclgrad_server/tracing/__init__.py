@@ -1,0 +1,1 @@
+"""Traces: the spans of calls, and their way to a collector. Loaded only with `--tracing`."""

@@ -1,0 +1,252 @@
+"""Both clients with `tracing`: a span for each call and each of its attempts, and a trace that servers go on with."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceFlags, format_span_id, format_trace_id
+
+import aclgrad
+from aclgrad.testing import TestServer
+from tools.calling import maybe_await
+
+from .conftest import one_kind
+from .scripted_batches import add, answer_in_turn
+from .scripted_service import REPLY, ScriptedService, abort_with
+from .test_coalescing import begin, pooling, until
+
+ONES = np.ones((1, 1, 1), np.float32)
+METHOD = "aclgrad.v1.OperatorService/ExecuteOperator"
+LOST = abort_with(grpc.StatusCode.UNAVAILABLE, "connection reset")
+Connect = Callable[..., Any]
+
+
+class Traces:
+    """A provider, and the spans that have ended."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return list(self._exporter.get_finished_spans())
+
+    def calls(self) -> list[ReadableSpan]:
+        return [each for each in self.spans if each.kind is SpanKind.INTERNAL]
+
+    def attempts(self) -> list[ReadableSpan]:
+        return sorted((each for each in self.spans if each.kind is SpanKind.CLIENT), key=lambda each: each.start_time)
+
+
+@pytest.fixture
+def traces() -> Traces:
+    return Traces()
+
+
+def note_parents(service: ScriptedService, *answers: Callable[[grpc.ServicerContext], bytes]) -> list[str]:
+    """Has the service give these answers in turn, the last one again and again; returns the parents that it gets."""
+    parents: list[str] = []
+
+    def answer(context: grpc.ServicerContext) -> bytes:
+        parents.extend(value for key, value in context.invocation_metadata() if key == "traceparent")
+        return answers[min(len(parents), len(answers)) - 1](context)
+
+    service.answer = answer
+    return parents
+
+
+def parent_header(context: SpanContext) -> str:
+    return f"00-{format_trace_id(context.trace_id)}-{format_span_id(context.span_id)}-{context.trace_flags:02x}"
+
+
+async def test_each_attempt_is_a_span_below_the_call(
+    connect: Connect, service: ScriptedService, traces: Traces
+) -> None:
+    parents = note_parents(service, LOST, LOST, lambda context: REPLY)
+    client = connect(service.address, tracing=traces.provider)
+    with traces.provider.get_tracer("test").start_as_current_span("step") as step, aclgrad.request_id("mine"):
+        await maybe_await(client.execute("pool", {"a": ONES}))
+    (call,) = (each for each in traces.calls() if each.name != "step")
+    assert (call.name, call.parent) == ("pool", step.get_span_context())
+    assert call.attributes == {"aclgrad.request_id": "mine", "aclgrad.operator": "pool", "aclgrad.retries": 2}
+    assert call.status.status_code is StatusCode.UNSET
+    attempts = traces.attempts()
+    assert [(each.name, each.parent) for each in attempts] == [(METHOD, call.context)] * 3
+    assert parents == [parent_header(each.context) for each in attempts]
+    told = [dict(each.attributes) for each in attempts]
+    assert {(each["rpc.system.name"], each["rpc.method"], each["aclgrad.request_id"]) for each in told} == {
+        ("grpc", METHOD, "mine")
+    }
+    assert [each["rpc.response.status_code"] for each in told] == ["UNAVAILABLE", "UNAVAILABLE", "OK"]
+    assert [each.get("error.type") for each in told] == ["ConnectionLostError", "ConnectionLostError", None]
+    assert [each.status.status_code for each in attempts] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
+    edges = [call.start_time, *(time for each in attempts for time in (each.start_time, each.end_time)), call.end_time]
+    assert edges == sorted(edges)
+
+
+async def test_a_call_that_fails(connect: Connect, server: TestServer, traces: Traces) -> None:
+    client = connect(server.target, tracing=traces.provider)
+    with pytest.raises(aclgrad.UnknownOperatorError):
+        await maybe_await(client.execute("none", {"a": ONES}))
+    (call,), (attempt,) = traces.calls(), traces.attempts()
+    for span in (call, attempt):
+        assert (span.status.status_code, span.attributes["error.type"]) == (StatusCode.ERROR, "UNKNOWN_OPERATOR")
+    assert attempt.attributes["rpc.response.status_code"] == "NOT_FOUND"
+    assert "none" in call.status.description
+
+
+async def test_a_call_without_a_server_has_a_span_and_no_attempt_that_arrives(connect: Connect, traces: Traces) -> None:
+    client = connect("127.0.0.1:1", tracing=traces.provider, connect_timeout_s=0)
+    with pytest.raises(aclgrad.ServerUnreachableError):
+        await maybe_await(client.server_status())
+    (call,) = traces.calls()
+    assert (call.name, call.attributes["error.type"]) == ("GetServerStatus", "ServerUnreachableError")
+    assert "aclgrad.operator" not in call.attributes
+
+
+async def test_batches_and_chunks(connect: Connect, server: TestServer, traces: Traces) -> None:
+    client = connect(server.target, tracing=traces.provider, max_message_bytes=100_000)
+    await maybe_await(client.adaptive_avg_pool2d_backward(np.ones((1, 256, 256), np.float32), (1, 256, 256)))
+    batch = client.batch()
+    for _ in range(3):
+        batch.adaptive_avg_pool2d_backward(np.ones((1, 100, 100), np.float32), (1, 100, 100))
+    await maybe_await(batch.run())
+    one, several = traces.calls()
+    assert (one.name, several.name) == ("adaptive_avg_pool2d_backward", "BatchExecuteOperators")
+    names = [(each.name.rpartition("/")[2], each.parent) for each in traces.attempts()]
+    # Two calls fit in a message.
+    batch_name = "BatchExecuteOperators"
+    assert names == [("ExecuteOperatorChunked", one.context), *[(batch_name, several.context)] * 2]
+
+
+async def test_calls_of_a_batch_that_are_sent_again(connect: Connect, service: ScriptedService, traces: Traces) -> None:
+    busy = aclgrad.ServerBusyError("full", retry_after_s=0.01)
+    answer_in_turn(service, {1: busy}, {})
+    client = connect(service.address, tracing=traces.provider)
+    await maybe_await(add(client.batch(), [0, 1]).run())
+    (call,) = traces.calls()
+    assert call.attributes["aclgrad.retries"] == 1
+    assert len(traces.attempts()) == 2
+
+
+async def test_calls_that_share_a_message_are_linked(
+    connect: Connect, service: ScriptedService, server: TestServer, traces: Traces
+) -> None:
+    may_go = threading.Event()
+    with grpc.insecure_channel(server.target) as channel:
+
+        def answer(context: grpc.ServicerContext) -> bytes:
+            method, request = service.current.method, service.current.request
+            may_go.wait(60)
+            return channel.unary_unary(method)(request, timeout=60)
+
+        service.answer = answer
+        client = connect(service.address, tracing=traces.provider, coalesce=True)
+        first = begin(client, [lambda: pooling(client, 1)] * 2)
+        await until(lambda: len(service.requests) == 2)
+        others = begin(client, [lambda: pooling(client, 2)] * 3)
+        # All three wait in the lane: none is under way by itself.
+        coalescer = client._coalescer  # noqa: SLF001
+        await until(lambda: sum(len(lane._waiting) for lane in coalescer._lanes.values()) == 3)  # noqa: SLF001
+        may_go.set()
+        await asyncio.gather(*first, *others)
+    calls = {each.context.span_id: each for each in traces.calls()}
+    assert len(calls) == 5
+    messages = [each for each in traces.attempts() if each.name.endswith("BatchExecuteOperators")]
+    (message,) = messages
+    assert len(traces.attempts()) == 3
+    carried = {message.parent.span_id, *(link.context.span_id for link in message.links)}
+    alone = {each.parent.span_id for each in traces.attempts() if each is not message}
+    assert carried == set(calls) - alone
+    assert len(message.links) == 2
+
+
+async def test_a_call_that_is_cancelled(service: ScriptedService, traces: Traces) -> None:
+    arrived, may_end = threading.Event(), threading.Event()
+
+    def answer(context: grpc.ServicerContext) -> bytes:
+        arrived.set()
+        may_end.wait(60)
+        return REPLY
+
+    service.answer = answer
+    async with aclgrad.AsyncClient(service.address, tracing=traces.provider) as client:
+        task = asyncio.ensure_future(client.execute("pool", {"a": ONES}))
+        await asyncio.to_thread(arrived.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    arrived.clear()
+    with aclgrad.Client(service.address, tracing=traces.provider) as client:
+        future = client.submit("pool", {"a": ONES})
+        await asyncio.to_thread(arrived.wait, 60)
+        future.cancel()
+        with pytest.raises(CancelledError):
+            future.result()
+        await until(lambda: len(traces.calls()) == 2)
+    may_end.set()
+    # The second is what gRPC raises.
+    names = ["CancelledError"] * 2 + ["FutureCancelledError"] * 2
+    assert sorted(each.attributes["error.type"] for each in traces.spans) == names
+    assert {each.attributes["rpc.response.status_code"] for each in traces.attempts()} == {"CANCELLED"}
+
+
+async def test_a_submitted_call_is_below_the_span_of_who_submitted_it(server: TestServer, traces: Traces) -> None:
+    tracer = traces.provider.get_tracer("test")
+    with aclgrad.Client(server.target, tracing=traces.provider) as client:
+        with tracer.start_as_current_span("step") as step:
+            future = client.submit("adaptive_avg_pool2d_backward", {"grad_output": ONES, "self": (1, 2, 2)})
+        await asyncio.to_thread(future.result, 60)
+    assert step.get_span_context() in [each.parent for each in traces.calls()]
+
+
+@one_kind
+async def test_a_trace_that_is_not_sampled_goes_on_as_such(connect: Connect, service: ScriptedService) -> None:
+    parents = note_parents(service, lambda context: REPLY)
+    client = connect(service.address, tracing=TracerProvider(sampler=ALWAYS_OFF))
+    await maybe_await(client.execute("pool", {"a": ONES}))
+    (parent,) = parents
+    assert int(parent[-2:], 16) & TraceFlags.SAMPLED == 0
+
+
+@one_kind
+async def test_without_an_sdk_nothing_is_sent(connect: Connect, service: ScriptedService) -> None:
+    parents = note_parents(service, lambda context: REPLY)
+    client = connect(service.address, tracing=True)
+    await maybe_await(client.execute("pool", {"a": ONES}))
+    assert not parents
+    assert len(service.requests) == 1
+
+
+@one_kind
+async def test_looks_at_servers_are_no_calls(connect: Connect, server: TestServer, traces: Traces) -> None:
+    client = connect(server.target, tracing=traces.provider)
+    await maybe_await(client.wait_until_ready())
+    assert not traces.spans
+
+
+@one_kind
+async def test_what_makes_no_sense(connect: Connect, monkeypatch: pytest.MonkeyPatch, traces: Traces) -> None:
+    for wrong in ("yes", None, 1, object()):
+        with pytest.raises(aclgrad.InvalidSettingError, match="give True, False or a TracerProvider") as caught:
+            connect("127.0.0.1:1", tracing=wrong)
+        assert caught.value.field == "tracing"
+    with pytest.raises(aclgrad.InvalidSettingError, match="metadata has the key 'traceparent', which tracing sets"):
+        connect("127.0.0.1:1", tracing=True, metadata={"traceparent": "00-a"})
+    monkeypatch.delitem(sys.modules, "aclgrad.tracing")
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace", None)
+    with pytest.raises(aclgrad.InvalidSettingError) as caught:
+        connect("127.0.0.1:1", tracing=True)
+    assert "OpenTelemetry, which is not installed; run: pip install 'opentelemetry-api" in str(caught.value)

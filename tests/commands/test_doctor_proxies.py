@@ -1,0 +1,75 @@
+"""The doctor knows which proxy gRPC goes through: each prediction is compared with what gRPC does."""
+
+import pytest
+
+import aclgrad
+from aclgrad.testing import TestServer
+from tests.commands import peers
+from tests.commands.test_doctor import NO_VARIABLES, diagnosed, failure
+
+PROXY = "http://trainer:pass%20word@PROXY"
+# The variables, and whether gRPC goes through the proxy. PROXY stands for its address.
+CASES = {
+    "none": ({}, False),
+    "http_proxy": ({"http_proxy": PROXY}, True),
+    "https_proxy": ({"https_proxy": PROXY}, True),
+    "grpc_proxy": ({"grpc_proxy": PROXY, "http_proxy": "http://127.0.0.1:1"}, True),
+    "upper_case": ({"HTTP_PROXY": PROXY}, False),
+    "empty": ({"grpc_proxy": "", "http_proxy": PROXY}, False),
+    "another_scheme": ({"https_proxy": "https://PROXY"}, False),
+    "no_url": ({"http_proxy": "PROXY"}, False),
+    "excepted": ({"http_proxy": PROXY, "no_proxy": "localhost, 127.0.0.1"}, False),
+    "excepted_by_its_end": ({"http_proxy": PROXY, "no_proxy": ".0.1"}, False),
+    "excepted_network": ({"http_proxy": PROXY, "no_proxy": "127.0.0.0/8"}, False),
+    "another_network": ({"http_proxy": PROXY, "no_proxy": "10.0.0.0/8,"}, True),
+    "a_star_is_no_pattern": ({"http_proxy": PROXY, "no_proxy": "*"}, True),
+    "localhost_is_another_name": ({"http_proxy": PROXY, "no_proxy": "localhost"}, True),
+    "upper_case_exception": ({"http_proxy": PROXY, "NO_PROXY": "127.0.0.1"}, True),
+    "hidden_exception": ({"http_proxy": PROXY, "no_grpc_proxy": "a.example", "no_proxy": "127.0.0.1"}, True),
+}
+
+
+@pytest.mark.parametrize(("variables", "is_used"), CASES.values(), ids=CASES)
+def test_the_way_is_that_of_grpc(
+    testing: TestServer, variables: dict[str, str], is_used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = peers.HttpProxy()
+    with peers.listening(proxy.behave) as address:
+        given = {name: value.replace("PROXY", address) for name, value in variables.items()}
+        for name in NO_VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        with aclgrad.Client(testing.target, retries=0) as client:
+            client.server_status()
+        assert bool(proxy.requests) is is_used
+        by_grpc = [each.splitlines() for each in proxy.requests]
+        proxy.requests.clear()
+        rows, exit_code = diagnosed(testing.target, **given)
+        assert exit_code == 0
+        assert bool(proxy.requests) is is_used
+    assert rows["network", "proxy"]["message"].startswith("none: ") is not is_used
+    assert (("network", "way through the proxy") in rows) is is_used
+    assert "word" not in str(rows)
+    if is_used:
+        assert rows["network", "way through the proxy"]["verdict"] == "passed"
+        assert rows["network", "connection"]["message"].startswith(address)
+        # The proxy cannot tell the doctor from gRPC.
+        authorization = [line for line in by_grpc[0] if line.lower().startswith("proxy-auth")]
+        assert proxy.requests[0].splitlines()[0] == by_grpc[0][0]
+        assert [line.replace(" ", "") for line in proxy.requests[0].splitlines() if line.startswith("Proxy-")] == [
+            line.replace(" ", "") for line in authorization
+        ]
+
+
+def test_a_proxy_that_refuses(testing: TestServer) -> None:
+    with peers.listening(peers.speak_http1) as address:
+        name, message = failure(testing.target, http_proxy=f"http://{address}")
+    assert name == ("network", "way through the proxy")
+    assert "does not lead to 127.0.0.1: it answers 'HTTP/1.1 400 Bad Request'; add 127.0.0.1 to no_proxy" in message
+
+
+def test_a_proxy_that_is_not_there(testing: TestServer) -> None:
+    name, message = failure(testing.target, grpc_proxy="http://127.0.0.1:1")
+    assert name == ("network", "connection")
+    assert message.startswith("127.0.0.1:1 refuses connections")

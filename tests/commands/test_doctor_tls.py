@@ -1,0 +1,131 @@
+"""The doctor says what is wrong with TLS, and what to set."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import grpc
+import pytest
+
+from aclgrad.testing import TestServer
+from tests.commands import peers
+from tests.commands.test_doctor import Rows, diagnosed, failure
+from tools.authority import Authority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+Pair = tuple[str, str]
+
+
+@contextmanager
+def serving(pair: Pair, client_ca: str | None = None) -> Iterator[str]:
+    """Yields the address of a gRPC server without methods; with an authority, it asks for certificates of clients."""
+    certificate, key = (Path(file).read_bytes() for file in pair)
+    ca = None if client_ca is None else Path(client_ca).read_bytes()
+    with ThreadPoolExecutor(2) as threads:
+        server = grpc.server(threads)
+        credentials = grpc.ssl_server_credentials([(key, certificate)], ca, require_client_auth=ca is not None)
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+        server.start()
+        yield f"127.0.0.1:{port}"
+        server.stop(0).wait()
+
+
+def seen(pair: Pair, client_ca: str | None = None, **variables: str) -> Rows:
+    with serving(pair, client_ca) as address:
+        return diagnosed(address, **variables)[0]
+
+
+def refusal(pair: Pair, client_ca: str | None = None, **variables: str) -> tuple[str, str]:
+    """Returns the case that failed, and its message."""
+    with serving(pair, client_ca) as address:
+        (check, case), message = failure(address, **variables)
+    assert check == "tls"
+    return case, message
+
+
+def test_a_certificate_that_is_right(authority: Authority) -> None:
+    ends = datetime.now(UTC) + timedelta(days=60, hours=1)
+    pair = authority.pair("server", "127.0.0.1", "a.example", not_after=ends)
+    rows = seen(pair, ACLGRAD_CA=authority.ca)
+    told = rows["tls", "certificate"]
+    assert told["verdict"] == "passed"
+    assert "a.example" in told["message"]
+    assert "127.0.0.1" in told["message"]
+    assert told["message"].endswith("ends in 60 d 0 h")
+    assert rows["tls", "client certificate"]["message"] == "the server requires none"
+    assert rows["tls", "protocol"]["message"] == "HTTP/2 over TLSv1.3"
+
+
+def test_a_certificate_that_ends_soon(authority: Authority) -> None:
+    pair = authority.pair("server", not_after=datetime.now(UTC) + timedelta(days=2))
+    told = seen(pair, ACLGRAD_CA=authority.ca)["tls", "certificate"]
+    assert told["verdict"] == "noted"
+    assert told["message"].endswith("ends in 1 d 23 h: renew it")
+
+
+def test_a_certificate_that_gRPC_would_refuse(authority: Authority, tmp_path: Path) -> None:  # noqa: N802
+    now = datetime.now(UTC)
+    expired = authority.pair("expired", not_before=now - timedelta(9), not_after=now - timedelta(1))
+    case, message = refusal(expired, ACLGRAD_CA=authority.ca)
+    assert case == "certificate"
+    assert message.startswith(f"the server's certificate has expired; the clock of this machine says {now:%Y-%m-%d}")
+    early = authority.pair("early", not_before=now + timedelta(1), not_after=now + timedelta(9))
+    assert refusal(early, ACLGRAD_CA=authority.ca)[1].startswith("the server's certificate is not valid yet")
+    other = authority.pair("other", "gradients.example")
+    message = refusal(other, ACLGRAD_CA=authority.ca)[1]
+    assert message.startswith("the server's certificate is for gradients.example, not for 127.0.0.1; ")
+    assert message.endswith("set ACLGRAD_SERVER_NAME to one")
+    named = seen(other, ACLGRAD_CA=authority.ca, ACLGRAD_SERVER_NAME="gradients.example")
+    assert named["tls", "certificate"]["verdict"] == "passed"
+    (tmp_path / "others").mkdir()
+    for variables in ({"ACLGRAD_CA": Authority(tmp_path / "others").ca}, {"ACLGRAD_TLS": "true"}):
+        message = refusal(authority.pair("server"), **variables)[1]
+        assert message.startswith("the server's certificate, by trustme ")
+        assert message.endswith("; set ACLGRAD_CA to the file of the authority that issued it")
+
+
+def test_a_server_that_asks_for_a_certificate(authority: Authority, tmp_path: Path) -> None:
+    pair, ca = authority.pair("server"), authority.ca
+    case, message = refusal(pair, ca, ACLGRAD_CA=ca)
+    assert case == "client certificate"
+    assert message.startswith("the server refuses a client without a certificate: ")
+    assert "set ACLGRAD_CERTIFICATE and ACLGRAD_KEY; see --tls-client-ca" in message
+    (tmp_path / "others").mkdir()
+    for maker, is_right in ((authority, True), (Authority(tmp_path / "others"), False)):
+        certificate, key = maker.pair("client")
+        variables = {"ACLGRAD_CA": ca, "ACLGRAD_CERTIFICATE": certificate, "ACLGRAD_KEY": key}
+        told = seen(pair, ca, **variables)["tls", "client certificate"]
+        assert (told["verdict"] == "passed") is is_right
+        assert ("refuses the certificate of this client: " in told["message"]) is not is_right
+
+
+def test_tls_on_one_side_alone(authority: Authority, testing: TestServer) -> None:
+    with peers.listening(peers.speak_http1) as address:
+        assert failure(address, ACLGRAD_TLS="true")[0] == ("tls", "handshake")
+    (check, case), message = failure(testing.target, ACLGRAD_CA=authority.ca)
+    assert (check, case) == ("tls", "handshake")
+    assert message.startswith("the port does not speak TLS, and this client would; set ACLGRAD_TLS=false")
+    for client_ca in (None, authority.ca):
+        with serving(authority.pair("server"), client_ca) as address:
+            (check, case), message = failure(address)
+        assert (check, case) == ("network", "protocol")
+        assert message.startswith("the port has TLS, and this client would speak plaintext; set ACLGRAD_CA")
+
+
+def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for file in ("missing", "empty"):
+        case, message = refusal(authority.pair("server"), ACLGRAD_CA=str(tmp_path / file))
+        assert case == "files"
+        assert message.startswith("the files of TLS cannot be used: ")
+    certificate, _ = authority.pair("one")
+    _, key = authority.pair("two")
+    variables = {"ACLGRAD_CA": authority.ca, "ACLGRAD_CERTIFICATE": certificate, "ACLGRAD_KEY": key}
+    assert refusal(authority.pair("server"), **variables)[0] == "files"

@@ -1,0 +1,51 @@
+"""A client of a headless Service follows the name server from pod to pod, and no call fails."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import aclgrad
+from tools.calling import AnyClient, maybe_await
+from tools.rollout.names import Answers, NameServer
+from tools.serving import Server, free_range
+
+pytestmark = pytest.mark.once
+
+GRAD = np.ones((1, 1, 1), np.float32)
+FIRST, SECOND = "127.0.1.1", "127.0.1.2"
+LAG_S = 0.5
+ASK_OFTEN = [("grpc.dns_min_time_between_resolutions_ms", 100)]
+
+
+@pytest.fixture
+def pods() -> Iterator[tuple[Server, Server]]:
+    """Two servers with one port, as the pods of a headless Service have it."""
+    port = free_range(0)
+    with Server(listen=(f"{FIRST}:{port}",)) as first, Server(listen=(f"{SECOND}:{port}",)) as second:
+        yield first, second
+
+
+async def test_no_call_fails_if_a_pod_stops_before_the_name_server_knows(
+    connect: Callable[..., AnyClient], pods: tuple[Server, Server]
+) -> None:
+    """Nor if the name server does not know the name yet, as at the start."""
+    first, second = pods
+    answers = Answers(LAG_S, cache_s=0.0)
+    reports: list[aclgrad.CallReport] = []
+    with NameServer(answers) as names:
+        target = names.target(int(first.address.rpartition(":")[2]))
+        client = connect(target, on_call=reports.append, channel_options=ASK_OFTEN)
+
+        async def call_until_answered_by(server: Server) -> None:
+            while not reports or reports[-1].server != server.address:
+                gradient = await maybe_await(client.adaptive_avg_pool2d_backward(GRAD, (1, 2, 2), timeout_s=10))
+                assert gradient.sum() == 1
+
+        answers.publish([FIRST])
+        await call_until_answered_by(first)
+        answers.publish([SECOND])
+        first.ask_to_stop()
+        await call_until_answered_by(second)
+    assert first.exit_code() == 0
+    assert {report.server for report in reports} == {first.address, second.address}

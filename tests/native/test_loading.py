@@ -1,0 +1,66 @@
+"""What a package says whose compiled module is of another machine, of another Python, or not there."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import aclgrad_native
+from aclgrad_native.loading import explanation
+
+pytestmark = pytest.mark.once
+
+HERE = str(sysconfig.get_config_var("SOABI"))
+OTHER = "cpython-399-sparc64-linux-gnu"
+MISSING = ModuleNotFoundError("No module named 'aclgrad_native._native'")
+
+
+def test_module_of_another_machine(tmp_path: Path) -> None:
+    (tmp_path / f"_native.{OTHER}.so").touch()
+    told = explanation(MISSING, tmp_path)
+    assert told.startswith(f"aclgrad_native is built for {OTHER}, and this is {HERE}; install the aclgrad-native of")
+
+
+def test_no_module(tmp_path: Path) -> None:
+    told = explanation(MISSING, tmp_path)
+    assert told == f"aclgrad_native has no compiled module for {HERE}; install it with `pip install ./native`"
+
+
+def test_later_glibc(tmp_path: Path) -> None:
+    error = ImportError("/lib64/libc.so.6: version `GLIBC_2.99' not found (required by /x/_native.so)")
+    told = explanation(error, tmp_path)
+    assert told.startswith("aclgrad_native needs GLIBC_2.99, and the glibc of this system is ")
+    assert told.endswith("build it on this machine with `pip install ./native`, or use the container image")
+
+
+@pytest.fixture
+def spoilt(tmp_path: Path) -> dict[str, str]:
+    """An environment whose aclgrad_native has a compiled module that is no library."""
+    package = tmp_path / "aclgrad_native"
+    package.mkdir()
+    for source in Path(aclgrad_native.__file__).parent.glob("*.py"):
+        (package / source.name).write_bytes(source.read_bytes())
+    (package / f"_native.{HERE}.so").write_text("no library")
+    # The finder of an editable installation would come before the path.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.meta_path[:] = [each for each in sys.meta_path if 'importlib' in str(each)]\n"
+    )
+    return os.environ | {"PYTHONPATH": str(tmp_path)}
+
+
+def test_import_says_why(spoilt: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "import aclgrad_native"]
+    told = subprocess.run(command, env=spoilt, capture_output=True, text=True, check=False).stderr
+    assert told.splitlines()[-1].startswith("ImportError: aclgrad_native does not load: ")
+    assert "install the aclgrad-native of this Python and processor again" in told.splitlines()[-1]
+
+
+def test_server_says_why_in_one_line(spoilt: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "aclgrad_server", "--backend", "host", "--workers", "1", "--log-format", "text"]
+    done = subprocess.run(command, env=spoilt, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "aclgrad_native does not load: " in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,125 @@
+"""Calls that take less time than waking a thread run on the thread that makes them."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aclgrad_native import AclError, CallPlan, InvalidValueError
+
+from .blocking import BlockingDevice
+from .pooling import plan
+from .test_checked_calls import GRAD, INDICES, gradient, spoiled, unpool, unpooled
+
+pytestmark = pytest.mark.once
+
+GRADIENT = np.arange(1, 4, dtype=np.float32).reshape(3, 1, 1)
+SHAPE = (3, 2, 2)
+SOON = 60.0
+
+
+def known(device: BlockingDevice, call: CallPlan, contents: list[object]) -> CallPlan:
+    """Returns the plan after a first call: nothing is known of its time before."""
+    assert not call.is_short
+    device.execute(call, contents)
+    assert call.is_short
+    return call
+
+
+def run_short(device: BlockingDevice, call: CallPlan, contents: list[object], deadline: float | None = None) -> object:
+    until = time.monotonic() + SOON if deadline is None else deadline
+    return device.native.run_short(call, contents, until, device.waiting.new_ticket())
+
+
+def test_a_short_call_has_the_reply_of_any_other(device: BlockingDevice) -> None:
+    call = known(device, plan(GRADIENT.shape, SHAPE, b"prefix"), [GRADIENT.tobytes(), None])
+    reply = run_short(device, call, [GRADIENT.tobytes(), None])
+    expected = np.broadcast_to(GRADIENT / 4, SHAPE)
+    assert isinstance(reply, bytes)
+    assert reply == b"prefix" + expected.tobytes()
+
+
+def test_a_large_call_is_not_short(device: BlockingDevice) -> None:
+    shape = (1, 256, 256)
+    call = plan(shape, shape)
+    device.execute(call, [np.ones(shape, np.float32).tobytes(), None])
+    assert not call.is_short
+
+
+FAULTY = """
+device = open_device(stream_limit=1)
+device.execute(call, contents)
+print(call.is_short)
+"""
+
+
+@pytest.mark.parametrize(
+    ("faults", "is_short"), [([], True), ([{"kind": "hang", "at": 1000, "duration_ms": 1}], False)]
+)
+def test_no_call_is_short_where_faults_are_to_come(
+    run_program: Callable[..., list[str]], faults: list[dict[str, Any]], is_short: bool
+) -> None:
+    assert run_program(FAULTY, faults=faults) == [str(is_short)]
+
+
+def test_values_are_checked_first(device: BlockingDevice) -> None:
+    contents = [GRAD.tobytes(), None, INDICES.tobytes()]
+    call = known(device, unpool(), contents)
+    with pytest.raises(InvalidValueError, match="has 24 at position 17"):
+        run_short(device, call, [GRAD.tobytes(), None, spoiled()])
+    reply = run_short(device, call, contents)
+    assert isinstance(reply, bytes)
+    np.testing.assert_array_equal(gradient(reply, INDICES.shape), unpooled())
+
+
+def test_a_call_that_is_late_does_not_begin_and_returns_its_ticket(device: BlockingDevice) -> None:
+    call = known(device, plan(GRADIENT.shape, SHAPE), [GRADIENT.tobytes(), None])
+    ticket = device.waiting.new_ticket()
+    with pytest.raises(AclError, match="before it began"):
+        device.native.run_short(call, [GRADIENT.tobytes(), None], time.monotonic() - 1, ticket)
+    device.waiting.result(ticket)
+
+
+BUSY = """
+short = plan((1, 1, 1), (1, 2, 2))
+device = open_device(steered=True, stream_limit=1)
+device.execute(short, contents)
+assert short.is_short
+steer.Hang(b"aclnnAdaptiveAvgPool2dBackward", 1, False)
+ticket = device.waiting.new_ticket()
+device.native.submit(ticket, call, contents, deadline(TIMEOUT_S))
+wait_until(lambda: steer.Hanging(b"aclnnAdaptiveAvgPool2dBackward"))
+print(device.native.run_short(short, contents, deadline(TIMEOUT_S), device.waiting.new_ticket()))
+steer.Release()
+print(len(device.waiting.result(ticket)))
+print(len(device.native.run_short(short, contents, deadline(TIMEOUT_S), device.waiting.new_ticket())))
+"""
+
+
+def test_a_short_call_never_waits_for_a_stream(run_program: Callable[..., list[str]]) -> None:
+    assert run_program(BUSY) == ["None", "16", "16"]
+
+
+COPIES = """
+device = open_device(steered=True)
+print(device.execute(call, contents) is not None, call.is_short)
+two = test_checked_calls
+positions = two.argmax_of_input(two.VALUES, two.POOLING)[1].astype(np.int32)
+given = [np.ones(positions.shape, np.float32).tobytes(), None, positions.tobytes()]
+masked = two.max_pool(two.MaskEncoding.NONE, 4)
+expected = device.execute(masked, given)
+steer.Calls(b"aclrtMemcpyAsync")
+if masked.is_short:
+    reply = device.native.run_short(masked, given, deadline(TIMEOUT_S), device.waiting.new_ticket())
+    print(reply == expected, steer.Calls(b"aclrtMemcpyAsync"))
+"""
+
+
+@pytest.mark.parametrize(("host_pointers", "lines"), [(True, ["True True", "True 0"]), (False, ["True False"])])
+def test_a_short_call_wakes_no_stream_for_a_copy(
+    run_program: Callable[..., list[str]], host_pointers: bool, lines: list[str]
+) -> None:
+    """The device reads beyond what is given of a mask, so it never reads that in its place."""
+    assert run_program(COPIES, host_pointers=host_pointers) == lines

@@ -1,0 +1,132 @@
+"""What the schemas cannot tell of overlays: that their parts fit each other, the server and the monitoring."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from aclgrad_server.access.identities import read_identities
+from aclgrad_server.settings import Settings
+from tools.overlays.checks import variables
+from tools.overlays.components import COMPONENTS, FOLDER
+from tools.overlays.rendering import EXAMPLE, Document, Rendered, render, write_overlay
+
+MTLS = COMPONENTS / "mtls"
+MONITORING = FOLDER.parent / "monitoring"
+
+
+@pytest.fixture(scope="module")
+def example() -> Rendered:
+    return render(EXAMPLE)
+
+
+def named(it: Rendered) -> dict[tuple[str, str], Document]:
+    return {(each["kind"], each["metadata"]["name"]): each for each in it.documents}
+
+
+@pytest.mark.parametrize("name", ["host", "ascend"])
+def test_overlays_have_their_image_settings_and_policy(name: str) -> None:
+    it = render(FOLDER / "overlays" / name)
+    (container,) = it.containers
+    assert container["image"] == f"aclgrad:{name}"
+    assert container["resources"]["limits"]["memory"]
+    volumes = {each["name"]: each for each in it.pod["spec"]["volumes"]}
+    (settings,) = it.of_kind("ConfigMap")
+    assert volumes["settings"]["configMap"]["name"] == settings["metadata"]["name"]
+    assert settings["data"] == {"aclgrad.toml": (FOLDER / "base/aclgrad.toml").read_text()}
+    (policy,) = it.of_kind("NetworkPolicy")
+    assert policy["spec"] == yaml.safe_load((FOLDER / "base/networkpolicy.yaml").read_text())["spec"]
+
+
+def test_variables_of_pods_are_settings_of_the_server(example: Rendered) -> None:
+    known = {f"ACLGRAD_{name.upper()}" for name in Settings.model_fields}
+    for it in (example, render(FOLDER / "overlays/host")):
+        told = {name for name in variables(it.containers[0]) if name.startswith("ACLGRAD_")}
+        assert told
+        assert told <= known
+
+
+def test_mtls_takes_certificates_and_identities_from_where_they_are_mounted(example: Rendered) -> None:
+    documents = named(example)
+    (container,) = example.containers
+    files = {name: value for name, value in variables(container).items() if name.startswith("ACLGRAD_")}
+    assert files.keys() == {f"ACLGRAD_{name}" for name in ("TLS_CERTIFICATE", "TLS_KEY", "TLS_CLIENT_CA", "IDENTITIES")}
+    mounts = {each["mountPath"]: each["name"] for each in container["volumeMounts"] if each.get("readOnly")}
+    volumes = {each["name"]: each for each in example.pod["spec"]["volumes"]}
+    certificates = [each["spec"] for each in example.of_kind("Certificate")]
+    for file in files.values():
+        folder, _, name = file.rpartition("/")
+        volume = volumes[mounts[folder]]
+        if "secret" in volume:
+            assert name in ("tls.crt", "tls.key", "ca.crt")
+            (own,) = (each for each in certificates if each["secretName"] == volume["secret"]["secretName"])
+            assert set(own["dnsNames"]) == {
+                each["metadata"]["name"]
+                for each in example.of_kind("Service")
+                if each["spec"]["ports"][0]["name"] == "grpc"
+            }
+        else:
+            assert documents["ConfigMap", volume["configMap"]["name"]]["data"][name] == (MTLS / name).read_text()
+    clients = {name for each in certificates for name in each.get("dnsNames", ())}
+    identities = read_identities(MTLS / "identities.toml")
+    assert len(identities.of_sans([("dns", name.encode()) for name in clients])) == 1
+
+
+def test_services_name_the_protocol_that_a_pod_speaks(example: Rendered) -> None:
+    plain = render(FOLDER / "overlays/ascend")
+    for it, protocol in ((plain, "kubernetes.io/h2c"), (example, "https")):
+        ports = [port for each in it.of_kind("Service") for port in each["spec"]["ports"]]
+        assert [each["appProtocol"] for each in ports if each["name"] == "grpc"] == [protocol, protocol]
+        assert not any("appProtocol" in each for each in ports if each["name"] == "admin")
+
+
+def test_monitoring_brings_what_prometheus_and_grafana_read(example: Rendered) -> None:
+    documents = named(example)
+    dashboard = documents["ConfigMap", "aclgrad-dashboard"]
+    assert dashboard["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert dashboard["data"] == {"aclgrad.json": (MONITORING / "dashboard.json").read_text()}
+    assert {
+        ("ServiceMonitor", "aclgrad"),
+        ("PrometheusRule", "aclgrad"),
+        ("Service", "aclgrad-admin"),
+    } <= documents.keys()
+
+
+def test_the_card_of_a_310p_is_named_everywhere(tmp_path: Path) -> None:
+    it = render(write_overlay(tmp_path / "310P", ("ascend", "plaintext", "docker-runtime", "volcano", "310P")))
+    assert "910" not in yaml.safe_dump(it.deployment)
+    assert it.pod["metadata"]["labels"]["ring-controller.atlas"] == "ascend-310P"
+    chosen = {"fieldRef": {"fieldPath": "metadata.annotations['huawei.com/Ascend310P']"}}
+    assert variables(it.containers[0])["ASCEND_VISIBLE_DEVICES"] == chosen
+
+
+def test_docker_runtime_leaves_the_log_and_nothing_of_the_node(tmp_path: Path) -> None:
+    with_driver = render(FOLDER / "overlays/ascend")
+    without = render(write_overlay(tmp_path / "without", ("ascend", "plaintext", "docker-runtime")))
+    names = [{each["name"] for each in it.pod["spec"]["volumes"]} for it in (with_driver, without)]
+    assert names[0] - names[1] == {"driver", "driver-version", "install-info"}
+    assert names[1] == {"ascend-log", "settings", "tmp"}
+
+
+def test_everything_is_in_the_namespace_of_the_overlay(example: Rendered) -> None:
+    assert {each["metadata"].get("namespace") for each in example.documents} == {"aclgrad"}
+
+
+def test_autoscaling_says_what_keda_reads(example: Rendered) -> None:
+    """The shapes are those of KEDA's documentation, as far as they are used. Values of `metadata` are texts."""
+    (scaled,) = example.of_kind("ScaledObject")
+    spec = scaled["spec"]
+    assert (scaled["apiVersion"], scaled["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
+    assert spec.keys() == {"scaleTargetRef", "minReplicaCount", "maxReplicaCount", "advanced", "triggers"}
+    places, cpu = spec["triggers"]
+    assert places["type"] == "prometheus"
+    assert places["metadata"].keys() == {"serverAddress", "query", "threshold", "ignoreNullValues"}
+    assert (cpu["type"], cpu["metricType"]) == ("cpu", "Utilization")
+    assert cpu["metadata"].keys() == {"containerName", "value"}
+    assert all(isinstance(value, str) for each in (places, cpu) for value in each["metadata"].values())
+    # Prometheus has the address that the operator gives it, in the namespace that reaches the admin port.
+    (policy,) = example.of_kind("NetworkPolicy")
+    monitoring = policy["spec"]["ingress"][1]["from"][0]["namespaceSelector"]["matchLabels"][
+        "kubernetes.io/metadata.name"
+    ]
+    assert places["metadata"]["serverAddress"] == f"http://prometheus-operated.{monitoring}:9090"

@@ -1,0 +1,189 @@
+"""Releases of a small repository: what is refused, what a release changes, and that a failure changes nothing."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tools.release import RefusedError
+from tools.release.__main__ import release
+from tools.release.versions import check_is_next, parse
+
+DAY = date(2027, 1, 2)
+CHANGELOG = "# Changelog\n\n## Unreleased\n\n### Added\n\n- A change.\n\n## 1.2.3 - 2026-12-01\n\n- An older change.\n"
+MAKEFILE = "release-files:\n\tmkdir -p dist && grep -h ^version */pyproject.toml | sort -u > dist/aclgrad.txt\n"
+PROJECT = '[project]\nversion = "1.2.3"\n'
+FILES = {
+    ".gitignore": "build/\ndist/\n",
+    "CHANGELOG.md": CHANGELOG,
+    "Makefile": MAKEFILE,
+    "client/pyproject.toml": PROJECT + 'dependencies = ["numpy==2.0"]\nserver = ["aclgrad-server==1.2.3"]\n',
+    "native/pyproject.toml": PROJECT,
+    "server/pyproject.toml": PROJECT + 'dependencies = [\n    "aclgrad==1.2.3",\n    "aclgrad-native==1.2.3",\n]\n',
+    "proto/released.binpb": "old",
+}
+
+
+class Repository:
+    """A repository with one commit, and a program in place of buf."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.buf = folder / "repository", folder / "buf"
+
+    def make(self) -> None:
+        for name, text in FILES.items():
+            self.write(name, text)
+        self.git("init", "--quiet", "--initial-branch=main")
+        with (self.root / ".git/config").open("a") as config:
+            config.write("[user]\nname = A\nemail = a@example.com\n[commit]\ngpgsign = false\n")
+        self.commit()
+        self.write("build/googleapis/status.proto", "")
+        self.buf.write_text(
+            '#!/bin/sh\nfor last; do :; done\ntest -f build/googleapis/status.proto && printf new > "$last"\n'
+        )
+        self.buf.chmod(0o755)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def git(self, *arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=True).stdout
+
+    def commit(self) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "Change")
+
+    def release(self, version: str, is_dry: bool = False) -> list[str]:
+        return release(self.root, version, DAY, str(self.buf), is_dry)
+
+    def state(self) -> list[str]:
+        """Returns everything that a failed release must leave alone."""
+        questions = ("status --porcelain", "log --format=%H --all", "tag", "worktree list", "branch --all")
+        return [self.git(*each.split()) for each in questions]
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fresh")
+    Repository(folder).make()
+    return folder
+
+
+@pytest.fixture
+def repository(tmp_path: Path, fresh: Path) -> Repository:
+    return Repository(shutil.copytree(fresh, tmp_path / "fresh"))
+
+
+def test_a_release_writes_commits_tags_and_builds(repository: Repository) -> None:
+    assert repository.release("1.3.0") == ["aclgrad.txt"]
+    assert (repository.root / "dist/aclgrad.txt").read_text() == 'version = "1.3.0"\n'
+    assert repository.git("log", "--format=%s %D", "-1").strip() == "Release 1.3.0 HEAD -> main, tag: v1.3.0"
+    assert repository.git("status", "--porcelain") == ""
+    assert len(repository.git("worktree", "list").splitlines()) == 1
+    changed = {name: (repository.root / name).read_text() for name in FILES}
+    assert changed["server/pyproject.toml"] == FILES["server/pyproject.toml"].replace("1.2.3", "1.3.0")
+    assert changed["client/pyproject.toml"] == FILES["client/pyproject.toml"].replace("1.2.3", "1.3.0")
+    assert changed["CHANGELOG.md"].split("\n\n")[1:4] == ["## Unreleased", "## 1.3.0 - 2027-01-02", "### Added"]
+    assert changed["CHANGELOG.md"].replace("\n\n## 1.3.0 - 2027-01-02", "") == CHANGELOG
+    assert changed["proto/released.binpb"] == "new"
+
+
+def test_a_dry_run_builds_and_changes_nothing_else(repository: Repository) -> None:
+    before = repository.state()
+    assert repository.release("1.3.0", is_dry=True) == ["aclgrad.txt"]
+    assert (repository.root / "dist/aclgrad.txt").read_text() == 'version = "1.3.0"\n'
+    assert repository.state() == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1.3", "v1.3.0", "1.3.0.1", "1.03.0", "1.3.0-rc1", "1.3.0rc0", "1.3.0\n", "-1.3.0"]
+)
+def test_what_is_no_version_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError, match=r"is no version of this project; write it like 1\.2\.3"):
+        parse(text)
+
+
+@pytest.mark.parametrize("text", ["1.2.3", "1.2.2", "1.2.3rc1", "0.9.9"])
+def test_a_version_that_is_not_later_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError, match=rf"{text} is not later than 1\.2\.3; choose a later version"):
+        check_is_next(parse(text), parse("1.2.3"), [])
+
+
+@pytest.mark.parametrize("text", ["1.4.0rc1", "1.3.0"])
+def test_a_version_is_later_than_every_tag(text: str) -> None:
+    tags = ["venerable", "v1.4.0rc2", "v2"]
+    with pytest.raises(RefusedError, match=r"not later than 1\.4\.0rc2"):
+        check_is_next(parse(text), parse("1.2.3"), tags)
+    check_is_next(parse("1.4.0"), parse("1.2.3"), tags)
+
+
+def test_a_release_is_not_made_twice(repository: Repository) -> None:
+    repository.release("1.3.0")
+    with pytest.raises(RefusedError, match=r"the tag v1\.3\.0 exists"):
+        repository.release("1.3.0")
+    # What was released is released.
+    with pytest.raises(RefusedError, match="no changes under `## Unreleased`"):
+        repository.release("1.3.1")
+
+
+@pytest.mark.parametrize("name", ["native/pyproject.toml", "native/new.cpp"])
+def test_changes_that_are_not_committed_are_refused(repository: Repository, name: str) -> None:
+    repository.write(name, PROJECT + "# changed\n")
+    with pytest.raises(RefusedError, match=rf"1 changes are not committed: {name}"):
+        repository.release("1.3.0")
+
+
+def test_projects_of_several_versions_are_refused(repository: Repository) -> None:
+    repository.write("native/pyproject.toml", PROJECT.replace("1.2.3", "1.2.2"))
+    repository.commit()
+    with pytest.raises(RefusedError, match="the projects differ in version"):
+        repository.release("1.3.0")
+
+
+def _break_build(repository: Repository) -> None:
+    repository.write("Makefile", "release-files:\n\techo half > CHANGELOG.md\n\tfalse\n")
+
+
+def _break_protos(repository: Repository) -> None:
+    repository.buf.write_text("#!/bin/sh\nexit 1\n")
+
+
+def _forget_buf(repository: Repository) -> None:
+    repository.buf.unlink()
+
+
+@pytest.mark.parametrize("spoil", [_break_build, _break_protos, _forget_buf])
+def test_a_failure_changes_nothing_and_the_next_try_succeeds(
+    repository: Repository, spoil: Callable[[Repository], None]
+) -> None:
+    working = repository.buf.read_text()
+    spoil(repository)
+    if repository.git("status", "--porcelain"):
+        repository.commit()
+    before = repository.state()
+    with pytest.raises(RefusedError, match="nothing has changed here, because"):
+        repository.release("1.3.0")
+    assert repository.state() == before
+    assert not (repository.root / "dist").exists()
+    repository.buf.write_text(working)
+    repository.buf.chmod(0o755)
+    repository.write("Makefile", MAKEFILE)
+    if repository.git("status", "--porcelain"):
+        repository.commit()
+    assert repository.release("1.3.0") == ["aclgrad.txt"]
+
+
+def test_commits_during_the_build_are_not_released(repository: Repository) -> None:
+    """The build of this repository commits to the branch that the release is made from."""
+    commit = f"git -C {repository.root} commit --quiet --allow-empty --message Later"
+    repository.write("Makefile", f"{MAKEFILE}\t{commit}\n")
+    repository.commit()
+    with pytest.raises(RefusedError, match="there are commits that are not in the files"):
+        repository.release("1.3.0")
+    assert repository.git("tag") == ""
+    assert repository.git("log", "--format=%s", "-1").strip() == "Later"

@@ -1,0 +1,65 @@
+"""What a release does with git: it changes a tree of its own, and the caller's only at the end."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.release import RefusedError
+
+
+class Checkout:
+    """The working tree that the release is made from."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def git(self, *arguments: str) -> str:
+        """Runs git and returns its output; refuses the release with git's message if it fails."""
+        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RefusedError(f"`git {' '.join(arguments)}` failed: {done.stderr.strip()}")
+        return done.stdout.strip()
+
+    def head(self) -> str:
+        return self.git("rev-parse", "HEAD")
+
+    def tags(self) -> list[str]:
+        return self.git("tag", "--list").split()
+
+    def check_clean(self) -> None:
+        """Refuses changes that are not committed, of files that git does not know as well."""
+        changes = self.git("status", "--porcelain").splitlines()
+        if changes:
+            named = ", ".join(line.split()[-1] for line in changes[:5])
+            raise RefusedError(f"{len(changes)} changes are not committed: {named}; commit or stash them")
+
+    @contextmanager
+    def candidate(self) -> Iterator["Checkout"]:
+        """Yields another tree at the same commit, which is gone after the block."""
+        parent = self.root / "build/release"
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=parent, prefix="tree-") as folder:
+            self.git("worktree", "add", "--quiet", "--detach", folder)
+            try:
+                yield Checkout(Path(folder))
+            finally:
+                self.git("worktree", "remove", "--force", folder)
+
+    def commit_all(self, subject: str) -> str:
+        """Commits every change and returns the commit."""
+        self.git("commit", "--quiet", "--all", "--message", subject)
+        return self.head()
+
+    def take(self, commit: str, since: str, tag: str, message: str) -> None:
+        """Tags the commit and moves the branch to it, both or neither, if nobody has committed since."""
+        self.check_clean()
+        if self.head() != since:
+            raise RefusedError("there are commits that are not in the files; make the release again")
+        self.git("tag", "--annotate", "--message", message, tag, commit)
+        try:
+            self.git("merge", "--quiet", "--ff-only", commit)
+        except RefusedError:
+            self.git("tag", "--delete", tag)
+            raise
