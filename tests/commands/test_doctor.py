@@ -169,7 +169,8 @@ def test_unix_sockets(tmp_path: Path) -> None:
     assert "does not exist; start the server with --listen unix:PATH" in failure(f"unix:{path}")[1]
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    assert failure(f"unix://{path}")[1].startswith(f"{path} refuses connections: nobody listens there")
+    refused = f"{path} refuses connections: nobody listens there; start the server with --listen unix:PATH"
+    assert failure(f"unix://{path}")[1].startswith(refused)
     path.unlink()
     with serving(f"unix:{path}") as service:
         service.answer = answer_of(service, status_with())

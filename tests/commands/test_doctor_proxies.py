@@ -72,4 +72,5 @@ def test_a_proxy_that_refuses(testing: TestServer) -> None:
 def test_a_proxy_that_is_not_there(testing: TestServer) -> None:
     name, message = failure(testing.target, grpc_proxy="http://127.0.0.1:1")
     assert name == ("network", "connection")
-    assert message.startswith("127.0.0.1:1 refuses connections")
+    assert message.startswith("the proxy of grpc_proxy cannot be used: 127.0.0.1:1 refuses connections")
+    assert message.endswith("correct the variable, or add 127.0.0.1 to no_proxy")

@@ -87,14 +87,17 @@ def connect(route: Route) -> tuple[Route, Finding]:
         try:
             _try(socket.AF_UNIX, route.path)
         except OSError as error:
-            return route, bad(f"{route.path} {_reason(error)}", _remedy(error))
+            return route, bad(f"{route.path} {_reason(error)}", _UNIX_REMEDY if _is_gone(error) else _remedy(error))
         return route, fine(f"{route.path} takes connections")
     attempts = [(each, begin(partial(_try, *each))) for each in route.addresses]
     failures = {address: each.exception() for address, each in attempts}
     host, port = route.entry
     usable = tuple(address for address, failure in failures.items() if failure is None)
     failed = {address[1][0]: failure for address, failure in failures.items() if isinstance(failure, OSError)}
-    told = "; ".join(f"{number}:{port} {_reason(failure)}" for number, failure in failed.items())
+    told = "; ".join(f"{_bracketed(number)}:{port} {_reason(failure)}" for number, failure in failed.items())
+    if not usable and route.proxy:
+        problem = f"the proxy of {route.proxy.variable} cannot be used: {told}"
+        return replace(route, addresses=()), bad(problem, f"correct the variable, or add {route.host} to no_proxy")
     if not usable:
         return replace(route, addresses=()), bad(told, _remedy(*failed.values()))
     took = f"{host}:{port} takes connections ({span(time.monotonic() - start)})"
@@ -110,6 +113,14 @@ def ask_proxy(route: Route) -> Finding:
         problem = f"the proxy {route.proxy.name} of {route.proxy.variable} does not lead to {route.host}: {error}"
         return bad(problem, f"add {route.host} to no_proxy, or have the proxy allow it")
     return fine(f"the proxy {route.proxy.name} connects to {route.host}:{route.port}")
+
+
+def _bracketed(number: str) -> str:
+    return f"[{number}]" if ":" in number else number
+
+
+def _is_gone(error: OSError) -> bool:
+    return error.errno in (errno.ENOENT, errno.ECONNREFUSED)
 
 
 def _try(family: socket.AddressFamily, address: Any) -> None:
@@ -144,16 +155,16 @@ def _pass(connection: socket.socket, proxy: Proxy, server: str) -> None:
         raise OSError(f"it answers {first!r}" if first else "it ends the connection")
 
 
+_UNIX_REMEDY: Final = (
+    "start the server with --listen unix:PATH; in a container the folder has to be the same on both sides"
+)
 _REASONS: Final = {
     errno.ECONNREFUSED: (
         "refuses connections: nobody listens there",
         "start the server, or give it --listen with an address that this machine reaches: by default it listens on "
         "127.0.0.1 of its own machine or container",
     ),
-    errno.ENOENT: (
-        "does not exist",
-        "start the server with --listen unix:PATH; in a container the folder has to be the same on both sides",
-    ),
+    errno.ENOENT: ("does not exist", _UNIX_REMEDY),
     errno.EACCES: ("is not accessible to this user", "see --unix-socket-mode and --unix-socket-group of the server"),
 }
 _SILENT: Final = (
