@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tools.chaos.clients import Clients
+from tools.chaos.clients import clients
 from tools.chaos.faults import FAULTS
 from tools.chaos.history import History, read
 from tools.chaos.hosts import longest_pause_s
@@ -86,7 +86,7 @@ def run(seed: int, schedule: list[Planned], has: set[str]) -> bool:
     with tempfile.TemporaryDirectory(prefix="chaos-") as temporary, ExitStack() as stack:
         made = stack.enter_context(scene(Path(temporary), has))
         history = stack.enter_context(History(folder / "faults.jsonl"))
-        with Clients(made, folder, seed, with_torch=has_torch) as clients:
+        with clients(made, folder, seed, with_torch=has_torch) as processes:
             time.sleep(BEFORE_S)
             for planned in possible:
                 time.sleep(planned.pause_s)
@@ -101,12 +101,12 @@ def run(seed: int, schedule: list[Planned], has: set[str]) -> bool:
         "lost: failed although a sibling was healthy; not promised: all servers hit, one server, or a deadline of 2 s"
     )
     print(f"{totals_of(events)}; {time.monotonic() - start:.0f} s; seed {seed}; history and logs in {folder}")
-    for ended in clients.failures:
+    for ended in processes.failures:
         print(ended, file=sys.stderr)
     for violation in violations[:10]:
         print(violation, file=sys.stderr)
     print(f"{len(violations)} violations; the machine was up to {slowest_of(events):.1f} times slower than a quiet one")
-    return not violations and not clients.failures
+    return not violations and not processes.failures
 
 
 def _inject(made: Scene, planned: Planned, history: History) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tools.chaos.history import History, read
-from tools.rollout.callers import Clients, write_questions
+from tools.rollout.callers import clients, write_questions
 from tools.rollout.cluster import Cluster
 from tools.rollout.deployment import Deployment
 from tools.rollout.names import Answers, NameServer
@@ -82,7 +82,7 @@ def run(name: str, scene: Scene, versions: dict[str, Version], deployment: Deplo
         cluster.wait_until_rolled()
         # Answers that were given before any pod was ready have been forgotten.
         time.sleep(scene.lag_s)
-        with Clients((before, after), names.target(cluster.port), questions, folder) as clients:
+        with clients((before, after), names.target(cluster.port), questions, folder) as processes:
             time.sleep(BEFORE_S)
             begin = time.monotonic()
             scene.play(cluster, before, after)
@@ -94,7 +94,7 @@ def run(name: str, scene: Scene, versions: dict[str, Version], deployment: Deplo
     for row in rows_of(events):
         table.add_row(*row)
     Console(width=120).print(table)
-    problems = [*problems_of(events), *clients.failures]
+    problems = [*problems_of(events), *processes.failures]
     for problem in problems[:10]:
         print(problem, file=sys.stderr)
     print(

@@ -2,23 +2,18 @@
 
 import pickle
 import random
-import subprocess
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
 from aclgrad.operators.cases import typed_cases
 from tools.benchmarks.sizes import OPERATOR
-from tools.calling import wait_until
+from tools.client_processes import ClientProcess, ClientProcesses
 from tools.gradients import PRODUCT, Known, of_size
-from tools.released import ROOT
 from tools.rollout.caller import Orders
 from tools.rollout.versions import Version
-from tools.serving import clean_environment
 
 DTYPE: Final = "float32"
 CASES: Final = 16
@@ -28,7 +23,6 @@ HUGE: Final = (5, 64, 96, 96)
 CALLERS: Final = 3
 PAUSE_S: Final = 0.06
 DEADLINE_S: Final = 10.0
-_START_S: Final = 60.0
 _END_S: Final = 30.0
 
 
@@ -48,70 +42,27 @@ def _packed(known: Known) -> tuple[Any, ...]:
     return known.operator, dict(known.inputs), dict(known.attributes), list(known.truths), allowed
 
 
-class Clients:
-    """Runs both kinds of client of each version, from `with` to the end of the block."""
+def clients(versions: Sequence[Version], target: str, questions: Path, folder: Path) -> ClientProcesses:
+    """Returns the processes of both kinds of client of each version, not started."""
+    # The first of those that are the same.
+    different = {version.python: version for version in reversed(versions)}
+    styles = [(version, style) for version in different.values() for style in ("threads", "tasks")]
+    return ClientProcesses([_client(*each, target, questions, folder) for each in styles], _END_S)
 
-    def __init__(self, versions: Sequence[Version], target: str, questions: Path, folder: Path) -> None:
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        # The first of those that are the same.
-        self._versions = {version.python: version for version in reversed(versions)}
-        self._target, self._questions, self._folder = target, questions, folder
-        self.failures: list[str] = []
 
-    def __enter__(self) -> Self:
-        for version in self._versions.values():
-            for style in ("threads", "tasks"):
-                self._start(version, style)
-        try:
-            for name in self._processes:
-                wait_until(partial(self._has_answers, name), _START_S, 0.1)
-        except BaseException:
-            self._kill()
-            raise
-        return self
-
-    def _start(self, version: Version, style: str) -> None:
-        name = f"{version.name}-{style}"
-        orders = Orders(
-            name,
-            style,
-            self._target,
-            CALLERS,
-            PAUSE_S,
-            DEADLINE_S,
-            str(self._questions),
-            str(self._history(name)),
-            version.reports_calls,
-            dict(version.client),
-        )
-        words = [version.python, "-m", "tools.rollout.caller", orders.packed()]
-        self._processes[name] = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, env=clean_environment())
-
-    def _history(self, name: str) -> Path:
-        return self._folder / f"{name}.jsonl"
-
-    def _has_answers(self, name: str) -> bool:
-        code = self._processes[name].poll()
-        assert code is None, f"the clients {name} ended with {code} at their start"
-        path = self._history(name)
-        return path.exists() and '"right"' in path.read_text()
-
-    def _kill(self) -> None:
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for process in self._processes.values():
-            assert process.stdin is not None
-            process.stdin.close()
-        for name, process in self._processes.items():
-            try:
-                code = process.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
-            if code:
-                self.failures.append(f"the clients {name} ended with {code}")
+def _client(version: Version, style: str, target: str, questions: Path, folder: Path) -> ClientProcess:
+    name = f"{version.name}-{style}"
+    history = folder / f"{name}.jsonl"
+    orders = Orders(
+        name,
+        style,
+        target,
+        CALLERS,
+        PAUSE_S,
+        DEADLINE_S,
+        str(questions),
+        str(history),
+        version.reports_calls,
+        dict(version.client),
+    )
+    return ClientProcess(name, (version.python, "-m", "tools.rollout.caller", orders.packed()), history)
