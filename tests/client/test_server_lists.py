@@ -1,5 +1,6 @@
 """Both clients: several servers in one target, and the lists that make no sense."""
 
+import asyncio
 import re
 import socket
 import threading
@@ -18,7 +19,7 @@ from tools.calling import maybe_await, wait_until
 
 from .conftest import one_kind
 from .scripted_service import serving
-from .several_servers import SERVICE, Stranger, Worker, call, running, settled
+from .several_servers import INPUTS, SERVICE, Stranger, Worker, call, running, settled
 
 Connect = Callable[..., Any]
 TLS = aclgrad.Credentials()
@@ -34,6 +35,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "tls": ("a:1,b:2", {"credentials": TLS}, "names several servers, and with TLS all of them have to answer to one"),
     "tls_of_a_function": (lambda: "a:1,b:2", {"credentials": TLS}, "with TLS all of them"),
     "tls_of_numbers": ("ipv4:10.0.0.1:1,10.0.0.2:2", {"credentials": TLS}, "with TLS all of them"),
+    "coroutine_function": (asyncio.sleep, {}, "it is a coroutine function; give a function that is asked on a thread"),
     "shared_memory": ("unix:/a,unix:/b", {"shared_memory": True}, "shared_memory is True, and unix:/a,unix:/b names"),
     "shared_memory_by_a_function": (lambda: "unix:/a", {"shared_memory": True}, "names several servers"),
     "shared_memory_by_dns": ("dns:///a:1", {"shared_memory": True}, "shared_memory is True, and dns:///a:1 names"),
@@ -219,8 +221,45 @@ async def test_a_function_that_fails_changes_nothing(
 
 async def test_a_function_that_names_no_server_until_the_limit(connect: Connect) -> None:
     client = connect(lambda: (), connect_timeout_s=0.3)
-    with pytest.raises(aclgrad.ServerUnreachableError, match=r"<lambda>\(\): no host of the list can be found"):
+    told = r"<lambda>\(\): the function that names the servers failed: InvalidSettingError: target is \[\]: it names no s"
+    with pytest.raises(aclgrad.ServerUnreachableError, match=told):
         await call(client)
+    client = connect(lambda: "unix:/a", connect_timeout_s=0.3)
+    with pytest.raises(aclgrad.ServerUnreachableError, match="names none by host:port; mend the function"):
+        await call(client)
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()])
+async def test_a_function_that_ends_its_thread_is_asked_again(connect: Connect, error: BaseException) -> None:
+    worker = Worker({SERVICE})
+    errors = [error]
+
+    def whereabouts() -> str:
+        if errors:
+            raise errors.pop()
+        return worker.address
+
+    with running(worker):
+        await call(connect(whereabouts), 3)
+    assert len(worker.calls) == 3
+
+
+async def test_close_ends_a_call_that_waits_for_a_function(connect: Connect) -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    def whereabouts() -> str:
+        asked.set()
+        released.wait(60)
+        return "127.0.0.1:1"
+
+    client = connect(whereabouts, timeout_s=None)
+    blocks = isinstance(client, aclgrad.Client)
+    waiting = asyncio.create_task(asyncio.to_thread(client.execute, "pool", INPUTS) if blocks else call(client))
+    await asyncio.to_thread(asked.wait, 60)
+    await maybe_await(client.close())
+    with pytest.raises(aclgrad.CallCancelledError, match="the client is closed"):
+        await waiting
+    released.set()
 
 
 async def test_slow_name_server_costs_no_more_than_the_time_of_the_call(

@@ -239,7 +239,7 @@ class AsyncClient(BaseClient[Coroutine[Any, Any, Array]]):
             await self._discovery.wait(attempts.time_left_s())
             channel = self._channels.take()
         if channel is None:
-            raise rpc_errors.unfound_error(self.target, attempts.time_left_s())
+            raise rpc_errors.unfound_error(self.target, attempts.time_left_s(), self._channels.source_problem)
         return channel
 
     async def _discover_now(self, attempts: Attempts) -> None:

@@ -53,15 +53,24 @@ class TaskNetwork:
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Found] = loop.create_future()
 
-        def finish(told: Found) -> None:
-            if not found.done():
+        def finish(told: Found, error: BaseException | None) -> None:
+            if found.done():
+                return
+            if error is None:
                 found.set_result(told)
+            else:
+                found.set_exception(error)
 
         def run() -> None:
-            told = look_up(addresses)
+            told: Found = {}
+            failure = None
+            try:
+                told = look_up(addresses)
+            except BaseException as error:  # whatever it is, somebody waits
+                failure = error
             # The loop may have been closed.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(finish, told)
+                loop.call_soon_threadsafe(finish, told, failure)
 
         try:
             threading.Thread(target=run, name="aclgrad-names", daemon=True).start()

@@ -103,10 +103,13 @@ def not_copyable_error(target: str) -> AclgradError:
     return errors.NotCopyableError(f"{target}: a client cannot be pickled or copied", remedy=remedy)
 
 
-def unfound_error(target: str, left_s: float | None) -> AclgradError:
+def unfound_error(target: str, left_s: float | None, source_problem: str) -> AclgradError:
     """Returns the error of a call for which no host of a list was found, in the time that it had."""
     if left_s is not None and left_s <= 0:
         return deadline_error(target)
+    if source_problem:
+        remedy = "mend the function, or what it asks; it is asked again at the next call"
+        return errors.ServerUnreachableError(f"{target}: {source_problem}", remedy=remedy)
     remedy = "check the names of the hosts, and that a name server answers"
     return errors.ServerUnreachableError(f"{target}: no host of the list can be found", remedy=remedy)
 

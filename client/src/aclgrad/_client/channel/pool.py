@@ -24,6 +24,7 @@ from aclgrad._client.channel.probes import (
     answers_of_each,
     reached_by_name,
 )
+from aclgrad._client.channel.resolver import SourceError
 from aclgrad._client.channel.servers import Balancing, Endpoints, Servers
 from aclgrad._client.reports import log
 from aclgrad.errors import AclgradError, ConnectionLostError, MethodNotServedError, ServerUnreachableError
@@ -66,6 +67,8 @@ class ChannelPool:
         """All servers that are known, those that were left out included."""
         self._left_out: list[str] = []
         self._has_logged = False
+        self.source_problem = ""
+        """Why the function that names the servers named none when it was asked last."""
 
     def start(self, channel: Channel) -> None:
         """Begins with a channel to the target."""
@@ -169,7 +172,14 @@ class ChannelPool:
         """Looks names up again, and leaves out servers that say nothing, or that they are of another kind."""
         names = self.servers.names
         if names and (with_names or self._known is None or not self._known.addresses):
-            before, endpoints = self._known, self.servers.listed_endpoints(await network.look_up(names))
+            try:
+                found = await network.look_up(names)
+            except SourceError as error:
+                self.source_problem = str(error)
+                log.warning("%s: %s", self.servers.name, error)
+                return
+            self.source_problem = ""
+            before, endpoints = self._known, self.servers.listed_endpoints(found)
             if endpoints is None:
                 # The name servers may not answer: what was found before stays.
                 return

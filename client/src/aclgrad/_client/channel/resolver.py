@@ -16,8 +16,15 @@ _V6: Final = "["
 _UNIX: Final = "unix:"
 
 
+class SourceError(Exception):
+    """A user's function named no server; the text says why."""
+
+
 def look_up(addresses: Addresses) -> Found:
-    """Returns the numbers of those that can be found; tells the log of the others. It may wait for a name server."""
+    """Returns the numbers of those that can be found; tells the log of the others. It may wait for a name server.
+
+    Raises SourceError.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for address in dict.fromkeys(_asked(addresses) if callable(addresses) else addresses):
         host, _, port = address.rpartition(":")
@@ -32,16 +39,18 @@ def look_up(addresses: Addresses) -> Found:
 
 
 def _asked(source: Source) -> Sequence[str]:
-    """Returns the servers that a user's function names; if it fails, none, and tells the log."""
+    """Returns the servers that a user's function names; raises SourceError."""
     try:
         targets = targets_of(source())
-    except Exception as error:  # whatever a function of the user raises: the servers that are known stay
-        log.warning("the function that names the servers failed: %s", error)
-        return []
+    except BaseException as error:  # whatever a function of the user raises, sys.exit included, ends nothing here
+        raise SourceError(f"the function that names the servers failed: {type(error).__name__}: {error}") from error
     for each in targets:
         if not is_host_and_port(each):
             log.warning("%s is left out: a function names servers by host:port", each)
-    return [each for each in targets if is_host_and_port(each)]
+    named = [each for each in targets if is_host_and_port(each)]
+    if not named:
+        raise SourceError("the function that names the servers names none by host:port")
+    return named
 
 
 def numbers_of(addresses: Iterable[str]) -> Found | None:

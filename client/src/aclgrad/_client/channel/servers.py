@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from inspect import iscoroutinefunction
 from itertools import chain
 from typing import Final, Self
 
@@ -133,6 +134,8 @@ def servers_of(
     own_name = (options or {}).get(_TLS_NAME)
     tls_name = str(own_name) if own_name is not None else tls_name
     targets: list[str] = []
+    if iscoroutinefunction(target):
+        raise refused_target(target, "is a coroutine function", "give a function that is asked on a thread")
     if callable(target):
         name = f"{getattr(target, '__qualname__', repr(target))}()"
     else:

@@ -142,9 +142,10 @@ class Client(BaseClient[Array]):
         """Ends all calls at once, and waits for a moment until connections and threads have ended, too."""
         end = time.monotonic() + CLOSE_TIMEOUT_S
         closers = [close(channel) for channel in self._channels.close()]
+        self._discovery.release()
         for closer in filter(None, closers):
             closer.join(max(0.0, end - time.monotonic()))
-        self._discovery.wait(end - time.monotonic())
+        self._discovery.join(end - time.monotonic())
 
     def __enter__(self) -> Self:
         return self
@@ -240,7 +241,9 @@ class Client(BaseClient[Array]):
             self._discovery.wait(attempts.time_left_s())
             channel = self._channels.take()
         if channel is None:
-            raise rpc_errors.unfound_error(self.target, attempts.time_left_s())
+            if self._closed.is_set():
+                raise rpc_errors.closed_error(self.target)
+            raise rpc_errors.unfound_error(self.target, attempts.time_left_s(), self._channels.source_problem)
         return channel
 
     def _discover_now(self, attempts: Attempts) -> None:

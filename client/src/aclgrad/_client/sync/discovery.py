@@ -101,6 +101,9 @@ class DiscoveryThread:
         self._starting = threading.Lock()
         """Held until the thread runs, so that whoever waits finds it."""
         self._thread: threading.Thread | None = None
+        self._is_settled = threading.Event()
+        """Set when the latest discovery has ended, or nobody waits for it any more."""
+        self._is_settled.set()
 
     def start(self) -> None:
         """Begins what is due, unless that is under way."""
@@ -109,25 +112,39 @@ class DiscoveryThread:
         with self._starting:
             if not self._channels.begin_discovery():
                 return
-            self._thread = threading.Thread(target=self._discover, name="aclgrad-discovery", daemon=True)
+            settled = threading.Event()
+            thread = threading.Thread(target=self._discover, args=(settled,), name="aclgrad-discovery", daemon=True)
             try:
-                self._thread.start()
+                thread.start()
             except RuntimeError:
                 # No more threads: the channel that is in use will do.
-                self._thread = None
                 self._channels.give_up_discovery()
+            else:
+                self._thread, self._is_settled = thread, settled
 
     def wait(self, limit_s: float | None) -> None:
-        """Waits until what is under way has ended, or for so long."""
+        """Waits until what is under way has ended, or for so long; `release` ends all waits."""
         with self._starting:
-            thread = self._thread
-        if thread is not None:
-            thread.join(None if limit_s is None else max(0.0, limit_s))
+            settled = self._is_settled
+        settled.wait(None if limit_s is None else max(0.0, limit_s))
 
-    def _discover(self) -> None:
-        # The coroutines of this network never wait, so the first step is the last.
-        with suppress(StopIteration):
-            self._channels.discover(self._network).send(None)
+    def release(self) -> None:
+        """Has nobody wait any more: a user's function, or a name server, may take for ever."""
+        with self._starting:
+            self._is_settled.set()
+
+    def join(self, limit_s: float) -> None:
+        """Waits until the thread has ended, or for so long."""
+        if self._thread is not None:
+            self._thread.join(max(0.0, limit_s))
+
+    def _discover(self, settled: threading.Event) -> None:
+        try:
+            # The coroutines of this network never wait, so the first step is the last.
+            with suppress(StopIteration):
+                self._channels.discover(self._network).send(None)
+        finally:
+            settled.set()
 
 
 def _answer(call: Any) -> Answer:
