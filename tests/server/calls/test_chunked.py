@@ -107,6 +107,17 @@ async def test_bad_chunks_are_refused(messages: list[bytes], told: str) -> None:
     assert told in str(error)
 
 
+async def test_a_client_that_goes_between_two_chunks_is_cancelled_and_sent_nothing_wrong() -> None:
+    """gRPC ends its stream first, as that of a client that has sent all, and cancels the call then."""
+    call = new_call(FakeContext([header(), FIRST]))
+    task = asyncio.ensure_future(execute_chunked(Server().runner, 2**20, call))
+    while not call.is_cut_short:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_call_without_a_header_and_one_with_shared_memory_are_refused() -> None:
     assert isinstance(await Server().refuse(), errors.MalformedRequestError)
     assert isinstance(await Server().refuse(FIRST), errors.MalformedRequestError)

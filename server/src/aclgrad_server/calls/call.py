@@ -91,11 +91,18 @@ class Call:
         """Returns the next message; raises MalformedRequestError if the client sends no more."""
         message = await self.read_or_end()
         if message is None:
-            # gRPC says the same of a message over its limit and of a client that has gone, and then cancels the call.
-            self.is_cut_short = True
-            await asyncio.sleep(CANCELLATION_S)
+            await self.cut_short()
             raise MalformedRequestError("the call ended before its message")
         return message
+
+    async def cut_short(self) -> None:
+        """Waits for the cancellation of a call that lacks a message.
+
+        gRPC ends it in the same way if its client has sent all, has gone, or sent a message over gRPC's limit, and
+        then cancels it in the two last cases.
+        """
+        self.is_cut_short = True
+        await asyncio.sleep(CANCELLATION_S)
 
     async def read_or_end(self) -> bytes | None:
         """Returns the next message, or None if the client sends no more."""

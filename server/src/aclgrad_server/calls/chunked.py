@@ -76,6 +76,7 @@ async def _receive(device: Device, call: Call, inputs: Sequence[tuple[str, Stage
             while received < tensor.size_bytes:
                 message = await call.read_or_end()
                 if message is None:
+                    await call.cut_short()
                     problem = f"ended after {received} of {tensor.size_bytes} bytes"
                     raise InvalidFieldError.at(f"inputs[{name}]", problem, "send all chunks")
                 chunk = decode_chunk(message, extract_payloads)
