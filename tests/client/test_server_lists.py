@@ -221,7 +221,7 @@ async def test_a_function_that_fails_changes_nothing(
 
 async def test_a_function_that_names_no_server_until_the_limit(connect: Connect) -> None:
     client = connect(lambda: (), connect_timeout_s=0.3)
-    told = r"<lambda>\(\): the function that names the servers failed: InvalidSettingError: target is \[\]: it names no s"
+    told = r"<lambda>\(\): the function that names the servers failed: InvalidSettingError: target is \[\]: it names no"
     with pytest.raises(aclgrad.ServerUnreachableError, match=told):
         await call(client)
     client = connect(lambda: "unix:/a", connect_timeout_s=0.3)

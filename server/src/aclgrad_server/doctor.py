@@ -152,7 +152,10 @@ def of_start(settings: Settings, worker_count: int) -> Found:
         return f"{settings.identities} can be used"
 
     def tracing() -> str:
-        # It needs an extra.
+        # OpenTelemetry needs an extra.
+        from aclgrad_server.tracing.variables import forget_unread_variables
+
+        forget_unread_variables()
         from aclgrad_server.tracing.tracer import check_environment
 
         return check_environment()

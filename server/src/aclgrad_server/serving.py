@@ -114,6 +114,9 @@ def _open_tracer(settings: Settings, place: Place | None) -> "Tracer | None":
     """Loads OpenTelemetry only if calls are traced."""
     if not settings.tracing:
         return None
+    from aclgrad_server.tracing.variables import forget_unread_variables
+
+    forget_unread_variables()
     from aclgrad_server.tracing.tracer import open_tracer
 
     return open_tracer(VERSION, place)

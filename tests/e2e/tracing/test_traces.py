@@ -63,6 +63,10 @@ def test_every_way_to_call_goes_on_with_the_trace_of_the_client(collector: Trace
             listen=("127.0.0.1:0", unix),
             OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
             OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=test",
+            # Those are not read, though OpenTelemetry itself would refuse to be imported.
+            OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT="many",
+            OTEL_BSP_EXPORT_TIMEOUT="long",
+            OTEL_EXPORTER_OTLP_TIMEOUT="",
             **SOON,
         ) as server,
         aclgrad.Client(server.address, tracing=provider, max_message_bytes=2**18) as client,

@@ -1,13 +1,11 @@
 """The way of spans to a collector, as the OTEL_* variables say. A collector in trouble costs no call anything."""
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import urlsplit
 
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import ReadableSpan
@@ -16,10 +14,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from aclgrad_server.exits import StartError
 from aclgrad_server.limits import FLUSH_S, MAX_WAITING_SPANS
 from aclgrad_server.logs import MAX_LOGGED
+from aclgrad_server.tracing.variables import check_values
 
 log = logging.getLogger(__name__)
 
-_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 COMPLAINT_INTERVAL_S: Final = 60.0
 """The log names a failing collector at most once in this time."""
 
@@ -83,8 +81,8 @@ class Collector:
         if flushing.is_alive():
             # Ends the export that is under way.
             self._exporter.shutdown()
-            waiting = self._added - self._reporter.taken
-            log.warning("the collector took too long: %d spans or more were not sent", waiting)
+            unsure = self._added - self._reporter.sent - self._reporter.refused
+            log.warning("the collector took too long: up to %d spans were not sent", unsure)
 
 
 class _Reporter(SpanExporter):
@@ -131,8 +129,8 @@ class _Reporter(SpanExporter):
 
 
 def exporter_of_environment() -> OTLPSpanExporter:
-    """Returns the exporter that the environment describes; raises StartError for an address that is not valid."""
-    endpoint()
+    """Returns the exporter that the environment describes; raises StartError for values that cannot be used."""
+    check_values()
     return OTLPSpanExporter()
 
 
@@ -154,21 +152,3 @@ def strictly() -> Iterator[None]:
 
 def _refused(why: str) -> StartError:
     return StartError(f"--tracing: OpenTelemetry refuses the value of a variable OTEL_*: {why}")
-
-
-def endpoint() -> str | None:
-    """Returns the address of the collector if a variable gives it; raises StartError for one that is not valid."""
-    name = next((each for each in _ENDPOINTS if os.environ.get(each)), None)
-    if name is None:
-        return None
-    text = os.environ[name]
-    try:
-        parts = urlsplit(text if "://" in text else f"//{text}")
-        # Without a scheme OTEL_EXPORTER_OTLP_INSECURE decides, and there is no port by default.
-        is_valid = parts.scheme in ("", "http", "https") and bool(parts.hostname)
-        is_valid &= parts.port is not None or bool(parts.scheme)
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise StartError(f"--tracing: {name} is {text[:MAX_LOGGED]!r}; give http://HOST:PORT or https://HOST:PORT")
-    return text

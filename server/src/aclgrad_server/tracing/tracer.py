@@ -9,10 +9,11 @@ from functools import partial
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
 from aclgrad_server.place import Place
-from aclgrad_server.tracing.collector import Collector, endpoint, exporter_of_environment, strictly
+from aclgrad_server.tracing.collector import Collector, exporter_of_environment, strictly
 from aclgrad_server.tracing.sampling import Sampling
 from aclgrad_server.tracing.spans import SpanMaker, flags_of, has_failed, parent_of
 from aclgrad_server.tracing.traced_call import TracedCall
+from aclgrad_server.tracing.variables import endpoint
 
 log = logging.getLogger(__name__)
 
