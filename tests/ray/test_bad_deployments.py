@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -22,6 +24,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no_number": ({"count": True}, "count is True"),
     "no_resources": ({"resources": {}}, "resources are {}; give those of a server"),
     "nothing_of_a_resource": ({"resources": {CPU: 0}}, "resources are {'CPU': 0}"),
+    "memory": ({"resources": {NPU: 1, "memory": 4e9}}, "resources have memory, which no server is placed by"),
+    "gpu": ({"resources": {"GPU": 1}}, "resources have GPU, which no server is placed by; give NPU, CPU or your own"),
+    "too_little": ({"resources": {CPU: 1e-5}}, "0.0001 is the least that Ray counts"),
     "half_a_card": ({"resources": {NPU: 0.5}}, "resources have 0.5 NPU; give 1, because a server has one card"),
     "flags_as_text": ({"flags": "--insecure --streams 2"}, "give a list, for example ['--insecure', '--streams', '2']"),
     "listen": ({"flags": ["--listen", "a:1"]}, "flags have --listen, which Ray decides for each server"),
@@ -58,6 +63,25 @@ def test_arguments_that_make_no_sense(nodes: TwoNodes, options: dict[str, Any], 
     begin = time.monotonic()
     refused(told, **options)
     assert time.monotonic() - begin < 5
+
+
+def test_a_deployment_that_fails_leaves_the_next_one_of_its_name_alone(nodes: TwoNodes) -> None:
+    def has_servers() -> bool:
+        with suppress(aclgrad.ray.DeploymentError):
+            return any(place.address for place in aclgrad.ray.status())
+        return False
+
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(aclgrad.ray.deploy, 5, flags=ON_CPU)
+        wait_until(has_servers, look_s=0.1)
+        aclgrad.ray.stop()
+        second = aclgrad.ray.deploy(1, flags=ON_CPU)
+        try:
+            with pytest.raises(aclgrad.ray.DeploymentError):
+                first.result(60)
+            assert aclgrad.ray.target() == second
+        finally:
+            aclgrad.ray.stop()
 
 
 def test_cluster_with_too_few_cards_says_how_many_servers_it_has(nodes: TwoNodes) -> None:

@@ -126,6 +126,7 @@ def test_server_that_takes_too_long_to_start() -> None:
 def test_server_that_hangs_is_killed(process: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_process, "LOOK_INTERVAL_S", 0.2)
     monkeypatch.setattr(server_process, "ANSWER_LIMIT_S", 0.2)
+    monkeypatch.setattr(server_process, "DEAD_S", 0.6)
     psutil.Process(ready(process).process_id).send_signal(signal.SIGSTOP)
     reason = process.wait(60)
     assert reason is not None

@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -28,6 +28,9 @@ _KILL_S: Final = 10.0
 _LOOK_INTERVAL_S: Final = 0.1
 _HEAD: Final = "node:__internal_head__"
 """A resource of the head alone: the directory lives where Ray itself does, and dies with no other node."""
+_NOT_OURS: Final = {"GPU", "memory", "object_store_memory"}
+"""Which Ray takes by other arguments than the resources that users name."""
+LEAST_AMOUNT: Final = 0.0001
 _OURS: Final = ("--listen", "--device", "--workers")
 
 
@@ -62,7 +65,9 @@ def deploy(
     try:
         return _wait_until_ready(directory, plan, timeout_s)
     except BaseException:
-        stop(name, timeout_s=0)
+        # Ours alone: others may have stopped it, and deployed another one by the name.
+        ray.kill(directory)
+        _kill_all(name, lambda each: each.startswith(plan.prefix))
         raise
 
 
@@ -89,7 +94,11 @@ def stop(name: str = DEFAULT_NAME, *, timeout_s: float = 60.0) -> None:
 
     Raises DeploymentError if there is no such deployment.
     """
-    actors = _actors(name)
+
+    def is_of_it(each: str) -> bool:
+        return each.partition(":")[0] == name
+
+    actors = _actors(is_of_it)
     if not actors:
         raise DeploymentError(_unknown(name))
     directory = actors.get(name)
@@ -99,8 +108,12 @@ def stop(name: str = DEFAULT_NAME, *, timeout_s: float = 60.0) -> None:
                 ray.get(directory.stop.remote(timeout_s), timeout=timeout_s + _KILL_S)
         # First, because it would replace them.
         ray.kill(directory)
+    _kill_all(name, is_of_it)
+
+
+def _kill_all(name: str, chosen: Callable[[str], bool]) -> None:
     end = time.monotonic() + _KILL_S
-    while actors := _actors(name):
+    while actors := _actors(chosen):
         for actor in actors.values():
             ray.kill(actor)
         if time.monotonic() > end:
@@ -118,6 +131,10 @@ def _plan(name: str, count: int, resources: Mapping[str, float], flags: Sequence
         raise DeploymentError(f"count is {count!r}; give the number of servers, from 1 to {MAX_COUNT}")
     if not resources or any(not amount > 0 for amount in resources.values()):
         raise DeploymentError(f'resources are {resources}; give those of a server, for example {{"NPU": 1}}')
+    if refused := sorted(_NOT_OURS & resources.keys()):
+        raise DeploymentError(f"resources have {refused[0]}, which no server is placed by; give NPU, CPU or your own")
+    if any(amount < LEAST_AMOUNT for amount in resources.values()):
+        raise DeploymentError(f"resources are {resources}, and {LEAST_AMOUNT:g} is the least that Ray counts")
     if resources.get(NPU, 1) != 1:
         raise DeploymentError(f"resources have {resources[NPU]:g} NPU; give 1, because a server has one card")
     if isinstance(flags, str):
@@ -196,12 +213,12 @@ def _places(directory: Any) -> list[Place]:
     return places
 
 
-def _actors(name: str) -> dict[str, Any]:
-    """Returns the actors of a deployment that live, by their names: the directory has that of the deployment."""
+def _actors(chosen: Callable[[str], bool]) -> dict[str, Any]:
+    """Returns the actors that live and have a chosen name: the directory has that of the deployment."""
     _check_connection()
     found = {}
     for each in ray.util.list_named_actors(all_namespaces=True):
-        if each["namespace"] == NAMESPACE and each["name"].partition(":")[0] == name:
+        if each["namespace"] == NAMESPACE and chosen(each["name"]):
             with suppress(ValueError):  # it has died since
                 found[each["name"]] = ray.get_actor(each["name"], NAMESPACE)
     return found

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -16,8 +17,8 @@ from aclgrad.ray._plan import DeploymentError, Server
 START_LIMIT_S: Final = 300.0
 """A server that is not ready after so long is killed: its card does not open, or fails the self-test."""
 LOOK_INTERVAL_S: Final = 5.0
-LOOKS: Final = 3
-"""A server that says so many times in a row that it is not alive, or says nothing, is killed."""
+DEAD_S: Final = 15.0
+"""A server that says for so long that it is not alive, or says nothing, is killed."""
 ANSWER_LIMIT_S: Final = 3.0
 OFF: Final = "off"
 _STDERR: Final = 2
@@ -126,11 +127,12 @@ class ServerProcess:
 
     def _watch(self) -> None:
         """Kills a server whose process runs but no longer serves."""
-        silent = 0
+        alive_at = time.monotonic()
         while self._admin != OFF and not self._has_ended.wait(LOOK_INTERVAL_S):
-            silent = 0 if is_alive(self._admin) else silent + 1
-            if silent == LOOKS:
-                self._kill(f"it was not alive for {LOOKS * LOOK_INTERVAL_S:g} s")
+            if is_alive(self._admin):
+                alive_at = time.monotonic()
+            elif time.monotonic() - alive_at >= DEAD_S:
+                self._kill(f"it was not alive for {DEAD_S:g} s")
                 return
 
 
