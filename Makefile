@@ -377,7 +377,7 @@ lock: $(BIN)/.setup-lock ## Pin what developers install in requirements.lock, an
 	$(PYTHON) deploy/dependencies.py | $(PIN) --constraint requirements.lock --generate-hashes --output-file deploy/requirements.lock
 	$(PYTHON) deploy/dependencies.py --build | $(PIN) --output-file tools/wheels/requirements.lock
 
-# The tag names version and variant: 0.1.0-host, 0.1.0-ascend-ubuntu, 0.1.0-ascend-openeuler. aclgrad:$(IMAGE) is the latest build.
+# The tag names version and variant: VERSION-host, VERSION-ascend-ubuntu, VERSION-ascend-openeuler. aclgrad:$(IMAGE) is the latest build.
 image: VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' server/pyproject.toml)
 image: VARIANT = $(IMAGE)$(if $(filter ascend,$(IMAGE)),-$(if $(findstring openeuler,$(BASE)),openeuler,ubuntu))
 # Where the code is from: a URL, without what a remote may have of a password.

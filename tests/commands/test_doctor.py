@@ -269,12 +269,24 @@ def test_workers_whose_ports_are_not_open(service: ScriptedService) -> None:
     assert well["message"] == "all 2 workers take connections"
 
 
-@pytest.mark.parametrize("variable", ["ACLGRAD_TIMEOUT_S", "ACLGRAD_TLS"])
-def test_settings_that_cannot_be_used_come_first(testing: TestServer, variable: str) -> None:
-    rows, exit_code = diagnosed(testing.target, **{variable: "soon"})
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("ACLGRAD_TIMEOUT_S", "soon", "ACLGRAD_TIMEOUT_S is 'soon'; "),
+        ("ACLGRAD_TIMEOUT_S", "nan", "ACLGRAD_TIMEOUT_S: timeout_s is nan; "),
+        ("ACLGRAD_TLS", "soon", "ACLGRAD_TLS is 'soon'; "),
+        ("ACLGRAD_RETRIES", "-5", "ACLGRAD_RETRIES: retries is -5; "),
+        ("ACLGRAD_CONNECT_TIMEOUT_S", "-1", "ACLGRAD_CONNECT_TIMEOUT_S: connect_timeout_s is -1.0; "),
+        ("ACLGRAD_MAX_MESSAGE_BYTES", "99999999999", "ACLGRAD_MAX_MESSAGE_BYTES: max_message_bytes is 99999999999; "),
+    ],
+)
+def test_settings_that_cannot_be_used_come_first(
+    testing: TestServer, variable: str, value: str, message: str
+) -> None:
+    rows, exit_code = diagnosed(testing.target, **{variable: value})
     assert exit_code == 1
     assert list(rows) == [("client", "versions"), ("client", "settings")]
-    assert rows["client", "settings"]["message"].startswith(f"{variable} is 'soon'; ")
+    assert rows["client", "settings"]["message"].startswith(message)
 
 
 def test_variables_are_named_and_secrets_are_not_shown(testing: TestServer) -> None:
@@ -289,15 +301,44 @@ def test_variables_are_named_and_secrets_are_not_shown(testing: TestServer) -> N
     assert "s3cret" not in json.dumps(list(rows.values()))
 
 
+COMMAND = [sys.executable, "-c", "from aclgrad.cli import main; main()", "doctor", "--target"]
+
+
+def run(target: str, **variables: str) -> subprocess.Popen[bytes]:
+    """Starts the program itself."""
+    environment = {name: value for name, value in os.environ.items() if name not in NO_VARIABLES}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*COMMAND, target], env=environment | variables, **pipes)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "gbk"])
+def test_an_output_without_our_letters(testing: TestServer, encoding: str) -> None:
+    with run(testing.target, PYTHONIOENCODING=encoding) as process:
+        written, errors = process.communicate()
+    assert (process.returncode, errors) == (0, b"")
+    assert b" passed, 1 skipped" in written.splitlines()[-1]
+
+
+def test_nothing_but_rows_is_written(testing: TestServer) -> None:
+    """gRPC's own line about a proxy would say the same."""
+    with run(testing.target, http_proxy="ftp://127.0.0.1:1") as process:
+        _, errors = process.communicate()
+    assert errors == b""
+
+
+def test_an_output_that_nobody_reads(testing: TestServer) -> None:
+    with run(testing.target) as process:
+        process.stdout.close()
+        assert process.wait(30) == 1
+        assert process.stderr.read() == b""
+
+
 def test_ctrl_c_ends_it_without_a_traceback() -> None:
     with peers.dropping() as address:
-        command = [sys.executable, "-c", "from aclgrad.cli import main; main()", "doctor", "--target", address]
-        environment = {name: value for name, value in os.environ.items() if name not in NO_VARIABLES}
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, env=environment, **pipes) as process:
+        with run(address) as process:
             # Then it connects.
-            while "network name" not in process.stdout.readline():
+            while b"network name" not in process.stdout.readline():
                 pass
             process.send_signal(signal.SIGINT)
             assert process.wait(10) == 130
-            assert process.stderr.read() == "aclgrad doctor: interrupted\n"
+            assert process.stderr.read() == b"aclgrad doctor: interrupted\n"

@@ -1,6 +1,9 @@
 """The doctor says what is wrong with TLS, and what to set."""
 
-from collections.abc import Iterator
+import socket
+import ssl
+import warnings
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -8,7 +11,13 @@ from pathlib import Path
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
+import aclgrad
 from aclgrad.testing import TestServer
 from tests.commands import peers
 from tests.commands.test_doctor import Rows, diagnosed, failure
@@ -129,3 +138,79 @@ def test_files_that_cannot_be_used(authority: Authority, tmp_path: Path) -> None
     _, key = authority.pair("two")
     variables = {"ACLGRAD_CA": authority.ca, "ACLGRAD_CERTIFICATE": certificate, "ACLGRAD_KEY": key}
     assert refusal(authority.pair("server"), **variables)[0] == "files"
+
+
+def speaking(context: ssl.SSLContext) -> peers.Behaviour:
+    """Returns the behaviour of a server that shakes hands like this, and then speaks HTTP/2."""
+
+    def behave(connection: socket.socket) -> None:
+        with context.wrap_socket(connection, server_side=True) as secure:
+            secure.sendall(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+            peers.keep_silent(secure)
+
+    return behave
+
+
+def context_of(pair: Pair, protocols: Sequence[str] = ()) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*pair)
+    if protocols:
+        context.set_alpn_protocols(protocols)
+    return context
+
+
+@pytest.mark.parametrize("protocols", [(), ("http/1.1",)], ids=["none", "another"])
+def test_a_server_that_does_not_offer_http2(authority: Authority, protocols: Sequence[str]) -> None:
+    with peers.listening(speaking(context_of(authority.pair("server"), protocols))) as address:
+        (check, case), message = failure(address, ACLGRAD_CA=authority.ca)
+        own = aclgrad.Credentials(ca=authority.ca)
+        with (
+            aclgrad.Client(address, retries=0, connect_timeout_s=1, credentials=own) as client,
+            pytest.raises(aclgrad.AclgradError),
+        ):
+            client.server_status()
+    assert (check, case) == ("tls", "protocol")
+    assert message.startswith("gRPC needs the protocol h2 from the handshake (ALPN): ")
+
+
+def test_a_server_of_old_versions_alone(authority: Authority) -> None:
+    context = context_of(authority.pair("server"), ["h2"])
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with peers.listening(speaking(context)) as address:
+        (check, case), message = failure(address, ACLGRAD_CA=authority.ca)
+    assert (check, case) == ("tls", "handshake")
+    assert message.endswith("; gRPC takes TLS 1.2 and 1.3: have the server speak one of them")
+
+
+def test_no_common_cipher_is_no_missing_certificate(authority: Authority) -> None:
+    context = context_of(authority.pair("server"), ["h2"])
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("AES128-SHA:@SECLEVEL=0")
+    with peers.listening(speaking(context)) as address:
+        (check, case), message = failure(address, ACLGRAD_CA=authority.ca)
+    assert (check, case) == ("tls", "handshake")
+    assert "the server may require a client certificate, ACLGRAD_CERTIFICATE and ACLGRAD_KEY, or take no" in message
+
+
+def test_a_server_that_hangs_in_the_handshake(authority: Authority) -> None:
+    with peers.listening(peers.keep_silent) as address:
+        (check, case), message = failure(address, ACLGRAD_CA=authority.ca)
+    assert (check, case) == ("tls", "handshake")
+    assert message.startswith("the port takes connections and does not answer a handshake within 2 s; the server hangs")
+
+
+def test_a_certificate_with_nothing_but_a_common_name(authority: Authority, tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gradients.example")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
+    pair = (str(tmp_path / "own.pem"), str(tmp_path / "own.key"))
+    own = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    Path(pair[0]).write_bytes(own)
+    Path(pair[1]).write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    case, message = refusal(pair, ACLGRAD_CA=pair[0])
+    assert case == "certificate"
+    assert "is for no name but the CN gradients.example, which does not count, not for 127.0.0.1" in message

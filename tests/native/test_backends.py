@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from aclgrad_native import found_runtime, library_files
+from aclgrad_native.backends import toolkit_folder
 
 pytestmark = pytest.mark.once
 
@@ -116,3 +117,14 @@ def test_auto_is_ascend_where_its_library_is(toolkit: Path, tmp_path: Path, libr
     environment = home(toolkit, LD_LIBRARY_PATH=f"/nowhere::{tmp_path}/driver")
     assert library_files("auto", environment) == library_files(backend, environment)
     assert found_runtime(environment) == (str(tmp_path / library) if backend == "ascend" else None)
+
+
+def test_toolkit_is_the_variables_or_the_newest_of_the_usual_folders(tmp_path: Path) -> None:
+    """CANN 8.5 has another folder than those before."""
+    new, old = (str(tmp_path / each) for each in ("cann", "ascend-toolkit/latest"))
+    assert toolkit_folder({}, (new, old)) == Path(new)
+    Path(old).mkdir(parents=True)
+    assert toolkit_folder({}, (new, old)) == Path(old)
+    Path(new).mkdir()
+    assert toolkit_folder({}, (new, old)) == Path(new)
+    assert toolkit_folder({"ASCEND_HOME_PATH": "/opt/cann"}, (new, old)) == Path("/opt/cann")

@@ -1,6 +1,7 @@
 """What a package says whose compiled module is of another machine, of another Python, or not there."""
 
 import os
+import platform
 import subprocess
 import sys
 import sysconfig
@@ -34,6 +35,18 @@ def test_later_glibc(tmp_path: Path) -> None:
     told = explanation(error, tmp_path)
     assert told.startswith("aclgrad_native needs GLIBC_2.99, and the glibc of this system is ")
     assert told.endswith("build it on this machine with `pip install ./native`, or use the container image")
+
+
+def test_module_of_another_processor_under_this_ones_name(spoilt: dict[str, str]) -> None:
+    """The loader itself says that there is no such file."""
+    other, own = ("aarch64", "x86_64")[:: 1 if platform.machine() == "x86_64" else -1]
+    module = Path(spoilt["PYTHONPATH"], "aclgrad_native", f"_native.{HERE}.so")
+    head = bytearray(Path(sys.executable).read_bytes()[:4096])
+    head[18:20] = {"x86_64": 62, "aarch64": 183}[other].to_bytes(2, "little")
+    module.write_bytes(head)
+    command = [sys.executable, "-c", "import aclgrad_native"]
+    told = subprocess.run(command, env=spoilt, capture_output=True, text=True, check=False).stderr
+    assert told.splitlines()[-1].startswith(f"ImportError: aclgrad_native is built for {other}, and this is {own}; ")
 
 
 @pytest.fixture

@@ -37,8 +37,9 @@ def test_what_can_be_used(tmp_path: Path) -> None:
     settings = read_settings(flags | {"listen": ("0.0.0.0:1", f"unix:{tmp_path}/s")})
     found = dict(doctor.of_start(settings, 1))
     assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        ("memory", "--tls-certificate", "--identities"), Verdict.PASSED
+        ("--backend", "memory", "--tls-certificate", "--identities"), Verdict.PASSED
     )
+    assert found["--backend"].message.endswith("/libacl_host.so shows 1 devices")
     assert "127.0.0.1, *.example.org, valid for " in found["--tls-certificate"].message
 
 
@@ -48,13 +49,31 @@ def test_what_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(doctor, "check_memory", refuse)
     _, key = Authority(tmp_path).pair("server")
-    found = dict(doctor.of_start(read_settings({"tls_certificate": key, "tls_key": key, "identities": key}), 1))
+    flags = {"backend": "libm.so.6", "tls_certificate": key, "tls_key": key, "identities": key}
+    found = dict(doctor.of_start(read_settings(flags), 1))
     assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        ("memory", "--tls-certificate", "--identities"), Verdict.FAILED
+        ("--backend", "memory", "--tls-certificate", "--identities"), Verdict.FAILED
     )
+    assert "backend 'libm.so.6': " in found["--backend"].message
     assert found["memory"].message == "too little; give the container more memory"
     found = dict(doctor.of_start(read_settings({"insecure": True, "listen": ("0.0.0.0:1",)}), 1))
     assert found["--listen"].verdict is Verdict.NOTED
+
+
+def test_a_foreign_library_that_auto_takes_for_canns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = tmp_path / "libascendcl.so"
+    foreign.write_text("no library")
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    found = dict(doctor.of_start(read_settings({"backend": "auto"}), 1))["--backend"]
+    assert found.verdict is Verdict.FAILED
+    assert f"backend 'auto', which is 'ascend' because of {foreign}: cannot open libascendcl.so" in found.message
+
+
+def test_a_device_that_is_not_there() -> None:
+    found = dict(doctor.of_start(read_settings({"backend": "host", "device": (3,)}), 1))["--backend"]
+    assert found.verdict is Verdict.FAILED
+    assert found.message.startswith("there is no device 3: the runtime shows 1; see --device")
 
 
 def test_memory_of_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:

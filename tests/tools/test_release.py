@@ -1,6 +1,8 @@
 """Releases of a small repository: what is refused, what a release changes, and that a failure changes nothing."""
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from datetime import date
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.release import RefusedError
+from tools.release import RefusedError, checkout
 from tools.release.__main__ import release
 from tools.release.versions import check_is_next, parse
 
@@ -91,6 +93,27 @@ def test_a_release_writes_commits_tags_and_builds(repository: Repository) -> Non
     assert changed["CHANGELOG.md"].split("\n\n")[1:4] == ["## Unreleased", "## 1.3.0 - 2027-01-02", "### Added"]
     assert changed["CHANGELOG.md"].replace("\n\n## 1.3.0 - 2027-01-02", "") == CHANGELOG
     assert changed["proto/released.binpb"] == "new"
+
+
+def test_hooks_of_the_checkout_do_not_run(repository: Repository) -> None:
+    """Those of `make hooks` need the environment, which the release's own tree has not."""
+    for name in ("pre-commit", "commit-msg", "post-checkout", "pre-merge-commit", "post-merge", "reference-transaction"):
+        hook = repository.root / ".git/hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\nexec .venv/bin/pre-commit\n")
+        hook.chmod(0o755)
+    assert repository.release("1.3.0") == ["aclgrad.txt"]
+    assert repository.git("log", "--format=%s", "-1").strip() == "Release 1.3.0"
+
+
+def test_the_changes_of_candidates_are_those_of_their_version(repository: Repository) -> None:
+    for version in ("1.3.0rc1", "1.3.0rc2"):
+        repository.release(version)
+        assert (repository.root / "CHANGELOG.md").read_text() == CHANGELOG
+    repository.release("1.3.0")
+    changed = (repository.root / "CHANGELOG.md").read_text()
+    assert changed == CHANGELOG.replace("## Unreleased\n", "## Unreleased\n\n## 1.3.0 - 2027-01-02\n")
+    assert repository.git("tag").split() == ["v1.3.0", "v1.3.0rc1", "v1.3.0rc2"]
 
 
 def test_a_dry_run_builds_and_changes_nothing_else(repository: Repository) -> None:
@@ -176,6 +199,29 @@ def test_a_failure_changes_nothing_and_the_next_try_succeeds(
     if repository.git("status", "--porcelain"):
         repository.commit()
     assert repository.release("1.3.0") == ["aclgrad.txt"]
+
+
+def test_ctrl_c_at_the_end_comes_too_late(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    git = checkout.Checkout.git
+
+    def interrupted(self: checkout.Checkout, *arguments: str) -> str:
+        if arguments[0] in ("tag", "merge"):
+            os.kill(os.getpid(), signal.SIGINT)
+        return git(self, *arguments)
+
+    monkeypatch.setattr(checkout.Checkout, "tags", lambda _: [])
+    monkeypatch.setattr(checkout.Checkout, "git", interrupted)
+    assert repository.release("1.3.0") == ["aclgrad.txt"]
+    assert repository.git("log", "--format=%s %D", "-1").strip() == "Release 1.3.0 HEAD -> main, tag: v1.3.0"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_files_that_cannot_be_moved_change_nothing(repository: Repository) -> None:
+    before = repository.state()
+    (repository.root / "dist").write_text("a file, and no folder")
+    with pytest.raises(RefusedError, match="dist cannot be replaced"):
+        repository.release("1.3.0")
+    assert repository.state() == before
 
 
 def test_commits_during_the_build_are_not_released(repository: Repository) -> None:

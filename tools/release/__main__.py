@@ -33,15 +33,17 @@ def release(root: Path, text: str, day: date, buf: str, is_dry: bool = False) ->
     since = checkout.head()
     with checkout.candidate() as tree:
         write_version(tree.root, version)
-        cut_section(tree.root, version, day)
+        if not version.is_prerelease:
+            # A candidate's changes stay unreleased until the version that it is a candidate for.
+            cut_section(tree.root, version, day)
         shutil.copytree(root / GOOGLEAPIS, tree.root / GOOGLEAPIS)
         _run(buf, "build", "proto", "--exclude-source-info", "--output", RELEASED, folder=tree.root)
         commit = tree.commit_all(f"Release {version}")
         _run("make", "--no-print-directory", FILES, folder=tree.root)
-        if not is_dry:
-            checkout.take(commit, since, f"{TAG}{version}", f"aclgrad {version}")
-        shutil.rmtree(root / "dist", ignore_errors=True)
-        shutil.move(tree.root / "dist", root / "dist")
+        if is_dry:
+            checkout.take_files(tree.root / "dist")
+        else:
+            checkout.take(commit, since, f"{TAG}{version}", f"aclgrad {version}", tree.root / "dist")
     return sorted(path.name for path in (root / "dist").iterdir())
 
 
@@ -63,6 +65,9 @@ def main() -> int:
     except RefusedError as error:
         print(f"no release: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("no release: interrupted; nothing has changed here", file=sys.stderr)
+        return 130
     print("\n".join(["dist has:", *files]))
     if not arguments.dry_run:
         print(f"To publish it: git push origin HEAD {TAG}{arguments.version}")

@@ -1,5 +1,8 @@
 """What a release does with git: it changes a tree of its own, and the caller's only at the end."""
 
+import os
+import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,8 +19,10 @@ class Checkout:
         self.root = root
 
     def git(self, *arguments: str) -> str:
-        """Runs git and returns its output; refuses the release with git's message if it fails."""
-        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=False)
+        """Runs git without hooks and returns its output; refuses the release with git's message if it fails."""
+        # A hook would run in a tree without an environment, and the release has checks of its own.
+        command = ["git", "-c", f"core.hooksPath={os.devnull}", *arguments]
+        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RefusedError(f"`git {' '.join(arguments)}` failed: {done.stderr.strip()}")
         return done.stdout.strip()
@@ -52,14 +57,38 @@ class Checkout:
         self.git("commit", "--quiet", "--all", "--message", subject)
         return self.head()
 
-    def take(self, commit: str, since: str, tag: str, message: str) -> None:
-        """Tags the commit and moves the branch to it, both or neither, if nobody has committed since."""
+    def take(self, commit: str, since: str, tag: str, message: str, files: Path) -> None:
+        """Tags the commit, moves the branch to it, and makes the files `dist`, all or nothing.
+
+        Refuses if somebody has committed since. Ctrl-C waits until the end, which takes less than a second.
+        """
         self.check_clean()
         if self.head() != since:
             raise RefusedError("there are commits that are not in the files; make the release again")
-        self.git("tag", "--annotate", "--message", message, tag, commit)
+        with _ignored(signal.SIGINT):
+            self.take_files(files)
+            self.git("tag", "--annotate", "--message", message, tag, commit)
+            try:
+                self.git("merge", "--quiet", "--ff-only", commit)
+            except RefusedError:
+                self.git("tag", "--delete", tag)
+                raise
+
+    def take_files(self, files: Path) -> None:
+        """Makes a folder `dist`, in place of that of before."""
+        target = self.root / "dist"
         try:
-            self.git("merge", "--quiet", "--ff-only", commit)
-        except RefusedError:
-            self.git("tag", "--delete", tag)
-            raise
+            shutil.rmtree(target, ignore_errors=True)
+            files.rename(target)
+        except OSError as error:
+            raise RefusedError(f"{target} cannot be replaced: {error}") from error
+
+
+@contextmanager
+def _ignored(number: signal.Signals) -> Iterator[None]:
+    """Has this process and those that it starts ignore a signal."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

@@ -1,5 +1,6 @@
 """The program `aclgrad`. Its commands need the libraries of extras, which the client itself does without."""
 
+import io
 import signal
 import sys
 from typing import Final
@@ -11,6 +12,10 @@ _MISSING: Final = 2
 
 def main() -> None:
     """Runs a command; exits with 2 and names the remedy if the extra is not installed."""
+    # What the output's encoding lacks, such as µ, is a question mark and no error.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     # Imports take a moment: Ctrl-C ends them without a traceback.
     handler = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

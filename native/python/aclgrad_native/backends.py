@@ -4,7 +4,7 @@ import configparser
 import ctypes.util
 import glob
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,8 @@ from typing import Final
 LibraryFile = tuple[str, bool]
 """A path, and whether failing to open it is an error."""
 
+TOOLKITS: Final = ("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest")
+"""Where root installs CANN by default: from 8.5 on, and before."""
 _RUNTIME: Final = "libascendcl.so"
 _CUSTOM: Final = "op_api/lib/libcust_opapi.so"
 _FEATURE_LIBRARIES: Final = ("ops_infer", "ops_train", "math", "sparse", "fft", "rand")
@@ -41,13 +43,15 @@ def host_library() -> Path:
 
 def found_runtime(environment: Mapping[str, str] = os.environ) -> str | None:
     """Returns where CANN's runtime library is on this machine, for which `auto` means `ascend`, or None."""
-    folders = [*_searched_folders(environment), _toolkit_libraries(environment)]
+    folders = [*_searched_folders(environment), toolkit_folder(environment) / "lib64"]
     files = (str(folder / _RUNTIME) for folder in folders if os.path.exists(folder / _RUNTIME))
     return next(files, None) or ctypes.util.find_library("ascendcl")
 
 
-def _toolkit_libraries(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"), "lib64")
+def toolkit_folder(environment: Mapping[str, str] = os.environ, installed: Sequence[str] = TOOLKITS) -> Path:
+    """Returns where CANN is: as its set_env.sh says, or else the first of the usual folders that exists."""
+    usual = next((folder for folder in installed if os.path.exists(folder)), installed[0])
+    return Path(environment.get("ASCEND_HOME_PATH", usual))
 
 
 def _searched_folders(environment: Mapping[str, str]) -> list[Path]:
@@ -63,14 +67,14 @@ def files_in(folder: Path, pattern: str) -> list[Path]:
 def _split_libraries(environment: Mapping[str, str]) -> list[Path]:
     """Returns the libraries of packages that have a part of the operators each, the first folder's of each name."""
     found: dict[str, Path] = {}
-    for folder in (_toolkit_libraries(environment), *_searched_folders(environment)):
+    for folder in (toolkit_folder(environment) / "lib64", *_searched_folders(environment)):
         for library in files_in(folder, "libopapi_*.so"):
             found.setdefault(library.name, library)
     return [library for _, library in sorted(found.items())]
 
 
 def _ascend_files(environment: Mapping[str, str]) -> Iterator[LibraryFile]:
-    folder = _toolkit_libraries(environment)
+    folder = toolkit_folder(environment) / "lib64"
     yield _in(folder, _RUNTIME), True
     yield _in(folder, "libnnopbase.so"), True
     for library in _custom_libraries(environment):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from aclgrad_native.backends import files_in
+from aclgrad_native.backends import files_in, toolkit_folder
 
 DRIVER: Final = Path("/usr/local/Ascend/driver")
 _VERSION_FILE: Final = "version.info"
@@ -18,8 +18,7 @@ def installed_versions(environment: Mapping[str, str] = os.environ, driver: Path
 
 
 def _versions(environment: Mapping[str, str], driver: Path) -> Iterator[tuple[str, str]]:
-    toolkit = Path(environment.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
-    for file in (driver / _VERSION_FILE, *files_in(toolkit, f"*/{_VERSION_FILE}")):
+    for file in (driver / _VERSION_FILE, *files_in(toolkit_folder(environment), f"*/{_VERSION_FILE}")):
         try:
             text = file.read_text(errors="replace")
         except OSError:

@@ -16,12 +16,14 @@ import click
 
 from aclgrad.judgement.rows import Finding, Origin, Row, Verdict
 from aclgrad.products import product_of_soc
+from aclgrad_native import library_files
 from aclgrad_server.access.identities import read_identities
 from aclgrad_server.cli import main as server_command
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.faults import UnfitDeviceError
 from aclgrad_server.devices.opening import open_device
 from aclgrad_server.devices.self_test import self_test
+from aclgrad_server.devices.visible import VISIBLE
 from aclgrad_server.edge.process import check_memory, memory_limit
 from aclgrad_server.edge.tls import open_certificates
 from aclgrad_server.exits import StartError
@@ -37,7 +39,7 @@ from aclgrad_server.settings import (
     source_of,
     unknown_variables,
 )
-from aclgrad_server.supervisor.cards import workers_of
+from aclgrad_server.supervisor.cards import ask_runtime, workers_of
 
 Found = Iterable[tuple[str, Finding]]
 """Names of things, and what was found of each."""
@@ -130,7 +132,15 @@ def of_settings(settings: Settings, given: Mapping[str, Any], environment: Mappi
 
 
 def of_start(settings: Settings, worker_count: int) -> Found:
-    """Yields what a start would refuse or warn of: memory, the files of TLS and identities, and listeners."""
+    """Yields what a start would refuse or warn of: back end, memory, the files of TLS and identities, and listeners."""
+
+    def backend() -> str:
+        told = ask_runtime(settings)
+        if not told.isdecimal():
+            raise StartError(told)
+        if missing := [index for index in settings.device or (0,) if index >= int(told)]:
+            raise StartError(f"there is no device {missing[0]}: the runtime shows {told}; see --device and {VISIBLE}")
+        return f"{library_files(settings.backend)[0][0]} shows {told} devices"
 
     def memory() -> str:
         check_memory(processes=worker_count)
@@ -161,6 +171,7 @@ def of_start(settings: Settings, worker_count: int) -> Found:
         return check_environment()
 
     checks: dict[str, tuple[Callable[[], str], str]] = {
+        "--backend": (backend, "the server would not start"),
         "memory": (memory, "give the container more memory"),
         "--tls-certificate": (certificate, "the server would not start"),
         "--identities": (identities, "the server would not start"),

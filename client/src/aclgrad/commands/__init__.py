@@ -3,6 +3,7 @@
 What a command needs is imported when it runs: a shell that completes a word does not wait for numpy and gRPC.
 """
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -141,13 +142,15 @@ def status_command(**given: Any) -> None:
 )
 @_target
 def doctor_command(**given: Any) -> None:
-    """Says what is wrong between this program and a server, step by step, within about ten seconds.
+    """Says what is wrong between this program and a server, step by step, within about ten seconds for each server.
 
     The steps are versions, proxy, name, connection, TLS, health, identity, clock, limits, other workers, times, and one
     gradient that is compared with its definition. Each row says what was found and, unless that is fine, what to do.
 
     Exits with 0 if no row failed, 1 if one did, 2 after wrong usage, 130 if interrupted.
     """
+    # gRPC's own lines would come between the rows, which say the same.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     with _importing():
         from aclgrad.commands.doctor.command import doctor
     doctor(**given)

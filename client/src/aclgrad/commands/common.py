@@ -35,6 +35,8 @@ def exit_codes(name: str) -> Iterator[None]:
         yield
     except AclgradError as error:
         fail(name, error, UNUSABLE if isinstance(error, RequestError | InvalidSettingError) else FAILED)
+    except BrokenPipeError:
+        raise  # click ends the program without a word, with 1
     except (OSError, ValueError) as error:
         fail(name, error, UNUSABLE)
     except KeyboardInterrupt:

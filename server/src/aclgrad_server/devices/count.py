@@ -1,5 +1,7 @@
 """A program that prints how many devices an ACL library shows: `python -m ...devices.count BACKEND CONFIG SECONDS`.
 
+Its last line is the number, or why there is none.
+
 A process that ends asks, so that nothing of the runtime stays in the one that wants to know.
 """
 
@@ -8,17 +10,29 @@ import signal
 import sys
 
 import aclgrad_native as native
+from aclgrad_server.devices.library import failed, load_library
+from aclgrad_server.exits import StartError
 
 
 def main() -> None:
-    """Prints the number; ends with a traceback if the library does not tell it."""
     backend, config, limit_s = sys.argv[1:]
     # The kernel ends the process then, also one that hangs in the library and whose parent has gone.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, float(limit_s))
-    print(native.open(backend, config or None).device_count(), flush=True)
+    print(_told(backend, config or None), flush=True)
     # The library's own end may print, hang or crash.
     os._exit(0)
+
+
+def _told(backend: str, config: str | None) -> str:
+    try:
+        return str(load_library(backend, config).device_count())
+    except StartError as error:
+        told = error
+    except native.AclError as error:
+        told = failed(backend, error)
+    # In one line.
+    return " ".join(str(told).split())
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import aclgrad_native as native
 from aclgrad_server.devices.completions import Completions
 from aclgrad_server.devices.device import Device, OnLost
 from aclgrad_server.devices.faults import UnfitDeviceError
+from aclgrad_server.devices.library import failed, load_library
 from aclgrad_server.devices.visible import VISIBLE, visible_card
 from aclgrad_server.exits import StartError
 from aclgrad_server.settings import Settings, is_on
@@ -85,16 +86,11 @@ def _open_library(settings: Settings, index: int) -> tuple[native.AclLibrary, st
         os.environ[VISIBLE] = card = visible_card(os.environ, index)
     except ValueError as error:
         raise StartError(str(error)) from error
+    library = load_library(settings.backend, config)
     try:
-        library = native.open(settings.backend, config)
         if (count := library.device_count()) != 1:
             problem = f"there is no device {index}: with {VISIBLE}={card} the runtime shows {count} devices"
             raise StartError(f"{problem}; see --device and {VISIBLE}")
         return library, library.version()
-    except native.LibraryError as error:
-        remedy = "give --backend host, ascend (after CANN's set_env.sh), or the path of an ACL library"
-        cause = f", which is 'ascend' because of {native.found_runtime()}" if settings.backend == "auto" else ""
-        raise StartError(f"backend {settings.backend!r}{cause}: {error}; {remedy}") from error
     except native.AclError as error:
-        remedy = "check the devices with npu-smi and the file of --acl-config"
-        raise StartError(f"backend {settings.backend!r}: {error}; {remedy}") from error
+        raise failed(settings.backend, error) from error

@@ -19,7 +19,13 @@ def workers_of(settings: Settings) -> list[int]:
 
 
 def count_cards(settings: Settings) -> int | None:
-    """Returns how many cards the runtime shows; None if it does not tell: a server that opens it knows better why.
+    """Returns how many cards the runtime shows; None if it does not tell: a server that opens it knows better why."""
+    told = ask_runtime(settings)
+    return int(told) if told.isascii() and told.isdigit() else None
+
+
+def ask_runtime(settings: Settings) -> str:
+    """Returns the number of cards that the runtime shows, or why it shows none.
 
     A process of its own asks: the supervisor itself never loads a runtime, whose threads and contexts would be in it.
     """
@@ -37,8 +43,9 @@ def count_cards(settings: Settings) -> int | None:
             errors="replace",
         )
     except subprocess.TimeoutExpired:
-        log.warning("the runtime has not told its number of cards within %g s", limit_s)
-        return None
+        told = f"the runtime has not told its number of cards within {limit_s:g} s (--hang-timeout-s)"
+        log.warning(told)
+        return told
     # The last line, because libraries print, too.
     told = finished.stdout.strip().rpartition("\n")[2]
-    return int(told) if told.isascii() and told.isdigit() else None
+    return told or f"the process that asked the runtime ended with {finished.returncode}"

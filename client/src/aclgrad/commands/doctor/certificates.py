@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aclgrad._client.settings.credentials import Credentials
-from aclgrad.commands.doctor.findings import Found, Step, bad, fine, noted
+from aclgrad.commands.doctor.findings import STEP_S, Found, Step, bad, fine, noted
 from aclgrad.commands.doctor.greetings import Spoken, bad_protocol, greet
 from aclgrad.commands.doctor.network import Route
 from aclgrad.judgement.rows import Finding
@@ -19,8 +19,23 @@ from aclgrad.units import span
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 _SOON_S: Final = 7 * 86_400
+_ALPN: Final = "h2"
 _EXPIRED, _NOT_YET, _OTHER_HOST = 10, 9, (62, 64)
 """Codes of OpenSSL's verification; the last two are a name and a number."""
+
+
+_OF_CERTIFICATE: Final = ("certificate", "unknown ca", "access denied")
+"""Alerts about what a client shows: https://www.rfc-editor.org/rfc/rfc8446#section-6.2."""
+_TOO_OLD: Final = "gRPC takes TLS 1.2 and 1.3: have the server speak one of them"
+_REMEDIES: Final = {
+    "version": _TOO_OLD,
+    "unsupported protocol": _TOO_OLD,
+    "handshake failure": "the server may require a client certificate, ACLGRAD_CERTIFICATE and ACLGRAD_KEY, or take no "
+    "cipher of this client; its log says which",
+    "unrecognized name": "set ACLGRAD_SERVER_NAME to a name that the server has",
+    "alert": "the server ended it, and its log may say why",
+}
+"""Parts of OpenSSL's reasons, of which the first that occurs counts."""
 
 
 def of_tls(route: Route, credentials: Credentials) -> Found:
@@ -35,11 +50,17 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
     try:
         with route.dial() as connection, context.wrap_socket(connection, server_hostname=name) as secure:
             yield "tls", "certificate", _of_certificate(secure.getpeercert() or {})
+            if secure.selected_alpn_protocol() != _ALPN:
+                yield "tls", "protocol", _no_alpn("the server does not choose it")
+                return
             spoken, version = greet(secure), secure.version()
     except ssl.SSLCertVerificationError as error:
         yield "tls", "certificate", _refused(error, route, name)
     except ssl.SSLError as error:
         yield _of_failure(error, has_own=has_own)
+    except TimeoutError:
+        problem = f"the port takes connections and does not answer a handshake within {STEP_S:g} s"
+        yield "tls", "handshake", bad(problem, "the server hangs or is stopped, or the target is another service")
     except OSError as error:
         remedy = "the port may speak plaintext (ACLGRAD_TLS=false), or be no server of aclgrad"
         yield "tls", "handshake", bad(f"the handshake fails: {error}", remedy)
@@ -58,7 +79,7 @@ def of_tls(route: Route, credentials: Credentials) -> Found:
 def _context(credentials: Credentials) -> ssl.SSLContext:
     """Returns what gRPC would check by; raises OSError or ValueError for files that cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols([_ALPN])
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     ca = credentials.ca
     if ca is None:
@@ -114,9 +135,18 @@ def _of_failure(error: ssl.SSLError, *, has_own: bool) -> Step:
     if "wrong version" in reason or "http request" in reason:
         remedy = "set ACLGRAD_TLS=false, or no ACLGRAD_CA, or put TLS on the server"
         return "tls", "handshake", bad("the port does not speak TLS, and this client would", remedy)
-    if "alert" in reason:
+    if "application protocol" in reason:
+        return "tls", "protocol", _no_alpn(reason)
+    if any(each in reason for each in _OF_CERTIFICATE):
         return _of_refusal(reason, has_own=has_own)
-    return "tls", "handshake", bad(f"the handshake fails: {reason}", "look at what is between the two machines")
+    remedy = next((told for part, told in _REMEDIES.items() if part in reason), "look at what is between the two machines")
+    return "tls", "handshake", bad(f"the handshake fails: {reason}", remedy)
+
+
+def _no_alpn(why: str) -> Finding:
+    """Returns the finding about a server without HTTP/2 in its handshake, which gRPC does not speak to."""
+    remedy = "have what ends TLS there, such as a load balancer, offer h2"
+    return bad(f"gRPC needs the protocol h2 from the handshake (ALPN): {why}", remedy)
 
 
 def _of_refusal(reason: str, *, has_own: bool) -> Step:
@@ -129,9 +159,16 @@ def _of_refusal(reason: str, *, has_own: bool) -> Step:
 
 
 def _names(certificate: Mapping[str, Any]) -> str:
-    return ", ".join(value for _, value in certificate.get("subjectAltName", ())) or "no name that can be read"
+    if names := ", ".join(value for _, value in certificate.get("subjectAltName", ())):
+        return names
+    common = _parts(certificate, "subject").get("commonName")
+    return f"no name but the CN {common}, which does not count" if common else "no name that can be read"
 
 
 def _issuer(certificate: Mapping[str, Any]) -> str:
-    parts = dict(part for parts in certificate.get("issuer", ()) for part in parts)
+    parts = _parts(certificate, "issuer")
     return parts.get("commonName") or parts.get("organizationName") or "an unknown authority"
+
+
+def _parts(certificate: Mapping[str, Any], name: str) -> dict[str, str]:
+    return dict(part for parts in certificate.get(name, ()) for part in parts)

@@ -9,6 +9,7 @@ from typing import Final
 
 from aclgrad._client.settings.credentials import VARIABLES as CREDENTIALS
 from aclgrad._client.settings.environment import VARIABLES, settings_of_environment
+from aclgrad._client.sync.client import Client
 from aclgrad.commands.doctor.findings import Found, bad, fine, noted
 from aclgrad.errors import InvalidSettingError
 
@@ -18,8 +19,11 @@ _ALIKE: Final = 0.85
 """Of the server's variables, which a machine may have as well, none is so like one of the client's."""
 
 
-def of_client(environment: Mapping[str, str] = os.environ) -> Found:
-    """Yields what this program is, and what its environment tells it; values are not shown, for some are secret."""
+def of_client(target: str, environment: Mapping[str, str] = os.environ) -> Found:
+    """Yields what this program is, and whether a client of the target takes what its environment tells it.
+
+    Values are not shown, for some are secret. The files of TLS are another step's.
+    """
     versions = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
     yield "client", "versions", fine(f"{versions}, Python {platform.python_version()}, {platform.platform(terse=True)}")
     known = {each.name for each in VARIABLES} | CREDENTIALS.keys()
@@ -30,6 +34,7 @@ def of_client(environment: Mapping[str, str] = os.environ) -> Found:
     read = [each for each in given if each in known and environment[each]]
     try:
         settings_of_environment()
+        Client.from_env(target, credentials=None).close()
     except InvalidSettingError as error:
         yield "client", "settings", bad(str(error), "or unset the variable")
     else:

@@ -26,7 +26,7 @@ from aclgrad.judgement.report import write_line
 from aclgrad.judgement.rows import Origin, Row, Verdict
 
 _LIMIT_S: Final = 5.0
-"""After which the last steps are left out: all end within about ten seconds."""
+"""After which the last steps are left out: those of a server end within about ten seconds."""
 
 
 def doctor(as_json: bool, target: str) -> None:
@@ -34,7 +34,7 @@ def doctor(as_json: bool, target: str) -> None:
     display = Display(Console())
     rows = []
     with exit_codes("doctor"):
-        for row in _rows(targets_of(target)):
+        for row in _rows(target):
             rows.append(row)
             if as_json:
                 write_line(sys.stdout, row.to_json())
@@ -49,13 +49,14 @@ def doctor(as_json: bool, target: str) -> None:
         sys.exit(exit_code)
 
 
-def _rows(targets: list[str]) -> Iterator[Row]:
+def _rows(target: str) -> Iterator[Row]:
+    targets = targets_of(target)
     is_usable = True
-    for row in _timed("", of_client()):
+    for row in _timed("", of_client(target)):
         is_usable &= row.verdict is not Verdict.FAILED
         yield row
-    for target in targets if is_usable else ():
-        yield from _timed(target, _of_server(target))
+    for each in targets if is_usable else ():
+        yield from _timed(each, _of_server(each))
 
 
 def _timed(target: str, found: Found) -> Iterator[Row]:

@@ -13,7 +13,7 @@ Found = Iterator[Step]
 _Result = TypeVar("_Result")
 
 STEP_S: Final = 2.0
-"""For one step, so that all of them together end within about ten seconds."""
+"""For one step, so that all those of a server together end within about ten seconds."""
 
 
 def fine(message: str) -> Finding:

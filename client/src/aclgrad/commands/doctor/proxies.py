@@ -61,7 +61,7 @@ def _parsed(variable: str, url: str) -> Proxy | None:
         host, port = parts.hostname, parts.port or _DEFAULT_PORT
     except ValueError:
         return None
-    if parts.scheme != "http" or not host:
+    if parts.scheme != "http" or not host or url != url.strip():
         return None
     user = parts.netloc.rpartition("@")[0]
     authorization = base64.b64encode(unquote(user).encode()).decode() if user else None
@@ -69,9 +69,14 @@ def _parsed(variable: str, url: str) -> Proxy | None:
 
 
 def _is_excepted(host: str, entries: str) -> bool:
-    """Says whether an entry is the end of the host's name, or a network that has its number."""
-    listed = [each.strip() for each in entries.split(",") if each]
-    return any(host.lower().endswith(each.lower()) or _is_within(host, each) for each in listed)
+    """Says whether an entry is the host's name, a domain that it is in, or a network that has its number."""
+    listed = [each.strip() for each in entries.split(",")]
+    return any(_is_in_domain(host, each) or _is_within(host, each) for each in listed)
+
+
+def _is_in_domain(host: str, name: str) -> bool:
+    name = name.lower().removeprefix(".")
+    return bool(name) and f".{host.lower()}".endswith(f".{name}")
 
 
 def _is_within(host: str, network: str) -> bool:
